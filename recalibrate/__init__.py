@@ -1,0 +1,72 @@
+"""Post-hoc multicalibration of any model by level-set boosting (LSBoost).
+
+The public names are listed in ``__all__`` and loaded on first use (PEP 562), so that
+``import recalibrate`` costs milliseconds and imports no framework.
+
+References
+----------
+.. [1] I. Globus-Harris, D. Harrison, M. Kearns, A. Roth, J. Sorrell,
+   "Multicalibration as Boosting for Regression", ICML 2023.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from recalibrate import metrics
+    from recalibrate.auditing import AuditReport, audit
+    from recalibrate.certificate import Certificate
+    from recalibrate.classes import Estimator, Groups, Linear, Trees
+    from recalibrate.estimators import LSBoostClassifier, LSBoostRegressor
+    from recalibrate.fitting import fit
+    from recalibrate.model import Recalibrated
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AuditReport",
+    "Certificate",
+    "Estimator",
+    "Groups",
+    "LSBoostClassifier",
+    "LSBoostRegressor",
+    "Linear",
+    "Recalibrated",
+    "Trees",
+    "__version__",
+    "audit",
+    "fit",
+    "metrics",
+]
+
+# Where each lazy name lives. No module may be called like a public function (hence `fitting`
+# and `auditing`): importing a submodule binds its name here and would shadow the function.
+_HOME = {
+    "AuditReport": "recalibrate.auditing",
+    "Certificate": "recalibrate.certificate",
+    "Estimator": "recalibrate.classes",
+    "Groups": "recalibrate.classes",
+    "LSBoostClassifier": "recalibrate.estimators",
+    "LSBoostRegressor": "recalibrate.estimators",
+    "Linear": "recalibrate.classes",
+    "Recalibrated": "recalibrate.model",
+    "Trees": "recalibrate.classes",
+    "audit": "recalibrate.auditing",
+    "fit": "recalibrate.fitting",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "metrics":
+        return import_module("recalibrate.metrics")
+    home = _HOME.get(name)
+    if home is None:
+        # The wording of Python's own error, which hasattr, copy and doctest rely on.
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value  # the next access does not come through here
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
