@@ -1,0 +1,613 @@
+"""Groups bound to a table: expressions become numbered, labelled groups of rows.
+
+A term such as ``sex * age`` is bound once, on the rows it will be used for: categories, distinct
+values or quantile bands of its columns become cells, and the combinations of cells that occur
+become groups. After that a group set is a fixed rule from rows to group numbers, whatever table
+it is applied to. Groups of one term are disjoint; groups of different terms overlap freely.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from recalibrate import expressions as ex
+from recalibrate.table import Column, Schema, Table
+
+__all__ = ["BoundTerm", "GroupSet", "bind", "quantile_edges", "read_weight"]
+
+MOST_VALUES = 12  # numeric columns with more distinct values are cut into bands
+_LOOKUP_LIMIT = 1 << 22  # entries of a direct lookup table; beyond that, binary search
+
+
+# --------------------------------------------------------------------------------------------
+# Cells of one factor. Every kind numbers its cells from 1; the number after the last cell of a
+# column is "missing", and 0 is "in no cell". Which cells are groups is decided by BoundTerm.cells.
+
+
+@dataclass(frozen=True)
+class CategoryCells:
+    """One cell per category of a categorical column: the cell is the category's code."""
+
+    column: str
+    count: int
+
+    def assign(self, table: ex.Columns) -> NDArray[np.int32]:
+        return np.nan_to_num(table.column(self.column), nan=self.count + 1).astype(np.int32)
+
+    def names(self, schema: Schema) -> list[str]:
+        categories = schema.columns[schema.index(self.column)].categories
+        # "1" and 1 in one column would look the same without quotes.
+        show = str if len({type(c) for c in categories}) <= 1 else repr
+        return [f"{self.column} = {show(c)}" for c in categories] + [f"{self.column} is missing"]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": "categories", "column": self.column}
+
+
+@dataclass(frozen=True)
+class ValueCells:
+    """One cell per distinct value of a numeric column with few of them."""
+
+    column: str
+    values: tuple[float, ...]  # ascending, each a float32
+
+    @property
+    def count(self) -> int:
+        return len(self.values)
+
+    def assign(self, table: ex.Columns) -> NDArray[np.int32]:
+        column = table.column(self.column)
+        # The NaN at the end is the "missing" cell's place and equals nothing.
+        values = np.array([*self.values, np.nan], dtype=np.float32)
+        cell = np.searchsorted(values[:-1], column)
+        found = np.where(values[cell] == column, cell + 1, 0).astype(np.int32)
+        found[np.isnan(column)] = self.count + 1
+        return found
+
+    def names(self, schema: Schema) -> list[str]:
+        known = [f"{self.column} = {_number(v)}" for v in self.values]
+        return [*known, f"{self.column} is missing"]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": "values", "column": self.column, "values": _pack(self.values)}
+
+
+@dataclass(frozen=True)
+class BandCells:
+    """Bands of a numeric column: the cell is 1 + the number of edges at or below the value."""
+
+    column: str
+    edges: tuple[float, ...]  # ascending, each a float32
+
+    @property
+    def count(self) -> int:
+        return len(self.edges) + 1
+
+    def assign(self, table: ex.Columns) -> NDArray[np.int32]:
+        column = table.column(self.column)
+        edges = np.array(self.edges, dtype=np.float32)
+        found = np.searchsorted(edges, column, side="right").astype(np.int32) + np.int32(1)
+        found[np.isnan(column)] = self.count + 1
+        return found
+
+    def names(self, schema: Schema) -> list[str]:
+        cuts = [_number(e) for e in self.edges]
+        inner = [f"{self.column} in [{a}, {b})" for a, b in pairwise(cuts)]
+        outer = f"{self.column} < {cuts[0]}", f"{self.column} >= {cuts[-1]}"
+        return [outer[0], *inner, outer[1], f"{self.column} is missing"]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": "bands", "column": self.column, "edges": _pack(self.edges)}
+
+
+@dataclass(frozen=True)
+class PredicateCells:
+    """One cell: the rows where a condition is True."""
+
+    condition: ex.Condition
+    count: int = 1
+
+    def assign(self, table: ex.Columns) -> NDArray[np.int32]:
+        return ex.evaluate(self.condition, table).astype(np.int32)
+
+    def names(self, schema: Schema) -> list[str]:
+        return [ex.to_text(self.condition)]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": "predicate"}
+
+
+Cells = CategoryCells | ValueCells | BandCells | PredicateCells
+
+
+def _number(value: float) -> str:
+    """Shortest text that gives the float32 back."""
+    return str(np.float32(value)).removesuffix(".0")
+
+
+def _pack(values: tuple[float, ...]) -> list[float | str]:
+    """Numbers for JSON, which has no infinities."""
+    return [v if np.isfinite(v) else str(v) for v in values]
+
+
+# --------------------------------------------------------------------------------------------
+# Terms and sets of terms
+
+
+@dataclass(frozen=True)
+class BoundTerm:
+    """One term: its factors, and the combinations of their cells that are groups.
+
+    Attributes
+    ----------
+    text : str
+        The term as it was written.
+    factors : tuple of CategoryCells, ValueCells, BandCells or PredicateCells
+        How a row's cell is found, per factor.
+    cells : tuple of tuple of int
+        One entry per group in ascending order: the cell numbers, one per factor.
+    """
+
+    text: str
+    factors: tuple[Cells, ...]
+    cells: tuple[tuple[int, ...], ...]
+
+    @cached_property
+    def _steps(self) -> list[NDArray[np.int64]]:
+        """Per factor the sorted keys (prefix, cell) that lead to a group; see `codes`."""
+        cells = np.array(self.cells, dtype=np.int64)
+        prefix = np.ones(len(cells), dtype=np.int64)
+        steps = []
+        for factor, column in zip(self.factors, cells.T, strict=True):
+            keys, inverse = np.unique(prefix * (factor.count + 2) + column, return_inverse=True)
+            steps.append(keys)
+            prefix = inverse + 1
+        return steps
+
+    def codes(self, table: ex.Columns) -> NDArray[np.int32]:
+        """Group number of every row, 1-based; 0 = in no group."""
+        # Factor by factor, so that the key stays below groups * cells and cannot overflow
+        # however many columns are crossed. Prefix 0 is lost: its keys are below every known one.
+        prefix = np.ones(table.n_rows, dtype=np.int64)
+        for factor, keys in zip(self.factors, self._steps, strict=True):
+            prefix = _rank(prefix * (factor.count + 2) + factor.assign(table), keys)
+        return prefix.astype(np.int32)
+
+    def labels(self, schema: Schema) -> list[str]:
+        """Name of every group."""
+        names = [factor.names(schema) for factor in self.factors]
+        if len(names) > 1:  # "a or b * c" would read wrongly
+            for factor, own in zip(self.factors, names, strict=True):
+                if isinstance(factor, PredicateCells) and isinstance(
+                    factor.condition, ex.And | ex.Or
+                ):
+                    own[0] = f"({own[0]})"
+        return [
+            " * ".join(own[cell - 1] for own, cell in zip(names, cells, strict=True))
+            for cells in self.cells
+        ]
+
+
+def _rank(keys: NDArray[np.int64], known: NDArray[np.int64]) -> NDArray[np.int64]:
+    """1-based place of every key among the known ones (sorted), 0 if it is not there."""
+    if known[-1] < _LOOKUP_LIMIT:
+        lookup = np.zeros(int(known[-1]) + 2, dtype=np.int64)
+        lookup[known] = np.arange(1, len(known) + 1)
+        return lookup[np.minimum(keys, len(lookup) - 1)]
+    place = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+    return np.where(known[place] == keys, place + 1, 0)
+
+
+class _Aligned:
+    """A table seen through another schema: category codes are translated by value."""
+
+    def __init__(self, schema: Schema, table: Table) -> None:
+        self.schema = schema
+        self.n_rows = table.n_rows
+        self._table = table
+
+    def column(self, name: str, /) -> NDArray[np.float32]:
+        wanted = self.schema.columns[self.schema.index(name)]
+        own = self._table.schema.columns[self._table.schema.index(name)]
+        values = self._table.column(name)
+        if own.kind != wanted.kind:
+            raise ValueError(
+                f"column {name!r} is {own.kind} in this table, but was {wanted.kind} when the "
+                "groups were bound; read the data with the schema of the first table"
+            )
+        if own.categories == wanted.categories:
+            return values
+        codes = {ex.category_key(c): k for k, c in enumerate(wanted.categories, start=1)}
+        translated = np.array(
+            [np.nan, *(codes.get(ex.category_key(c), np.nan) for c in own.categories)],
+            dtype=np.float32,
+        )
+        return translated[np.nan_to_num(values, nan=0.0).astype(np.intp)]
+
+
+@dataclass(frozen=True)
+class GroupSet:
+    """Groups of rows, made by `bind`.
+
+    Attributes
+    ----------
+    terms : tuple of BoundTerm
+        One per term that has at least one group.
+    schema : Schema
+        The columns that the terms read, as they were when bound.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from recalibrate.table import read_table
+    >>> table = read_table(pd.DataFrame({"age": [20, 30, 70], "sex": ["F", "M", "F"]}))
+    >>> groups = bind(["sex", "sex * (age < 50)"], table)
+    >>> groups.labels
+    ('sex = F', 'sex = M', 'sex = F * age < 50', 'sex = M * age < 50')
+    >>> groups.offsets
+    (0, 2, 4)
+    >>> groups.codes(table)
+    array([[1, 1],
+           [2, 2],
+           [1, 0]], dtype=int32)
+    """
+
+    terms: tuple[BoundTerm, ...]
+    schema: Schema
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """Name of every group, term after term."""
+        return tuple(label for term in self.terms for label in term.labels(self.schema))
+
+    @cached_property
+    def offsets(self) -> tuple[int, ...]:
+        """Groups of term t are ``labels[offsets[t]:offsets[t + 1]]``."""
+        sizes = [len(term.cells) for term in self.terms]
+        return tuple(int(total) for total in np.cumsum([0, *sizes]))
+
+    def codes(self, table: Table) -> NDArray[np.int32]:
+        """Group of every row within every term.
+
+        Parameters
+        ----------
+        table : Table
+            Must have the columns of the terms. Categories are matched by value, so the table
+            need not have been read with the same schema; unknown ones count as missing.
+
+        Returns
+        -------
+        ndarray of int32, shape (n_rows, n_terms)
+            1-based; 0 where the row is in none of the term's groups: the predicate is False, or
+            the combination of cells did not occur when the groups were bound.
+        """
+        view = _Aligned(self.schema, table)
+        out = np.empty((table.n_rows, len(self.terms)), dtype=np.int32)
+        for t, term in enumerate(self.terms):
+            out[:, t] = term.codes(view)
+        return out
+
+    def masks(self, table: Table) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+        """Label and rows of one group after the other, in the order of `labels`."""
+        view = _Aligned(self.schema, table)
+        for t, term in enumerate(self.terms):
+            codes = term.codes(view)
+            for k, label in enumerate(self.labels[self.offsets[t] : self.offsets[t + 1]], start=1):
+                yield label, codes == k
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return lists, strings and finite numbers only, for JSON."""
+        terms = [
+            {
+                "text": term.text,
+                "factors": [factor.to_dict() for factor in term.factors],
+                "cells": [list(cells) for cells in term.cells],
+            }
+            for term in self.terms
+        ]
+        return {"schema": self.schema.to_dict(), "terms": terms}
+
+    @classmethod
+    def from_dict(cls, state: dict[str, Any]) -> GroupSet:
+        """Group set from the result of `to_dict`; a ValueError if it is not one."""
+        try:
+            schema = Schema.from_dict(state["schema"])
+            terms = tuple(_load_term(entry, schema) for entry in state["terms"])
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise ValueError(f"Not a saved group set: {error}") from error
+        if not terms:
+            raise ValueError("Not a saved group set: it has no terms")
+        return cls(terms, schema)
+
+
+def _load_term(entry: dict[str, Any], schema: Schema) -> BoundTerm:
+    term = ex.parse(entry["text"], schema)
+    factors = tuple(
+        _load_cells(saved, factor, schema)
+        for saved, factor in zip(entry["factors"], term.factors, strict=True)
+    )
+    cells = np.array(entry["cells"])
+    if cells.ndim != 2 or cells.dtype.kind != "i" or cells.shape[1] != len(factors):
+        raise ValueError(f"cells of {term.text!r} are not a list of {len(factors)} integers each")
+    last = [f.count + (not isinstance(f, PredicateCells)) for f in factors]
+    if (cells < 1).any() or (cells > last).any():
+        raise ValueError(f"cells of {term.text!r} are out of range")
+    groups = tuple(tuple(row) for row in cells.tolist())
+    if any(a >= b for a, b in pairwise(groups)):
+        raise ValueError(f"cells of {term.text!r} are not in ascending order")
+    return BoundTerm(term.text, factors, groups)
+
+
+def _load_cells(saved: dict[str, Any], factor: ex.Column | ex.Predicate, schema: Schema) -> Cells:
+    if isinstance(factor, ex.Predicate):
+        if saved["kind"] == "predicate":
+            return PredicateCells(factor.condition)
+    elif saved["column"] == factor.name:
+        column = schema.columns[schema.index(factor.name)]
+        if saved["kind"] == "categories" and column.kind == "categorical":
+            return CategoryCells(column.name, len(column.categories))
+        if saved["kind"] == "values" and column.kind == "numeric":
+            return ValueCells(column.name, _unpack(saved["values"]))
+        if saved["kind"] == "bands" and column.kind == "numeric" and saved["edges"]:
+            return BandCells(column.name, _unpack(saved["edges"]))
+    raise ValueError(f"factor {saved!r} does not fit {ex.to_text(factor)!r}")
+
+
+def _unpack(values: list[float | str]) -> tuple[float, ...]:
+    numbers = np.array([float(v) for v in values])
+    with np.errstate(over="ignore"):
+        exact = np.array_equal(numbers, numbers.astype(np.float32))
+    if not exact or (np.diff(numbers) <= 0).any():
+        raise ValueError(f"{values!r} are not ascending float32 numbers")
+    return tuple(numbers.tolist())
+
+
+# --------------------------------------------------------------------------------------------
+# Binding
+
+
+def bind(
+    terms: Sequence[str],
+    table: Table,
+    *,
+    weight: ArrayLike | None = None,
+    min_rows: int = 1,
+    bands: int = 4,
+) -> GroupSet:
+    """Turn group expressions into groups of a table's rows.
+
+    A column stands for one cell per category, per distinct value when it is numeric with at most
+    12 of them, or otherwise per quantile band; missing values are a cell of their own. A condition
+    is one cell. Crossed factors give the combinations that occur.
+
+    Parameters
+    ----------
+    terms : sequence of str
+        Expressions, see `recalibrate.expressions`.
+    table : Table
+        Rows that decide which groups exist and where bands are cut.
+    weight : array-like of shape (n_rows,), optional
+        Weights for the quantiles: a row of weight 2 equals the row twice. Rows of weight 0 count
+        as absent.
+    min_rows : int, default 1
+        Combinations with fewer rows (of positive weight) are no groups.
+    bands : int, default 4
+        Number of quantile bands of a numeric column; ties may leave fewer.
+
+    Returns
+    -------
+    GroupSet
+
+    Warns
+    -----
+    UserWarning
+        For each term that no group is left of; it is dropped.
+
+    Raises
+    ------
+    GroupSyntaxError
+        If a term cannot be read or does not fit the table's columns.
+    ValueError, TypeError
+        If no term has a group, a term is given twice, or an argument is not as described.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from recalibrate.table import read_table
+    >>> bind(["x0"], read_table(np.arange(100.0).reshape(-1, 1))).labels
+    ('x0 < 25', 'x0 in [25, 50)', 'x0 in [50, 75)', 'x0 >= 75')
+    """
+    for name, value, least in (("min_rows", min_rows, 1), ("bands", bands, 2)):
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+            raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
+    parsed = _parse_all(terms, table.schema)
+    used = dict.fromkeys(name for term in parsed for name in ex.columns_of(term))
+    table = table.select(list(used))
+    if weight is not None:
+        weight = read_weight(weight, table.n_rows)
+        table, weight = table.take(weight > 0), weight[weight > 0]
+    known: dict[str, Cells] = {}  # a column in several terms is cut once
+    bound = []
+    for term in parsed:
+        factors = tuple(_bind_factor(f, table, weight, int(bands), known) for f in term.factors)
+        cells = _occurring(factors, table, int(min_rows))
+        if cells:
+            bound.append(BoundTerm(term.text, factors, cells))
+        else:
+            few = "no rows" if min_rows == 1 else f"no group of at least {min_rows} rows"
+            warnings.warn(f"group term {term.text!r} has {few}; dropped", stacklevel=2)
+    if not bound:
+        raise ValueError(
+            f"no group is left of the terms {[t.text for t in parsed]}: none has a combination "
+            f"with at least {min_rows} of the {table.n_rows} rows"
+        )
+    return GroupSet(tuple(bound), table.schema)
+
+
+def _parse_all(terms: Sequence[object], schema: Schema) -> list[ex.Term]:
+    if isinstance(terms, str):
+        raise TypeError(f"terms must be a list of expressions: write [{terms!r}]")
+    parsed: dict[str, ex.Term] = {}  # by canonical text
+    for term in terms:
+        if not isinstance(term, str):
+            raise TypeError(
+                "a group here is an expression (a string) over the columns, got "
+                f"{type(term).__name__}; masks are for audit only, because a mask cannot be "
+                "computed for new rows. Add the mask to the table as a column and name it."
+            )
+        new = ex.parse(term, schema)
+        if ex.to_text(new) in parsed:
+            raise ValueError(f"the term {new.text!r} is given twice; remove one")
+        parsed[ex.to_text(new)] = new
+    if not parsed:
+        raise ValueError("terms is empty; give at least one expression, for example ['sex']")
+    return list(parsed.values())
+
+
+def _bind_factor(
+    factor: ex.Column | ex.Predicate,
+    table: Table,
+    weight: NDArray[np.float64] | None,
+    bands: int,
+    known: dict[str, Cells],
+) -> Cells:
+    if isinstance(factor, ex.Predicate):
+        return PredicateCells(factor.condition)
+    if factor.name not in known:
+        column = table.schema.columns[table.schema.index(factor.name)]
+        known[factor.name] = _cut(column, table, weight, bands)
+    return known[factor.name]
+
+
+def _cut(
+    column: Column, table: Table, weight: NDArray[np.float64] | None, bands: int
+) -> CategoryCells | ValueCells | BandCells:
+    if column.kind == "categorical":
+        return CategoryCells(column.name, len(column.categories))
+    values = table.column(column.name)
+    present = ~np.isnan(values)
+    values = values[present] + np.float32(0)  # -0 and 0 are one value, and it is called 0
+    distinct = np.unique(values)
+    if len(distinct) <= MOST_VALUES:
+        return ValueCells(column.name, tuple(distinct.tolist()))
+    edges = quantile_edges(values, bands, None if weight is None else weight[present])
+    return BandCells(column.name, tuple(edges.tolist()))
+
+
+def _occurring(
+    factors: tuple[Cells, ...], table: Table, min_rows: int
+) -> tuple[tuple[int, ...], ...]:
+    """Find the combinations of cells with enough rows, in ascending order."""
+    assigned = [factor.assign(table) for factor in factors]
+    inside = np.logical_and.reduce([cells > 0 for cells in assigned])
+    columns = [cells[inside] for cells in assigned]
+    group = np.zeros(int(inside.sum()), dtype=np.int64)
+    if not len(group):
+        return ()
+    for factor, cells in zip(factors, columns, strict=True):
+        group = _dense(group * (factor.count + 2) + cells)
+    # Any row of a group shows the group's cells.
+    example = np.empty(int(group.max()) + 1, dtype=np.intp)
+    example[group] = np.arange(len(group))
+    kept = example[np.bincount(group) >= min_rows]
+    return tuple(zip(*(cells[kept].tolist() for cells in columns), strict=True))
+
+
+def _dense(keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Rank of every key among the distinct ones, from 0."""
+    if int(keys.max()) < _LOOKUP_LIMIT:
+        ranks = np.cumsum(np.bincount(keys) > 0) - 1
+        return np.asarray(ranks[keys], dtype=np.int64)
+    return np.unique(keys, return_inverse=True)[1].astype(np.int64)
+
+
+# --------------------------------------------------------------------------------------------
+# Weighted quantiles
+
+
+def read_weight(weight: ArrayLike, n_rows: int) -> NDArray[np.float64]:
+    """Check row weights: one per row, finite, not negative, not all zero.
+
+    Examples
+    --------
+    >>> read_weight([1, 0, 2.5], 3)
+    array([1. , 0. , 2.5])
+    """
+    try:
+        values = np.asarray(weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"weights must be numbers: {error}") from error
+    if values.shape != (n_rows,):
+        raise ValueError(f"weights must have shape ({n_rows},), got {values.shape}")
+    bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
+    if len(bad):
+        raise ValueError(
+            f"weights must be finite and not negative; {len(bad)} are not, the first is "
+            f"{values[bad[0]]} in row {bad[0]}"
+        )
+    if not values.any():
+        raise ValueError("all weights are zero; give at least one row a positive weight")
+    return values
+
+
+def quantile_edges(
+    values: NDArray[np.floating], bins: int, weight: NDArray[np.float64] | None = None
+) -> NDArray[np.floating]:
+    """Edges, all of them values of the data, that cut it into bins of nearly equal weight.
+
+    The bin of x is the number of edges at or below x, so equal values stay together. Of all
+    places between two distinct values the j-th edge takes the one whose weight below is nearest
+    to the fraction j / bins (the lower one of two), so that no bin is empty. The result does not
+    depend on the order of rows, and a row of weight 2 counts as the row twice.
+
+    Parameters
+    ----------
+    values : ndarray of float, shape (n,)
+        Without NaN.
+    bins : int
+        Number of bins wanted; ties may leave fewer.
+    weight : ndarray of float64, shape (n,), optional
+        Checked weights, see `read_weight`.
+
+    Returns
+    -------
+    ndarray, shape (at most bins - 1,)
+        Ascending, of the dtype of `values`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> quantile_edges(np.array([1.0, 2.0, 3.0, 4.0]), 2)
+    array([3.])
+    >>> quantile_edges(np.array([0.0, 0.0, 0.0, 0.0, 1.0, 2.0]), 3)
+    array([1.])
+    """
+    if weight is None:
+        distinct, mass = np.unique(values, return_counts=True)
+    else:
+        # Integers, because their sums do not depend on the order of rows; with these bits
+        # neither the sums nor their products with bins leave the int64 range.
+        _, exponent = np.frexp(weight.max())
+        bits = 60 - int(exponent) - len(weight).bit_length() - int(bins).bit_length()
+        units = np.rint(np.ldexp(weight, bits)).astype(np.int64)
+        order = np.argsort(values)
+        ordered = values[order]
+        first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+        distinct, mass = ordered[first], np.add.reduceat(units[order], first)
+        distinct, mass = distinct[mass > 0], mass[mass > 0]
+    below = np.cumsum(mass)[:-1] * bins  # times bins instead of fractions: exact
+    if not len(below):
+        return np.asarray(distinct[:0])
+    targets = int(mass.sum()) * np.arange(1, bins, dtype=np.int64)
+    upper = np.searchsorted(below, targets).clip(0, len(below) - 1)
+    lower = np.maximum(upper - 1, 0)
+    cut = np.where(np.abs(targets - below[lower]) <= np.abs(below[upper] - targets), lower, upper)
+    return np.asarray(distinct[np.unique(cut) + 1])

@@ -1,0 +1,340 @@
+"""Base models: how the core gets scores from whatever model the user has.
+
+A base is anything that satisfies the small protocol `Base`. Arrays and callables are wrapped
+here; models of frameworks are wrapped by adapters, which are found through the entry points of
+the group ``recalibrate.adapters`` and loaded only when a model of their framework arrives. The
+core therefore imports no framework and no adapter.
+"""
+
+import numbers
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Literal, Protocol, get_args, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recalibrate.labels import read_scores
+
+Link = Literal["identity", "logit"]
+
+ADAPTER_GROUP = "recalibrate.adapters"
+
+_HOW_TO_PASS = (
+    "Pass an array of scores, one per row, or a function that takes X and returns such an array "
+    "(for a classifier: lambda X: model.predict_proba(X)[:, 1])."
+)
+
+
+@runtime_checkable
+class Base(Protocol):
+    """What the core needs to know about a base model.
+
+    Attributes
+    ----------
+    link : {"identity", "logit"}
+        Scale of ``scores``: "identity" means that a score is a prediction of the label itself,
+        "logit" that the prediction is ``1 / (1 + exp(-score))``.
+    name : str
+        Short description for messages and summaries.
+    why_no_graph : str
+        Why ``graph()`` is None; empty if there is a graph.
+    """
+
+    @property
+    def link(self) -> Link: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def why_no_graph(self) -> str: ...
+
+    def columns(self) -> tuple[str, ...] | None:
+        """Names of the columns the model takes from X; None means X as it is."""
+
+    def scores(self, X: Any) -> NDArray[np.float64]:
+        """One finite float64 score per row of X."""
+
+    def graph(self) -> object | None:
+        """The model as an ONNX ``ModelProto``, or None (see ``why_no_graph``)."""
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreColumn:
+    """Scores that the user computed: score-only mode.
+
+    The scores belong to the rows they were computed for, so ``scores(X)`` of new rows is an
+    error that says to pass theirs. Build it with `as_base`, which validates.
+    """
+
+    values: NDArray[np.float64]
+    link: Link = "identity"
+    name: str = "array of scores"
+    why_no_graph: str = "the base model is an array of scores; the graph takes scores as an input"
+
+    def columns(self) -> tuple[str, ...] | None:
+        """Nothing is needed from X."""
+        return ()
+
+    def scores(self, X: Any) -> NDArray[np.float64]:
+        """Raise: an array cannot score new rows."""
+        raise ValueError(
+            "This model was fitted on an array of scores and cannot compute scores for new rows. "
+            "Compute them with your base model and pass them as base=, one score per row of X."
+        )
+
+    def graph(self) -> object | None:
+        """There is no graph of an array."""
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class CallableBase:
+    """A function from X to scores. Its result is checked at every call."""
+
+    function: Callable[[Any], Any]
+    link: Link = "identity"
+    name: str = "callable"
+    why_no_graph: str = "the base model is a Python callable, which has no ONNX graph"
+
+    def columns(self) -> tuple[str, ...] | None:
+        """The function gets X as it is."""
+        return None
+
+    def scores(self, X: Any) -> NDArray[np.float64]:
+        """Call the function and validate what it returns."""
+        result = self.function(X)
+        n_rows = _n_rows(X)
+        try:
+            return read_scores(
+                result,
+                n_rows=_length(result) if n_rows is None else n_rows,
+                probability=False,
+            )
+        except (TypeError, ValueError) as error:
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(
+                f"The base model ({self.name}) must return one finite score per row of X: {error}"
+            ) from error
+
+    def graph(self) -> object | None:
+        """There is no graph of a Python function."""
+        return None
+
+
+def as_base(model: Any, *, link: Link | None = None) -> Base:
+    """Wrap a model, a callable or an array of scores as a `Base`.
+
+    Parameters
+    ----------
+    model : object
+        An array-like of scores, a model of a framework that an installed adapter knows, a
+        callable ``X -> scores``, or an object that is a `Base` already.
+    link : {"identity", "logit"} or None
+        Scale of the scores. None leaves it to the adapter, and means "identity" for arrays and
+        callables.
+
+    Returns
+    -------
+    Base
+
+    Raises
+    ------
+    TypeError
+        If nothing fits; the message lists the installed adapters.
+    ValueError
+        If scores or link are not valid.
+
+    Notes
+    -----
+    Adapters are matched by the root modules of the classes in ``type(model).__mro__``, most
+    specific first: an ``XGBClassifier`` goes to the adapter called ``xgboost`` although it is
+    also a scikit-learn estimator. An object that only is callable is used as a function, after
+    the adapters were asked (a torch module is callable too).
+
+    Examples
+    --------
+    >>> from recalibrate.scores import as_base
+    >>> as_base([0.2, 0.7]).values
+    array([0.2, 0.7])
+    >>> import numpy as np
+    >>> as_base(lambda X: X[:, 0] / 10, link="logit").scores(np.array([[1.0], [2.0]]))
+    array([0.1, 0.2])
+    """
+    _check_link(link)
+    _refuse_non_models(model)
+    if isinstance(model, Base) and not isinstance(model, type):
+        return _with_link_checked(model, link)
+    if _is_array(model):
+        # Scores of any scale are taken here; whether they are probabilities depends on the labels.
+        values = read_scores(model, n_rows=_length(model), probability=False)
+        return ScoreColumn(values, link=link or "identity")
+    entry = _find_adapter(model)
+    if entry is not None:
+        return _adapt(entry, model, link)
+    if callable(model) and not hasattr(model, "predict"):
+        return CallableBase(model, link=link or "identity", name=_callable_name(model))
+    raise TypeError(
+        f"No installed adapter knows models of type {_type_name(model)}. "
+        f"Adapters present: {', '.join(sorted(_adapters())) or 'none'}. {_HOW_TO_PASS}"
+    )
+
+
+def sigmoid(margin: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Map log-odds to probabilities without overflow.
+
+    Parameters
+    ----------
+    margin : ndarray of float64
+
+    Returns
+    -------
+    ndarray of float64
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from recalibrate.scores import sigmoid
+    >>> sigmoid(np.array([-1000.0, 0.0, 1000.0]))
+    array([0. , 0.5, 1. ])
+    """
+    # exp of a non-positive number cannot overflow; both branches of the formula share it.
+    small = np.exp(-np.abs(margin))
+    result: NDArray[np.float64] = np.where(margin >= 0, 1.0, small) / (1.0 + small)
+    return result
+
+
+def predicted_mean(base: Base, X: Any) -> NDArray[np.float64]:
+    """Scores of a base on the scale of the label, that is with its link undone.
+
+    Parameters
+    ----------
+    base : Base
+    X : table or whatever the base takes
+
+    Returns
+    -------
+    ndarray of float64
+
+    Examples
+    --------
+    >>> from recalibrate.scores import as_base, predicted_mean
+    >>> predicted_mean(as_base(lambda X: [0.0] * len(X), link="logit"), ["row", "row"])
+    array([0.5, 0.5])
+    """
+    scores = base.scores(X)
+    return sigmoid(scores) if base.link == "logit" else scores
+
+
+def _check_link(link: object) -> None:
+    if link is not None and link not in get_args(Link):
+        raise ValueError(f'link must be "identity", "logit" or None, got {link!r}.')
+
+
+def _refuse_non_models(model: object) -> None:
+    """Turn the likely mistakes into advice before anything else looks at the object."""
+    if model is None:
+        raise TypeError(f"The base model is None. {_HOW_TO_PASS}")
+    if isinstance(model, (str, bytes, os.PathLike)):
+        raise TypeError(
+            f"The base model is the path or text {model!r}. Reading model files is not supported: "
+            f"load the model with its own framework and pass the object. {_HOW_TO_PASS}"
+        )
+    if isinstance(model, (numbers.Number, np.generic)):
+        raise TypeError(
+            f"The base model is the single number {model!r}. For a constant start pass an array "
+            f"with one score per row. {_HOW_TO_PASS}"
+        )
+    if isinstance(model, type):
+        raise TypeError(
+            f"The base model is the class {model.__name__} itself. Pass a fitted instance of it."
+        )
+
+
+def _is_array(model: Any) -> bool:
+    """Whether the object holds numbers: ndarray, Series, one-column frame, tensor, list."""
+    if isinstance(model, (list, tuple, range)):
+        return True
+    return hasattr(model, "__array__") and not hasattr(model, "predict")
+
+
+def _n_rows(X: Any) -> int | None:
+    """Rows of X, or None where its length may mean something else (a tuple of tensors, a dict)."""
+    shape = getattr(X, "shape", None)
+    if isinstance(shape, Sequence) and len(shape) > 0:
+        return int(shape[0])
+    return len(X) if isinstance(X, list) else None
+
+
+def _length(values: Any) -> int:
+    """Length of an array-like of scores; 0 for what has none, which the door then refuses."""
+    n_rows = _n_rows(values)
+    if n_rows is not None:
+        return n_rows
+    return len(values) if isinstance(values, Sequence) else 0
+
+
+def _adapters() -> dict[str, list[EntryPoint]]:
+    """Group the installed adapters by name; reading their metadata loads none of them."""
+    found: dict[str, list[EntryPoint]] = {}
+    for entry in entry_points(group=ADAPTER_GROUP):
+        found.setdefault(entry.name, []).append(entry)
+    return found
+
+
+def _find_adapter(model: object) -> EntryPoint | None:
+    adapters = _adapters()
+    for cls in type(model).__mro__:
+        entries = adapters.get(cls.__module__.partition(".")[0], [])
+        if len({entry.value for entry in entries}) > 1:
+            owners = ", ".join(sorted(f"{e.value} ({_owner(e)})" for e in entries))
+            raise TypeError(
+                f"Several installed packages provide the adapter {entries[0].name!r}: {owners}. "
+                "Uninstall all but one, so that results do not depend on the search order."
+            )
+        if entries:
+            return entries[0]
+    return None
+
+
+def _adapt(entry: EntryPoint, model: object, link: Link | None) -> Base:
+    try:
+        factory = entry.load()
+    except ImportError as error:
+        raise ImportError(
+            f"The adapter {entry.name!r} ({entry.value}, from {_owner(entry)}) could not be "
+            f"loaded: {error}"
+        ) from error
+    options = {} if link is None else {"link": link}
+    base = factory(model, **options)
+    if not isinstance(base, Base):
+        raise TypeError(
+            f"The adapter {entry.name!r} ({entry.value}) returned {_type_name(base)}, which lacks "
+            "part of the interface recalibrate.scores.Base. This is a fault of the adapter."
+        )
+    return base
+
+
+def _with_link_checked(base: Base, link: Link | None) -> Base:
+    if link is not None and link != base.link:
+        raise ValueError(
+            f"link={link!r} was given, but the base {base.name} has link={base.link!r}. "
+            "Set the link where the base is created."
+        )
+    return base
+
+
+def _owner(entry: EntryPoint) -> str:
+    return "unknown distribution" if entry.dist is None else entry.dist.name
+
+
+def _type_name(thing: object) -> str:
+    return f"{type(thing).__module__}.{type(thing).__qualname__}"
+
+
+def _callable_name(function: Any) -> str:
+    name = getattr(function, "__qualname__", None) or getattr(
+        getattr(function, "func", None), "__qualname__", type(function).__qualname__
+    )
+    return f"callable {name}"

@@ -1,0 +1,500 @@
+"""Features at the door: a DataFrame or array becomes columns of float32, categories become codes.
+
+Everything behind this module sees a `Table`: float32 columns in which NaN means missing, and codes
+1..K for the K categories of a categorical column. What cannot be represented faithfully (dates,
+large integers, mixed containers) is refused here, once, with the column and the value named.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["Column", "Schema", "Table", "read_table"]
+
+Value = str | int | float | bool
+Kind = Literal["numeric", "categorical"]
+
+_FLOAT32_EXACT = 2**24  # every integer up to this magnitude is a float32
+_LISTED = 30  # how many names or values an error message spells out
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its name, its kind, and what its codes stand for.
+
+    Parameters
+    ----------
+    name : str
+        Name of the column; columns of plain arrays are called "x0", "x1", ...
+    kind : {"numeric", "categorical"}
+        How the float32 values are to be read.
+    categories : tuple of str, int, float or bool
+        Observed values, sorted by type (bool, number, text) and then by value, so that neither
+        the order of rows nor that of a pandas Categorical matters. Code ``k + 1`` stands for
+        ``categories[k]``. Whole floats are listed as int, because ``1.0`` and ``1`` match.
+    """
+
+    name: str
+    kind: Kind
+    categories: tuple[Value, ...] = ()
+
+    @cached_property
+    def _codes(self) -> dict[object, int]:
+        return {_key(value): code for code, value in enumerate(self.categories, start=1)}
+
+    @cached_property
+    def _remembered(self) -> list[tuple[object, NDArray[np.float32]]]:
+        # At most one entry: the last Categorical's categories and their codes, so that predicting
+        # many small frames of one dtype does not look up 300,000 categories for each of them.
+        return []
+
+    def _encode(self, values: Any) -> NDArray[np.float32]:
+        codes, uniques = _factorize(self.name, values)
+        for known, mapped in self._remembered:
+            if known is uniques:
+                return np.take(mapped, codes)
+        found = [self._codes.get(_key(_value(v)), np.nan) for v in np.asarray(uniques, object)]
+        mapped = np.array([*found, np.nan], dtype=np.float32)  # the last is for -1, missing
+        if values.dtype.name == "category":
+            self._remembered[:] = [(uniques, mapped)]
+        return np.take(mapped, codes)
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The columns of a table, in order, and how to find them in new data.
+
+    Parameters
+    ----------
+    columns : tuple of Column
+        The columns.
+    named : bool
+        False when the table was a plain array, whose columns are found by position.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> schema = read_table(pd.DataFrame({"age": [31, 58], "sex": ["F", "M"]})).schema
+    >>> new = pd.DataFrame({"sex": ["M", "other"], "age": [40, 41], "extra": [0, 0]})
+    >>> schema.read(new).matrix()
+    array([[40.,  2.],
+           [41., nan]], dtype=float32)
+    """
+
+    columns: tuple[Column, ...]
+    named: bool
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns, in order."""
+        return tuple(column.name for column in self.columns)
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {name: j for j, name in enumerate(self.names)}
+
+    def index(self, name: str) -> int:
+        """Find a column's position; a ValueError lists the columns that exist."""
+        if name in self._positions:
+            return self._positions[name]
+        raise ValueError(_no_such_columns([name], self.names))
+
+    def select(self, names: Sequence[str]) -> Schema:
+        """Keep some of the columns, in this order; arrays to read must hold just these."""
+        chosen = _distinct_names(names, "names")
+        return Schema(tuple(self.columns[self.index(name)] for name in chosen), self.named)
+
+    def read(self, X: Any) -> Table:
+        """Read new data the way the schema's own data were read.
+
+        Columns of a DataFrame are found by name, in any order, and others are ignored. Columns of
+        an array, or of a DataFrame when the schema came from an array, are found by position, and
+        their number must match. Missing values and categories that the schema does not know are
+        NaN. Category values match by value and type: ``"1"`` is not ``1``, ``1`` is ``1.0``.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n, d)
+            Anything that `read_table` accepts.
+
+        Returns
+        -------
+        Table
+            Table with this schema.
+        """
+        names, columns = _columns_of(X)
+        by_name = names is not None and (self.named or self._positions.keys() <= set(names))
+        if names is not None and by_name:
+            columns = _pick(names, columns, self.names)
+        elif len(columns) != len(self.columns):
+            raise ValueError(
+                f"X has {len(columns)} columns, but {len(self.columns)} are expected, in this "
+                f"order: {_listed(self.names)}. Pass the same columns, or a DataFrame with names."
+            )
+        sources = [
+            column._encode(values)
+            if column.kind == "categorical"
+            else _numeric(column.name, values)
+            for column, values in zip(self.columns, columns, strict=True)
+        ]
+        return Table(self, sources, len(sources[0]))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain lists and strings for JSON; categories carry their type."""
+        columns = [
+            {"name": c.name, "kind": c.kind, "categories": [_tag(v) for v in c.categories]}
+            for c in self.columns
+        ]
+        return {"named": self.named, "columns": columns}
+
+    @classmethod
+    def from_dict(cls, state: dict[str, Any]) -> Schema:
+        """Rebuild a schema from the result of `to_dict`; a ValueError if it is not one."""
+        try:
+            columns = []
+            for entry in state["columns"]:
+                categories = tuple(_untag(tagged) for tagged in entry["categories"])
+                columns.append(Column(entry["name"], entry["kind"], categories))
+            schema = cls(tuple(columns), state["named"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"Not a saved schema: {error!r}.") from error
+        for column in schema.columns:
+            if not isinstance(column.name, str) or column.kind not in ("numeric", "categorical"):
+                raise ValueError(f"Not a saved schema: bad column {column.name!r}.")
+            if len(column._codes) != len(column.categories):
+                raise ValueError(f"Not a saved schema: repeated categories in {column.name!r}.")
+        if len(schema._positions) != len(schema.columns) or not isinstance(schema.named, bool):
+            raise ValueError("Not a saved schema: repeated columns, or 'named' is not a boolean.")
+        return schema
+
+
+class Table:
+    """Columns of float32 that share their rows; made by `read_table` or `Schema.read`.
+
+    Numeric columns stay views of the caller's data until they are asked for: do not change that
+    data while the table is in use.
+
+    Parameters
+    ----------
+    schema : Schema
+        The columns.
+    sources : sequence of arrays of shape (n_rows,)
+        For each column numbers of any dtype, or codes.
+    n_rows : int
+        Number of rows.
+    """
+
+    def __init__(self, schema: Schema, sources: Sequence[NDArray[Any]], n_rows: int) -> None:
+        self.schema = schema
+        self.n_rows = n_rows
+        self._sources = tuple(sources)
+
+    def __repr__(self) -> str:
+        """Show the size and the names."""
+        return f"Table({self.n_rows} rows: {_listed(self.schema.names)})"
+
+    def column(self, j: int | str) -> NDArray[np.float32]:
+        """Return a column by position or name as a new array; NaN = missing, codes from 1."""
+        position = self.schema.index(j) if isinstance(j, str) else j
+        with np.errstate(over="ignore"):  # float64 beyond float32 becomes infinite, as documented
+            return np.array(self._sources[position], dtype=np.float32)
+
+    def take(self, rows: slice | ArrayLike) -> Table:
+        """Keep some rows: by index, boolean mask of length `n_rows`, or slice (not copied)."""
+        if isinstance(rows, slice):
+            views = [source[rows] for source in self._sources]
+            return Table(self.schema, views, len(range(*rows.indices(self.n_rows))))
+        chosen = np.asarray(rows)
+        if chosen.dtype.kind == "b" and chosen.shape != (self.n_rows,):
+            raise IndexError(f"Mask has shape {chosen.shape}, the table {self.n_rows} rows.")
+        index = np.flatnonzero(chosen) if chosen.dtype.kind == "b" else chosen
+        index = index.astype(np.intp, casting="same_kind") if index.size else index.astype(np.intp)
+        with np.errstate(over="ignore"):
+            parts = [np.asarray(source[index], dtype=np.float32) for source in self._sources]
+        return Table(self.schema, parts, len(index))
+
+    def select(self, names: Sequence[str]) -> Table:
+        """Keep some of the columns, in this order, without a copy."""
+        schema = self.schema.select(names)
+        sources = [self._sources[self.schema.index(name)] for name in schema.names]
+        return Table(schema, sources, self.n_rows)
+
+    def append(self, name: str, values: NDArray[Any]) -> Table:
+        """Add a numeric column at the end."""
+        schema = Schema((*self.schema.columns, Column(name, "numeric")), self.schema.named)
+        return Table(schema, [*self._sources, values], self.n_rows)
+
+    def matrix(self) -> NDArray[np.float32]:
+        """Return all columns as a new C-order array of shape (n_rows, d)."""
+        block = np.empty((self.n_rows, len(self._sources)), dtype=np.float32)
+        with np.errstate(over="ignore"):
+            for j, source in enumerate(self._sources):
+                block[:, j] = source
+        return block
+
+
+def read_table(X: Any, *, categorical: Sequence[str] | None = None) -> Table:
+    """Read features and infer their schema.
+
+    Parameters
+    ----------
+    X : DataFrame or array-like of shape (n, d)
+        pandas DataFrame, 2-d array, list of rows, or an object with ``to_pandas`` or
+        ``__array__``. Features are float32 by definition: float64 is rounded,
+        beyond the float32 range to plus or minus infinity. bool is 0/1. Text, Categorical and
+        mixed object columns are categories; object columns of numbers only are numbers. None,
+        NaN, NaT and pandas.NA are missing.
+    categorical : sequence of str, optional
+        Columns of numbers or bool that are to be read as categories.
+
+    Returns
+    -------
+    Table
+        The columns; ``table.schema`` reads new data in the same way.
+
+    Raises
+    ------
+    ValueError
+        If X is not a 2-d table with rows and columns, names repeat, a column holds dates or
+        other things that are neither numbers nor text, or integers that float32 cannot hold.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> table = read_table(pd.DataFrame({"age": [31, None], "sex": ["M", "F"]}))
+    >>> table.schema.columns[1]
+    Column(name='sex', kind='categorical', categories=('F', 'M'))
+    >>> table.matrix()
+    array([[31.,  2.],
+           [nan,  1.]], dtype=float32)
+    """
+    given, values = _columns_of(X)
+    names = given if given is not None else [f"x{j}" for j in range(len(values))]
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise ValueError(
+            f"Column names repeat: {_listed(repeated)}. Rename them (names are compared as text)."
+        )
+    forced = () if categorical is None else _distinct_names(categorical, "categorical")
+    unknown = [name for name in forced if name not in set(names)]
+    if unknown:
+        raise ValueError("categorical= : " + _no_such_columns(unknown, names))
+    columns, sources = [], []
+    for name, column_values in zip(names, values, strict=True):
+        if name in forced or _is_categorical(name, column_values):
+            column = Column(name, "categorical", _categories(name, column_values))
+            sources.append(column._encode(column_values))
+        else:
+            column = Column(name, "numeric")
+            sources.append(_numeric(name, column_values))
+        columns.append(column)
+    return Table(Schema(tuple(columns), given is not None), sources, len(sources[0]))
+
+
+def _columns_of(X: Any) -> tuple[list[str] | None, list[Any]]:
+    """Names (None for arrays) and columns: 1-d views, or a Series of a pandas dtype."""
+    if type(X).__module__.startswith("scipy.sparse"):
+        raise TypeError("X is a sparse matrix, which is not supported: pass X.toarray().")
+    if isinstance(X, np.ma.MaskedArray):
+        raise TypeError("X is a masked array: pass X.astype(float).filled(numpy.nan).")
+    if not isinstance(X, np.ndarray | list | tuple):
+        import pandas as pd
+
+        if hasattr(X, "to_pandas"):
+            X = X.to_pandas()
+        if isinstance(X, pd.DataFrame):
+            _check_shape(X.shape)
+            series = [X.iloc[:, j] for j in range(X.shape[1])]
+            columns = [s.to_numpy() if isinstance(s.dtype, np.dtype) else s for s in series]
+            return [str(name) for name in X.columns], columns
+    # As objects, or a list of rows [1, "a"] would become all text.
+    array = np.array(X, dtype=object) if isinstance(X, list | tuple) else np.asarray(X)
+    _check_shape(array.shape)
+    return None, [array[:, j] for j in range(array.shape[1])]
+
+
+def _check_shape(shape: tuple[int, ...]) -> None:
+    if len(shape) != 2:
+        raise ValueError(
+            f"X must be a table of rows and columns, but has shape {shape}. Reshape a single "
+            "column with X.reshape(-1, 1), a single row with X.reshape(1, -1); rows of a list "
+            "must have equal lengths."
+        )
+    if 0 in shape:
+        raise ValueError(f"X is empty: {shape[0]} rows and {shape[1]} columns.")
+
+
+def _pick(names: list[str], columns: list[Any], wanted: tuple[str, ...]) -> list[Any]:
+    counts = Counter(names)
+    absent = [name for name in wanted if not counts[name]]
+    if absent:
+        raise ValueError("X: " + _no_such_columns(absent, names))
+    repeated = [name for name in wanted if counts[name] > 1]
+    if repeated:
+        raise ValueError(f"Columns occur more than once in X: {_listed(repeated)}. Keep one each.")
+    position = {name: j for j, name in enumerate(names)}
+    return [columns[position[name]] for name in wanted]
+
+
+def _distinct_names(names: Sequence[str], argument: str) -> list[str]:
+    if isinstance(names, str):
+        raise TypeError(f"{argument} must be a list of column names: pass [{names!r}].")
+    return list(dict.fromkeys(str(name) for name in names))
+
+
+def _no_such_columns(absent: Sequence[str], names: Sequence[str]) -> str:
+    guesses = dict.fromkeys(g for a in absent for g in difflib.get_close_matches(a, names, n=1))
+    hint = f" Did you mean {_listed(list(guesses))}?" if guesses else ""
+    return f"no column {_listed(absent, len(absent))}.{hint} Existing columns: {_listed(names)}."
+
+
+def _listed(names: Sequence[object], limit: int = _LISTED) -> str:
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return ", ".join(repr(name) for name in names[:limit]) + more
+
+
+def _families(name: str, values: Any) -> set[str]:
+    """Which of bool, number and text a column holds; whatever else it holds is refused."""
+    import pandas as pd
+
+    if values.dtype.kind in "biuf":
+        return {"bool" if values.dtype.kind == "b" else "number"}
+    if isinstance(values.dtype, pd.StringDtype | pd.CategoricalDtype):
+        return {"text"}
+    present = values[~pd.isna(values)]
+    types = set(map(type, present)) if values.dtype.kind not in "Mmc" else {values.dtype}
+    families = {_family(type_) for type_ in types}
+    if "other" in families:
+        odd = next(type_ for type_ in types if _family(type_) == "other")
+        raise ValueError(
+            f"Column {name!r} holds {getattr(odd, '__name__', odd)} values, which are neither "
+            "numbers nor text. Derive numbers from them (of a date: year, weekday, days since an "
+            "event), convert them to text, or drop the column."
+        )
+    return families
+
+
+def _family(type_: Any) -> str:
+    if type_ is str:
+        return "text"
+    # numpy counts timedelta64 among the integers
+    if not isinstance(type_, type) or issubclass(type_, np.timedelta64):
+        return "other"
+    if issubclass(type_, bool | np.bool_):
+        return "bool"
+    if issubclass(type_, int | float | np.integer | np.floating | Decimal):
+        return "number"
+    return "text" if issubclass(type_, str) else "other"
+
+
+def _numeric(name: str, values: Any) -> NDArray[Any]:
+    """Numbers that a cast turns into the float32 column; a view where that is possible."""
+    import pandas as pd
+
+    if values.dtype.name == "category":
+        values = values.to_numpy(dtype=object)
+    if "text" in _families(name, values):
+        row, value = next((i, v) for i, v in enumerate(values) if isinstance(v, str))
+        raise ValueError(
+            f"Column {name!r} is numeric, but holds text in these data: {value!r} in row {row} "
+            "(from 0). Convert it to numbers first, for example with pandas.to_numeric."
+        )
+    if isinstance(values, np.ndarray) and values.dtype.kind != "O":
+        _check_integers(name, values)
+        return values
+    missing = np.asarray(pd.isna(values))
+    present = values[~missing]
+    _check_integers(name, np.asarray(present, dtype=object if values.dtype.kind == "O" else None))
+    column = np.full(len(values), np.nan)
+    column[~missing] = np.asarray(present, dtype=np.float64)
+    return column
+
+
+def _check_integers(name: str, values: NDArray[Any]) -> None:
+    if values.dtype.kind == "O":  # Python integers of any size, possibly among floats
+        values = values[[isinstance(v, int | np.integer) for v in values]]
+    elif values.dtype.kind not in "iu":
+        return
+    large = values[(values > _FLOAT32_EXACT) | (values < -_FLOAT32_EXACT)]
+    magnitude = np.abs(large)
+    odd_part = magnitude // (magnitude & -magnitude)  # must fit the 24 bits of a float32
+    lossy = large[(odd_part >= _FLOAT32_EXACT) | (magnitude >= 2**128)]
+    if lossy.size:
+        raise ValueError(
+            f"Column {name!r} holds integers that float32 cannot hold, for example {lossy[0]}. If "
+            "they are identifiers, make them categories (categorical=, or convert them to text); "
+            "if they are quantities, scale them or convert them to float (they are then rounded)."
+        )
+
+
+def _is_categorical(name: str, values: Any) -> bool:
+    return _families(name, values) not in ({"bool"}, {"number"})
+
+
+def _factorize(name: str, values: Any) -> tuple[NDArray[Any], Any]:
+    """Position of every row's value among the distinct ones (-1 = missing), and these."""
+    import pandas as pd
+
+    if values.dtype.name == "category":
+        return values.cat.codes.to_numpy(), values.dtype.categories
+    if values.dtype.kind in "UST":
+        values = values.astype(object)
+    if len(_families(name, values)) == 1:
+        return pd.factorize(values)
+    # True and 1 are the same to pandas, so bools are wrapped while it counts; plain values,
+    # because a numpy 1 also equals a tuple that holds True
+    pairs = zip(values, pd.isna(values), strict=True)
+    keys = (None if missing else _key(_value(value)) for value, missing in pairs)
+    codes, uniques = pd.factorize(np.fromiter(keys, dtype=object, count=len(values)))
+    return codes, [key[1] if isinstance(key, tuple) else key for key in uniques]
+
+
+def _categories(name: str, values: Any) -> tuple[Value, ...]:
+    codes, uniques = _factorize(name, values)
+    if values.dtype.name == "category":
+        uniques = uniques[np.unique(codes[codes >= 0])]
+    if len(uniques) >= _FLOAT32_EXACT:
+        raise ValueError(f"Column {name!r} has {len(uniques)} categories: too many for float32.")
+    distinct = {_key(value): value for value in map(_value, np.asarray(uniques, object))}
+    families = [_family(type(value)) for value in distinct.values()]
+    return tuple(value for _, value in sorted(zip(families, distinct.values(), strict=True)))
+
+
+def _value(value: Any) -> Value:
+    """Category as a plain Python value; equal numbers become the same one."""
+    if type(value) is str:
+        return value
+    family = _family(type(value))
+    if family == "bool":
+        return bool(value)
+    if family == "number":
+        whole = isinstance(value, int | np.integer) or float(value).is_integer()
+        return int(value) if whole else float(value)
+    return str.__str__(value) if family == "text" else str(value)
+
+
+def _key(value: Value) -> object:
+    return ("bool", value) if isinstance(value, bool) else value  # because True == 1
+
+
+def _tag(value: Value) -> list[str | int | bool]:
+    # a float as text: JSON has no infinities
+    return [type(value).__name__, repr(value) if isinstance(value, float) else value]
+
+
+def _untag(tagged: list[Any]) -> Value:
+    name, value = tagged
+    if name == "float" and isinstance(value, str):
+        return float(value)
+    if name in ("str", "int", "bool") and type(value).__name__ == name:
+        return value  # type: ignore[no-any-return]
+    raise ValueError(f"unknown category {tagged!r}")
