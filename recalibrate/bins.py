@@ -1,0 +1,194 @@
+"""Features to small integer codes, once, before the first round.
+
+Code 0 is missing (or an unseen category); numeric codes 1..B are intervals between float32
+edges with ``x <= edges[b]`` exactly when ``code <= b + 1``; categorical codes are categories,
+the rare ones pooled when there are more than bins. Trees speak of codes only, and this table
+translates: to rows at prediction, to thresholds and category sets in a serving graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recalibrate.kernels import binning
+from recalibrate.table import Column, Table
+
+DEFAULT_BINS = 255
+MOST_BINS = 65_535
+WIDEST_INTEGERS = 1 << 16
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureBins:
+    """Bins of one column.
+
+    Attributes
+    ----------
+    name
+        The column.
+    edges
+        Numeric: ascending float32 edges. Empty for categories.
+    lookup
+        Categorical: bin of every category code (``lookup[0]`` is the missing bin, 0).
+    exact
+        Whether every distinct value has a bin of its own.
+    """
+
+    name: str
+    edges: NDArray[np.float32]
+    lookup: NDArray[np.int32] | None
+    exact: bool
+
+    @property
+    def categorical(self) -> bool:
+        return self.lookup is not None
+
+    @property
+    def count(self) -> int:
+        """Number of codes, the missing one included."""
+        return len(self.edges) + 2 if self.lookup is None else int(self.lookup.max()) + 1
+
+    def write_codes(self, column: NDArray[np.float32], out: NDArray[np.integer]) -> None:
+        """Codes of a column's values into ``out``."""
+        if self.lookup is not None:
+            binning.code_by_lookup(column, 0, self.lookup, out)
+            return
+        whole, low, high = binning.integer_range(column, WIDEST_INTEGERS)
+        if whole and (high - low) < 4 * len(column):
+            window = np.arange(low, high + 1, dtype=np.float32)
+            lookup = np.searchsorted(self.edges, window, side="left").astype(np.int32) + 1
+            binning.code_by_lookup(column, low, lookup, out)
+        else:
+            binning.code_by_search(column, self.edges, out)
+
+
+@dataclass(frozen=True, eq=False)
+class Bins:
+    """Bins of all features of a class of trees."""
+
+    features: tuple[FeatureBins, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(feature.name for feature in self.features)
+
+    @property
+    def exact(self) -> bool:
+        """Whether no feature lost information by binning."""
+        return all(feature.exact for feature in self.features)
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """Where every feature's codes start in a histogram over all features."""
+        counts = [feature.count for feature in self.features]
+        return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+    def encode(self, table: Table, threads: int = 1) -> NDArray[np.integer]:
+        """Codes of all rows, [row, feature], uint8 where every feature has at most 256."""
+        widest = max(feature.count for feature in self.features)
+        dtype = np.uint8 if widest <= 256 else np.uint16
+        codes = np.empty((table.n_rows, len(self.features)), dtype=dtype)
+
+        def write(j: int) -> None:
+            self.features[j].write_codes(table.column(self.features[j].name), codes[:, j])
+
+        each_column(write, len(self.features), threads)
+        return codes
+
+
+def each_column(work: object, count: int, threads: int) -> list[object]:
+    """``work(j)`` for every column on a few threads (sorting and kernels release the GIL)."""
+    if threads <= 1 or count <= 1:
+        return [work(j) for j in range(count)]  # type: ignore[operator]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(work, range(count)))  # type: ignore[arg-type]
+
+
+def make_bins(
+    table: Table,
+    names: Sequence[str],
+    *,
+    weight: NDArray[np.int64] | None = None,
+    most: int = DEFAULT_BINS,
+    threads: int = 1,
+) -> Bins:
+    """Bins from the weighted distribution of every feature.
+
+    Columns with at most ``most`` distinct values get a bin each, others bins of about equal
+    weight; of categories the heaviest keep a bin of their own and the rest share one. Nothing
+    depends on the order of rows, and a row of weight 2 counts as the row twice.
+    """
+    weights = np.empty(0, dtype=np.int64) if weight is None else weight
+
+    def work(j: int) -> FeatureBins:
+        column = table.schema.columns[table.schema.index(names[j])]
+        values = table.column(column.name)
+        if column.kind == "categorical":
+            return _category_bins(column, values, weights, most)
+        return _numeric_bins(column, values, weights, most)
+
+    made = each_column(work, len(names), threads)
+    return Bins(tuple(made))  # type: ignore[arg-type]
+
+
+def _category_bins(
+    column: Column, values: NDArray[np.float32], weight: NDArray[np.int64], most: int
+) -> FeatureBins:
+    kinds = len(column.categories)
+    mass = np.zeros(kinds + 1, dtype=np.int64)
+    binning.count_integers(values, weight, 0, mass)
+    lookup = np.arange(kinds + 1, dtype=np.int32)
+    exact = kinds <= most
+    if not exact:
+        heaviest = np.argsort(-mass[1:], kind="stable")[: most - 1]
+        lookup[1:] = most
+        lookup[np.sort(heaviest) + 1] = np.arange(1, most, dtype=np.int32)
+    return FeatureBins(column.name, np.empty(0, dtype=np.float32), lookup, exact)
+
+
+def _numeric_bins(
+    column: Column, values: NDArray[np.float32], weight: NDArray[np.int64], most: int
+) -> FeatureBins:
+    distinct, mass = _distinct(values, weight)
+    exact = len(distinct) <= most
+    if exact:
+        last_of_bin = np.arange(len(distinct) - 1)
+    else:
+        reached = np.cumsum(mass)
+        targets = reached[-1] / most * np.arange(1, most)
+        last_of_bin = np.unique(np.searchsorted(reached, targets, side="left"))
+        last_of_bin = last_of_bin[last_of_bin < len(distinct) - 1]
+    low, high = distinct[last_of_bin], distinct[last_of_bin + 1]
+    with np.errstate(invalid="ignore", over="ignore"):
+        middle = np.float32(0.5) * low + np.float32(0.5) * high
+    # A midpoint may round to the upper value, or not exist next to an infinity.
+    edges = np.where((middle >= low) & (middle < high), middle, low)
+    return FeatureBins(column.name, edges.astype(np.float32), None, exact)
+
+
+def _distinct(
+    values: NDArray[np.float32], weight: NDArray[np.int64]
+) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Distinct present values of positive weight, ascending, with their weights."""
+    whole, low, high = binning.integer_range(values, WIDEST_INTEGERS)
+    if whole:
+        mass = np.zeros(high - low + 1, dtype=np.int64)
+        binning.count_integers(values, weight, low, mass)
+        found = np.flatnonzero(mass)
+        return (found + low).astype(np.float32), mass[found]
+    present = ~np.isnan(values)
+    if len(weight):
+        present &= weight > 0
+    kept = values if present.all() else values[present]
+    if not len(weight):
+        distinct, counts = np.unique(kept, return_counts=True)
+        return distinct, counts.astype(np.int64)
+    distinct, inverse = np.unique(kept, return_inverse=True)
+    mass = np.zeros(len(distinct), dtype=np.int64)
+    np.add.at(mass, inverse, weight[present])
+    return distinct, mass

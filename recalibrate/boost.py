@@ -1,0 +1,340 @@
+"""The loop: LSBoost, as in Algorithm 1 of Globus-Harris et al. (2023), and its variants.
+
+Each round draws level sets from the current scores, asks the class H for a regressor on each of
+them, updates the scores, and stops by a rule. All variants (rounded or not, replaced or mixed,
+one table a round or several, validated or not) are settings of this one loop, which sees its
+rows only through a ``StatsSource``.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recalibrate.classes.base import Learner, Penalty, Task
+from recalibrate.engines.memory import StatsSource, total
+from recalibrate.engines.part import Answer, Draft, Part
+from recalibrate.kernels.rows import count_cells
+from recalibrate.levels import MARGIN_LIMIT, QUANTILE_CELLS, Levels, Link
+from recalibrate.progress import Progress
+from recalibrate.rounds import Rounds, Step
+
+StopReason = Literal["tolerance", "patience", "max_rounds", "nothing learned", "interrupted"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that distinguishes the variants of the loop.
+
+    Attributes
+    ----------
+    link
+        Scale that scores are updated on.
+    grid
+        Grid that scores are rounded to after every table; None leaves them as they are.
+    levels, level_kind
+        Without a grid: how many level sets each round draws, and of equal width or weight.
+    step
+        Share of the fitted correction that is taken; 1 with a grid replaces the score.
+    tables_per_round
+        Tables learned one after another on the same level sets.
+    penalty
+        What keeps learners small.
+    tolerance
+        A round that lowers the training error by less is rejected and ends the run.
+    patience
+        With held-out rows: steps without a lower held-out error that end the run; the model
+        then goes back to its best step. None ignores them.
+    accept
+        With held-out rows: keep a level set's update only if it lowers the held-out error there
+        by more than this share; None keeps all.
+    max_rounds
+        Most rounds.
+    keep_unrounded
+        Whether the rejected round is kept without rounding, as the last one.
+    seed
+        For classes that draw at random.
+    """
+
+    link: Link = "identity"
+    grid: Levels | None = None
+    levels: int = 10
+    level_kind: Literal["uniform", "quantile"] = "quantile"
+    step: float = 1.0
+    tables_per_round: int = 1
+    penalty: Penalty = field(default_factory=Penalty)
+    tolerance: float | None = None
+    patience: int | None = None
+    accept: float | None = None
+    max_rounds: int = 1000
+    keep_unrounded: bool = False
+    seed: int = 0
+
+    @property
+    def replaces(self) -> bool:
+        """Whether a table's value takes the score's place: Algorithm 1's own update."""
+        return (
+            self.grid is not None
+            and self.step == 1
+            and self.link == "identity"
+            and self.penalty.l2 == 0
+        )
+
+
+@dataclass(frozen=True)
+class History:
+    """What happened, round by round (errors are means; index 0 is before the first round).
+
+    Attributes
+    ----------
+    errors
+        Training error after every round, the rejected one included.
+    held_out
+        Held-out error after every step (table).
+    unrounded
+        Training error of the last round's update before rounding; NaN without a grid.
+    skipped
+        Share of the weight on level sets that the last round left alone as too small.
+    stopped
+        What ended the run.
+    """
+
+    errors: tuple[float, ...] = ()
+    held_out: tuple[float, ...] = ()
+    unrounded: float = float("nan")
+    skipped: float = 0.0
+    stopped: StopReason = "max_rounds"
+
+
+@dataclass(frozen=True, eq=False)
+class Boosted:
+    """Result of a run.
+
+    Attributes
+    ----------
+    log
+        The model.
+    history
+        What happened.
+    witness
+        The model with the rejected round's update, un-rounded: the best that H still found.
+    """
+
+    log: Rounds
+    history: History
+    witness: Rounds | None
+
+
+@dataclass(frozen=True, eq=False)
+class Losses:
+    """Question: summed loss under a model."""
+
+    log: Rounds
+
+    def ask(self, part: Part) -> Answer:
+        return (part.losses(part.scores(self.log), self.log.link == "logit"), _weight_of(part))
+
+
+@dataclass(frozen=True, eq=False)
+class LevelLosses:
+    """Question: losses by level set before and after a step that is not taken yet."""
+
+    draft: Draft
+    step: Step
+    levels: int
+
+    def ask(self, part: Part) -> Answer:
+        logit = self.draft.log.link == "logit"
+        level = part.levels(self.draft)
+        before = part.scores(self.draft.log)
+        after = part.after(self.draft, self.step)
+        return (
+            part.losses(before, logit, level, self.levels),
+            part.losses(after, logit, level, self.levels),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreCells:
+    """Question: weight in equal cells of the score's range, for quantile levels."""
+
+    log: Rounds
+    low: float
+    high: float
+
+    def ask(self, part: Part) -> Answer:
+        out = np.zeros(QUANTILE_CELLS, dtype=np.int64)
+        scale = QUANTILE_CELLS / (self.high - self.low)
+        count_cells(part.scores(self.log), part.weight, self.low, scale, out)
+        return (out,)
+
+
+def _weight_of(part: Part) -> NDArray[np.int64]:
+    weight = int(part.weight.sum()) if len(part.weight) else part.n_rows
+    return np.array([weight], dtype=np.int64)
+
+
+def mean_loss(source: StatsSource, log: Rounds, *, held_out: bool = False) -> float:
+    """Mean loss of a model on the rows: squared error, or log loss under the logit link."""
+    loss, weight = total(source, Losses(log), held_out=held_out)
+    mean = int(loss[0]) * source.scale.loss_step * source.scale.weight_factor / int(weight[0])
+    return float(mean)
+
+
+def boost(
+    source: StatsSource,
+    learner: Learner,
+    settings: Settings,
+    log: Rounds,
+    *,
+    encoder: int = 0,
+    progress: bool | None = None,
+) -> Boosted:
+    """Run the loop from ``log`` on; the model and what happened on the way.
+
+    Ctrl-C ends the run with the rounds so far and a warning.
+    """
+    run = _Run(source, learner, settings, log, encoder)
+    with Progress(settings.max_rounds, enabled=progress) as bar:
+        try:
+            while run.stopped is None:
+                run.round()
+                bar.update(round=run.log.n_rounds, **run.latest)
+        except KeyboardInterrupt:
+            run.stopped = "interrupted"
+            warnings.warn(
+                f"interrupted: the model has the {run.log.n_rounds} rounds finished so far",
+                UserWarning,
+                stacklevel=3,
+            )
+    return run.finish()
+
+
+class _Run:
+    """State of one run of the loop."""
+
+    def __init__(
+        self,
+        source: StatsSource,
+        learner: Learner,
+        settings: Settings,
+        log: Rounds,
+        encoder: int,
+    ) -> None:
+        self.source = source
+        self.learner = learner
+        self.settings = settings
+        self.log = log
+        self.encoder = encoder
+        self.start = len(log.steps)
+        self.rounds = 0
+        self.errors: list[float] = []
+        self.held_out: list[float] = []
+        self.rejected: Step | None = None
+        self.skipped = 0
+        self.stopped: StopReason | None = None
+        if settings.tolerance is not None or not source.has_held_out:
+            self.errors.append(mean_loss(source, log))
+        if source.has_held_out:
+            self.held_out.append(mean_loss(source, log, held_out=True))
+        if settings.max_rounds < 1:
+            self.stopped = "max_rounds"
+
+    @property
+    def latest(self) -> dict[str, float]:
+        """For the progress bar."""
+        shown = {}
+        if self.errors:
+            shown["error"] = self.errors[-1]
+        if self.held_out:
+            shown["validation"] = self.held_out[-1]
+        return shown
+
+    def round(self) -> None:
+        """Draw level sets, learn the round's tables, accept or stop."""
+        settings = self.settings
+        partition = self._draw()
+        candidate = self.log
+        for k in range(settings.tables_per_round):
+            draft = Draft(candidate, partition if k == 0 else None, settings.replaces)
+            step = self._learn(draft, partition.count)
+            if step.table.n_learners == 0:
+                self.stopped = "nothing learned"
+                break
+            candidate = candidate.append(step)
+            if self.source.has_held_out:
+                self.held_out.append(mean_loss(self.source, candidate, held_out=True))
+                if self._impatient():
+                    self.stopped = "patience"
+                    break
+        if self.errors:
+            self.errors.append(mean_loss(self.source, candidate))
+            if self._rejects():
+                self.rejected = candidate.steps[-1] if candidate is not self.log else None
+                self.stopped = "tolerance"
+                return
+        self.log = candidate
+        self.rounds += 1
+        if self.rounds >= settings.max_rounds and self.stopped is None:
+            self.stopped = "max_rounds"
+
+    def finish(self) -> Boosted:
+        """The accepted model, at its best step where held-out rows decide."""
+        settings, log = self.settings, self.log
+        unrounded = float("nan")
+        witness = None
+        if self.rejected is not None and settings.grid is not None:
+            witness = log.append(replace(self.rejected, grid=None))
+            unrounded = mean_loss(self.source, witness)
+            if settings.keep_unrounded:
+                log = witness
+        if settings.patience is not None and self.held_out:
+            log = log.first(self.start + int(np.argmin(self.held_out)))
+        weight = total(self.source, Losses(log))[1]
+        history = History(
+            tuple(self.errors),
+            tuple(self.held_out),
+            unrounded,
+            self.skipped / int(weight[0]),
+            self.stopped or "max_rounds",
+        )
+        return Boosted(log, history, witness)
+
+    def _draw(self) -> Levels:
+        settings = self.settings
+        if settings.grid is not None:
+            return settings.grid
+        if settings.levels == 1:
+            return Levels.single()
+        if settings.level_kind == "uniform":
+            grid = Levels.uniform(settings.levels, settings.link)
+            return Levels(grid.thresholds, None, grid.steps)
+        low, high = (0.0, 1.0) if settings.link == "identity" else (-MARGIN_LIMIT, MARGIN_LIMIT)
+        (cells,) = total(self.source, ScoreCells(self.log, low, high))
+        return Levels.from_cells(cells, low, high, settings.levels)
+
+    def _learn(self, draft: Draft, levels: int) -> Step:
+        settings = self.settings
+        task = Task(self.source, draft, levels, settings.step, settings.penalty, settings.seed)
+        lesson = self.learner.learn(task)
+        self.skipped = lesson.skipped
+        step = Step(draft.partition, lesson.table, self.encoder, settings.replaces, settings.grid)
+        if settings.accept is None or not self.source.has_held_out:
+            return step
+        before, after = total(self.source, LevelLosses(draft, step, levels), held_out=True)
+        better = after < (1.0 - settings.accept) * before
+        return replace(step, table=step.table.keep(better))
+
+    def _impatient(self) -> bool:
+        patience = self.settings.patience
+        if patience is None:
+            return False
+        return len(self.held_out) - 1 - int(np.argmin(self.held_out)) >= patience
+
+    def _rejects(self) -> bool:
+        tolerance = self.settings.tolerance
+        return tolerance is not None and self.errors[-2] - self.errors[-1] < tolerance

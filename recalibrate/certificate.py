@@ -1,0 +1,136 @@
+r"""What a run of Algorithm 1 proves, in numbers.
+
+For an exact oracle over H and the next un-rounded update f~ of the output f,
+
+.. math:: \sup_{h \in H_B} K_2(f, h) \le B \, (err(f) - err(\tilde f)) + B \, P(skipped).
+
+Group indicators scaled by sqrt(B) are in H_B, hence the mean gap of a group of share p is at
+most sqrt(K2 / B) / p. All of this speaks of the rows that were fitted; the held-out estimate is
+the part that speaks of new rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import sqrt
+
+NORMAL_95 = 1.959963984540054
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """How much H still improves the model on rows that were not fitted.
+
+    Attributes
+    ----------
+    rows
+        Number of held-out rows.
+    estimate, low, high
+        B times the fall in squared error by the witness (the best update that H found on the
+        fitted rows), with 95 % limits from the paired differences. Around or below zero: no
+        evidence against the model.
+    ceiling
+        The in-sample bound with H fitted on the held-out rows themselves: an upper end that
+        includes what H fits of their noise.
+    """
+
+    rows: int
+    estimate: float
+    low: float
+    high: float
+    ceiling: float
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """The guarantee of a run of Algorithm 1.
+
+    Attributes
+    ----------
+    alpha, B, m
+        As given, and the grid's number of steps ceil(2B / alpha).
+    rounds
+        Accepted rounds, T - 1 <= 2B / alpha.
+    errors
+        Squared error before the first and after every round, the rejected one last.
+    exact
+        Whether every step was exact least squares over H.
+    reason
+        Why it was not; empty when it was.
+    bound
+        B * (err(f) - err(f~)) + B * skipped; what the run itself proves if ``exact``.
+    skipped
+        Share of the rows' weight on level sets left alone as too small.
+    group_shares
+        Share of every group of H, when H is groups.
+    held_out
+        Estimate on validation rows, when there were any.
+    """
+
+    alpha: float
+    B: float
+    m: int
+    rounds: int
+    errors: tuple[float, ...]
+    exact: bool
+    reason: str
+    bound: float
+    skipped: float
+    group_shares: Mapping[str, float] = field(default_factory=dict)
+    held_out: HeldOut | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether the run proves alpha-approximate multicalibration on the fitted rows."""
+        return self.exact and self.bound <= self.alpha
+
+    def gap_limit(self, share: float, *, proven: bool = False) -> float:
+        """Largest mean gap that the guarantee allows in a group of this share of the rows.
+
+        Parameters
+        ----------
+        share
+            Share p of the group, in (0, 1].
+        proven
+            Use the run's own bound instead of alpha.
+
+        Examples
+        --------
+        >>> from recalibrate import Certificate
+        >>> c = Certificate(0.01, 1.0, 200, 3, (0.2, 0.19, 0.18, 0.1799), True, "", 1e-4, 0.0)
+        >>> c.gap_limit(0.5), c.gap_limit(0.5, proven=True)
+        (0.2, 0.02)
+        """
+        if not 0 < share <= 1:
+            raise ValueError(f"a group's share must be in (0, 1], got {share!r}")
+        worst = self.bound if proven else self.alpha
+        return round(sqrt(max(worst, 0.0) / self.B) / share, 12)
+
+    @property
+    def gap_limits(self) -> dict[str, tuple[float, float]]:
+        """For every group of H: the gap that alpha allows, and the one that the run proves."""
+        return {
+            name: (self.gap_limit(share), self.gap_limit(share, proven=True))
+            for name, share in self.group_shares.items()
+            if share > 0
+        }
+
+    def __str__(self) -> str:
+        lines = [
+            f"Algorithm 1 with alpha = {self.alpha:g}, B = {self.B:g}, m = {self.m}: "
+            f"{self.rounds} rounds, squared error {self.errors[0]:.6g} -> "
+            f"{self.errors[self.rounds]:.6g}",
+            f"sup K2 over H with h^2 <= B is at most {self.bound:.3g} on the fitted rows"
+            if self.exact
+            else f"no proof on the fitted rows, the oracle was not exact: {self.reason}",
+        ]
+        if self.skipped:
+            lines.append(f"{self.skipped:.2%} of the weight lies on level sets left alone")
+        if self.held_out is not None:
+            h = self.held_out
+            lines.append(
+                f"on {h.rows} held-out rows H still gains {h.estimate:.3g} "
+                f"(95 % limits {h.low:.3g} to {h.high:.3g})"
+            )
+        return "\n".join(lines)

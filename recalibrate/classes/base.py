@@ -1,0 +1,121 @@
+"""What the loop needs from a class H, and what it tells the class about a step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recalibrate.engines.memory import StatsSource
+from recalibrate.engines.part import Draft
+from recalibrate.levels import Levels
+from recalibrate.rounds import Encoder, Learned
+from recalibrate.table import Table
+
+SCORE_COLUMN = "base score"
+"""Name of the column that holds the base model's score when H may look at it."""
+
+
+MARGIN_STEP_LIMIT = 4.0
+"""Largest change of a log-odds in one step: a Newton step on saturated rows has no bound."""
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """What keeps learners small.
+
+    Attributes
+    ----------
+    l2
+        Added to the weight (or hessian) sum of every fitted number but Linear's intercept.
+    min_gain
+        Least fall of the summed loss that a split must bring. Fitting noise brings about the
+        residual variance whatever the number of rows, so this is a sum, not a mean.
+    min_level_rows
+        Level sets with fewer rows are left as they are.
+    """
+
+    l2: float = 0.0
+    min_gain: float = 0.0
+    min_level_rows: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """One step to be learned.
+
+    Attributes
+    ----------
+    source
+        The rows.
+    draft
+        The model so far, and the level sets drawn for this step.
+    levels
+        Number of level sets.
+    step
+        Share of the fitted correction that is taken.
+    penalty
+        See :class:`Penalty`.
+    seed
+        For classes that draw at random; with the number of steps so far it fixes the draw.
+    """
+
+    source: StatsSource
+    draft: Draft
+    levels: int
+    step: float
+    penalty: Penalty
+    seed: int = 0
+
+    @property
+    def values(self) -> NDArray[np.float64]:
+        """Score of every level set where scores are rounded (needed to replace them)."""
+        partition: Levels | None = self.draft.partition
+        if partition is None or partition.values is None:
+            return np.zeros(self.levels)
+        return partition.values
+
+
+@dataclass(frozen=True, eq=False)
+class Lesson:
+    """What was learned, and the summed weight of the rows that were left alone."""
+
+    table: Learned
+    skipped: int = 0
+
+
+class Learner(Protocol):
+    """A class H bound to a table's columns."""
+
+    @property
+    def encoder(self) -> Encoder:
+        """Makes the block of numbers that the class works on."""
+
+    @property
+    def inexact(self) -> str:
+        """Why a step is not exact least squares over H; empty when it is."""
+
+    def learn(self, task: Task) -> Lesson:
+        """Fit one small model per level set."""
+
+
+class FunctionClass(Protocol):
+    """A class H as the user describes it."""
+
+    def bind(self, table: Table, weight: NDArray[np.int64], *, threads: int = 1) -> Learner:
+        """The class on the columns of a table; ``weight`` is empty when rows weigh one."""
+
+
+def choose_columns(table: Table, features: tuple[str, ...] | None, base_score: bool) -> list[str]:
+    """Columns that H may look at: those named, or all; the base score only when asked for."""
+    if features is None:
+        names = [name for name in table.schema.names if name != SCORE_COLUMN]
+    else:
+        for name in features:
+            table.schema.index(name)
+        names = list(features)
+    if base_score and SCORE_COLUMN not in names:
+        names.append(SCORE_COLUMN)
+    return names

@@ -1,0 +1,173 @@
+"""Groups: an intercept and one number per group and level set, by exact least squares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recalibrate.classes.base import Lesson, Task
+from recalibrate.classes.leastsquares import solve_levels
+from recalibrate.engines.memory import total
+from recalibrate.engines.part import Answer, Draft, Part
+from recalibrate.fixedpoint import snap
+from recalibrate.groupset import GroupSet, bind
+from recalibrate.kernels import gram as kernels
+from recalibrate.rounds import Block, Scores
+from recalibrate.table import Table
+
+LARGEST_SYSTEM = 1 << 28
+"""Numbers in all level sets' systems together (2 GiB); more groups need fewer levels."""
+
+
+@dataclass(frozen=True, init=False)
+class Groups:
+    """Indicators of groups of people, and an intercept.
+
+    Parameters
+    ----------
+    *terms
+        Group expressions: a column ("sex": every category a group; a numeric column: bands),
+        a condition ("age < 25", "race in ('Black', 'Asian') and not (age >= 65)"), or a
+        crossing ("sex*race", "sex*(age < 25)"). Groups may overlap. Column names that are not
+        identifiers stand in backticks. Nothing is ever evaluated as Python code.
+    min_rows
+        Crossed groups with fewer calibration rows are left out.
+
+    Examples
+    --------
+    >>> from recalibrate import Groups
+    >>> Groups("sex", "race*sex", "age < 25")
+    Groups('sex', 'race*sex', 'age < 25')
+    """
+
+    terms: tuple[str, ...]
+    min_rows: int = 1
+
+    def __init__(self, *terms: str, min_rows: int = 1) -> None:
+        object.__setattr__(self, "terms", terms)
+        object.__setattr__(self, "min_rows", min_rows)
+
+    def __repr__(self) -> str:
+        shown = [repr(term) for term in self.terms]
+        if self.min_rows != 1:
+            shown.append(f"min_rows={self.min_rows!r}")
+        return f"Groups({', '.join(shown)})"
+
+    def bind(self, table: Table, weight: NDArray[np.int64], *, threads: int = 1) -> GroupLearner:
+        """The groups on the columns of a table."""
+        if not self.terms:
+            raise ValueError('Groups() names no group; write for example Groups("sex", "age < 25")')
+        mass = weight.astype(np.float64) if len(weight) else None
+        return GroupLearner(
+            self, GroupEncoder(bind(self.terms, table, weight=mass, min_rows=self.min_rows))
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class GroupEncoder:
+    """Turns a table into group numbers, one column per term, 0 = in none of its groups."""
+
+    groups: GroupSet
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.groups.schema.names
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """``offsets[t] + code`` is a group's place after the intercept."""
+        return np.asarray(self.groups.offsets, dtype=np.int64)
+
+    def encode(self, table: Table, threads: int = 1) -> NDArray[np.integer]:
+        codes = self.groups.codes(table)
+        return codes.astype(np.uint16) if len(self.groups.labels) < 1 << 16 else codes
+
+
+@dataclass(frozen=True, eq=False)
+class GroupProducts:
+    """Question: rows, summed weight of every pair of groups and summed response of each."""
+
+    draft: Draft
+    encoder: int
+    levels: int
+    offsets: NDArray[np.int64]
+
+    def ask(self, part: Part) -> Answer:
+        scale = part.scale
+        count = int(self.offsets[-1]) + 1
+        rows = np.zeros(self.levels, np.int64)
+        gram = np.zeros((self.levels, count, count), np.int64)
+        cross = np.zeros((self.levels, count), np.int64)
+        kernels.add_group_products(
+            part.blocks[self.encoder],
+            self.offsets,
+            part.levels(self.draft),
+            part.words(self.draft).ravel(),
+            scale.words,
+            scale.plain,
+            scale.shift,
+            rows,
+            gram,
+            cross,
+        )
+        return rows, gram, cross
+
+
+@dataclass(frozen=True, eq=False)
+class GroupTable:
+    """A number per level set and group; column 0 is the intercept."""
+
+    present: NDArray[np.bool_]
+    coefficient: NDArray[np.float64]
+    offsets: NDArray[np.int64]
+
+    @property
+    def n_learners(self) -> int:
+        return int(np.count_nonzero(self.present))
+
+    def keep(self, levels: NDArray[np.bool_]) -> GroupTable:
+        """The same numbers on some level sets only."""
+        return replace(self, present=self.present & levels)
+
+    def update(self, block: Block, level: NDArray[np.int32], f: Scores, replaces: bool) -> Scores:
+        out = np.empty(len(f))
+        kernels.group_update(
+            block, self.offsets, level, self.present, self.coefficient, f, replaces, out
+        )
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class GroupLearner:
+    """:class:`Groups` bound to a table."""
+
+    spec: Groups
+    encoder: GroupEncoder
+    index: int = field(default=0)
+
+    @property
+    def inexact(self) -> str:
+        return ""
+
+    def learn(self, task: Task) -> Lesson:
+        offsets = self.encoder.offsets
+        count = int(offsets[-1]) + 1
+        if task.levels * count * count > LARGEST_SYSTEM:
+            raise ValueError(
+                f"{count - 1} groups on {task.levels} level sets need "
+                f"{task.levels * count * count * 8 / 2**30:.1f} GiB; use fewer level sets, or "
+                "fewer groups (Groups(..., min_rows=...) leaves small crossings out)"
+            )
+        scale = task.source.scale
+        rows, gram, cross = total(
+            task.source, GroupProducts(task.draft, self.index, task.levels, offsets)
+        )
+        ridge = np.full(count, task.penalty.l2)
+        ridge[0] = 0.0
+        present, solved = solve_levels(
+            task, rows, gram * scale.weight_step, cross * scale.response_step, ridge
+        )
+        skipped = int(gram[~present, 0, 0].sum())
+        return Lesson(GroupTable(present, snap(solved), offsets), skipped)

@@ -1,0 +1,243 @@
+"""Linear: one linear regression per level set, from exact sums of products."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recalibrate.classes.base import Lesson, Task, choose_columns
+from recalibrate.classes.leastsquares import solve_levels
+from recalibrate.engines.memory import total
+from recalibrate.engines.part import Answer, Draft, Part
+from recalibrate.fixedpoint import INT64_BITS, RESPONSE_LIMIT_BITS, Scale, snap
+from recalibrate.kernels import gram as kernels
+from recalibrate.rounds import Block, Scores
+from recalibrate.table import Column, Table
+
+UNIT_BITS = 15
+UNIT = 1 << UNIT_BITS
+"""Features are integers in units of 2**-15 of their range."""
+WIDEST = 1 << 30
+"""Values beyond this many units, far outside of the calibration rows, are clipped to it."""
+MOST_INDICATORS = 32
+
+
+@dataclass(frozen=True)
+class Linear:
+    """Linear functions of the features with an intercept.
+
+    Numeric columns are centred at their median, scaled by a power of two into [-1, 1] and
+    quantised to 2**-15; a missing value counts as the median and sets an indicator. Of a
+    categorical column the 32 heaviest categories get an indicator each. Solved exactly for
+    that table; collinear columns are left out.
+
+    Parameters
+    ----------
+    features
+        Columns to use; None means all.
+    ridge
+        Penalty on the squared coefficients of the scaled columns (not on the intercept).
+    base_score
+        Whether the base model's score is a feature too.
+
+    Examples
+    --------
+    >>> from recalibrate import Linear
+    >>> Linear(features=["age"], ridge=1.0)
+    Linear(features=('age',), ridge=1.0, base_score=False)
+    """
+
+    features: Sequence[str] | None = None
+    ridge: float = 0.0
+    base_score: bool = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.features, str):
+            raise TypeError(
+                f"features must be a list of column names, got the string {self.features!r}; "
+                f"write features=[{self.features!r}]"
+            )
+        if self.features is not None:
+            object.__setattr__(self, "features", tuple(self.features))
+
+    def bind(self, table: Table, weight: NDArray[np.int64], *, threads: int = 1) -> LinearLearner:
+        """The class on the columns of a table."""
+        if not (np.isfinite(self.ridge) and self.ridge >= 0):
+            raise ValueError(f"Linear(ridge=...) must be a number >= 0, got {self.ridge!r}")
+        features = None if self.features is None else tuple(self.features)
+        names = choose_columns(table, features, self.base_score)
+        terms: list[Term] = [Term("constant", "")]
+        for name in names:
+            column = table.schema.columns[table.schema.index(name)]
+            terms.extend(_terms(column, table.column(name), weight))
+        return LinearLearner(self, Quantiser(tuple(terms)))
+
+
+@dataclass(frozen=True)
+class Term:
+    """One column of the design: constant, scaled value, missing flag or category flag."""
+
+    kind: str
+    name: str
+    centre: float = 0.0
+    factor: float = 0.0
+    category: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Quantiser:
+    """Turns a table into integer columns in units of 2**-15."""
+
+    terms: tuple[Term, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(term.name for term in self.terms if term.name))
+
+    def encode(self, table: Table, threads: int = 1) -> NDArray[np.int32]:
+        out = np.empty((table.n_rows, len(self.terms)), dtype=np.int32)
+        values: NDArray[np.float32] = np.empty(0, np.float32)
+        read = ""
+        for j, term in enumerate(self.terms):
+            if term.kind == "constant":
+                out[:, j] = UNIT
+                continue
+            if term.name != read:
+                values, read = table.column(term.name), term.name
+            if term.kind == "missing":
+                out[:, j] = np.isnan(values) * UNIT
+            elif term.kind == "category":
+                out[:, j] = (values == term.category) * UNIT
+            else:
+                centred = np.where(np.isnan(values), 0.0, values.astype(np.float64) - term.centre)
+                out[:, j] = np.clip(np.rint(centred * term.factor), -WIDEST, WIDEST)
+        return out
+
+
+def _terms(column: Column, values: NDArray[np.float32], weight: NDArray[np.int64]) -> list[Term]:
+    mass = weight if len(weight) else np.ones(len(values), dtype=np.int64)
+    missing = np.isnan(values)
+    terms = [Term("missing", column.name)] if missing.any() else []
+    present = values[~missing]
+    if column.kind == "categorical":
+        weights = np.bincount(present.astype(np.int64), weights=mass[~missing])
+        heaviest = np.argsort(-weights, kind="stable")[:MOST_INDICATORS]
+        kept = sorted(int(code) for code in heaviest if weights[code] > 0)
+        return terms + [Term("category", column.name, category=code) for code in kept]
+    if not len(present):
+        return terms
+    if not np.isfinite(present).all():
+        raise ValueError(
+            f"column {column.name!r} holds infinite values, which a linear function cannot use; "
+            "clip them, or leave the column out with Linear(features=...)"
+        )
+    order = np.argsort(present, kind="stable")
+    reached = np.cumsum(mass[~missing][order])
+    centre = float(present[order][np.searchsorted(reached, (reached[-1] + 1) // 2)])
+    widest = float(np.abs(present.astype(np.float64) - centre).max())
+    if widest == 0.0:
+        return terms
+    fraction, exponent = np.frexp(widest)
+    power = int(exponent) - (1 if fraction == 0.5 else 0)
+    return [Term("value", column.name, centre, float(2.0 ** (UNIT_BITS - power))), *terms]
+
+
+@dataclass(frozen=True, eq=False)
+class Products:
+    """Question: rows, sum s x x' and sum g x of every level set."""
+
+    draft: Draft
+    encoder: int
+    levels: int
+    terms: int
+
+    def ask(self, part: Part) -> Answer:
+        scale = part.scale
+        rows = np.zeros(self.levels, np.int64)
+        gram = np.zeros((self.levels, self.terms, self.terms), np.int64)
+        cross = np.zeros((self.levels, self.terms), np.int64)
+        kernels.add_products(
+            part.blocks[self.encoder],
+            part.levels(self.draft),
+            part.words(self.draft).ravel(),
+            scale.words,
+            scale.plain,
+            scale.shift,
+            np.array(bits_to_cut(scale), dtype=np.int64),
+            rows,
+            gram,
+            cross,
+        )
+        return rows, gram, cross
+
+
+def bits_to_cut(scale: Scale) -> tuple[int, int, int, int]:
+    """Bits taken off s, s x x', g and g x so that no product and no sum can overflow.
+
+    Features have 15 bits and a sign; without weights and hessians nothing is cut off s x x'.
+    """
+    s_bits = 1 if scale.plain else scale.weight_bits + scale.hessian_bits
+    s_cut = max(0, s_bits - (INT64_BITS - 2 * UNIT_BITS))
+    product = s_bits - s_cut + 2 * UNIT_BITS
+    gram_cut = max(0, product + scale.row_bits - INT64_BITS)
+    g_bits = scale.weight_bits + scale.response_bits + RESPONSE_LIMIT_BITS
+    g_cut = max(0, g_bits - (INT64_BITS - UNIT_BITS))
+    cross_cut = max(0, g_bits - g_cut + UNIT_BITS + scale.row_bits - INT64_BITS)
+    return s_cut, gram_cut, g_cut, cross_cut
+
+
+@dataclass(frozen=True, eq=False)
+class LinearTable:
+    """Coefficients per level set, on the quantised columns."""
+
+    present: NDArray[np.bool_]
+    coefficient: NDArray[np.float64]
+
+    @property
+    def n_learners(self) -> int:
+        return int(np.count_nonzero(self.present))
+
+    def keep(self, levels: NDArray[np.bool_]) -> LinearTable:
+        """The same numbers on some level sets only."""
+        return replace(self, present=self.present & levels)
+
+    def update(self, block: Block, level: NDArray[np.int32], f: Scores, replaces: bool) -> Scores:
+        out = np.empty(len(f))
+        kernels.linear_update(block, level, self.present, self.coefficient, f, replaces, out)
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class LinearLearner:
+    """:class:`Linear` bound to the columns of a table."""
+
+    spec: Linear
+    encoder: Quantiser
+    index: int = field(default=0)
+
+    @property
+    def inexact(self) -> str:
+        return f"ridge {self.spec.ridge:g} shrinks the coefficients" if self.spec.ridge else ""
+
+    def learn(self, task: Task) -> Lesson:
+        count = len(self.encoder.terms)
+        scale = task.source.scale
+        question = Products(task.draft, self.index, task.levels, count)
+        rows, gram, cross = total(task.source, question)
+        s_cut, gram_cut, g_cut, cross_cut = bits_to_cut(scale)
+        real_gram: NDArray[Any] = gram * (
+            scale.weight_step * 2.0 ** (s_cut + gram_cut - 2 * UNIT_BITS)
+        )
+        real_cross = cross * (scale.response_step * 2.0 ** (g_cut + cross_cut - UNIT_BITS))
+        ridge = np.full(count, self.spec.ridge + task.penalty.l2)
+        ridge[0] = 0.0
+        mass = gram[:, 0, 0]
+        present, solved = solve_levels(task, rows, real_gram, real_cross, ridge)
+        # Snapped per quantised unit: coefficient * integer is then exact, and so are the sums.
+        coefficient = snap(solved / UNIT)
+        skipped = int(mass[~present].sum() * 2.0 ** (s_cut + gram_cut - 2 * UNIT_BITS))
+        return Lesson(LinearTable(present, coefficient), skipped)

@@ -1,0 +1,1 @@
+"""Where rows live. An engine evaluates questions on its parts; answers are summed."""

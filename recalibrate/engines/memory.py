@@ -1,0 +1,167 @@
+"""Rows in memory, cut into blocks that a thread pool works on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recalibrate.engines.part import Answer, Part, Question
+from recalibrate.fixedpoint import Scale
+from recalibrate.rounds import Block, Rounds, Scores
+
+LEAST_ROWS_PER_BLOCK = 16_384
+"""Below this a second thread costs more than it saves."""
+
+
+class StatsSource(Protocol):
+    """What the loop sees of the rows: a place to put questions to."""
+
+    @property
+    def n_rows(self) -> int:
+        """Training rows, over all parts."""
+
+    @property
+    def scale(self) -> Scale:
+        """Fixed point of all answers."""
+
+    @property
+    def has_held_out(self) -> bool:
+        """Whether there are rows that only validate."""
+
+    def answers(self, question: Question, *, held_out: bool = False) -> Iterable[Answer]:
+        """The answer of every part, in any order."""
+
+    def scores(self, log: Rounds, *, held_out: bool = False) -> Scores:
+        """Scores of the rows, in the order they were given."""
+
+
+def total(source: StatsSource, question: Question, *, held_out: bool = False) -> Answer:
+    """Sum of all parts' answers."""
+    sums: Answer | None = None
+    for answer in source.answers(question, held_out=held_out):
+        if sums is None:
+            sums = answer
+        else:
+            for mine, other in zip(sums, answer, strict=True):
+                mine += other
+    if sums is None:
+        raise ValueError("there are no rows to sum over")
+    return sums
+
+
+class InMemory:
+    """A :class:`StatsSource` over parts in this process.
+
+    Parameters
+    ----------
+    parts
+        Blocks of training rows.
+    held_out
+        Blocks of rows that are only scored.
+    scale
+        Fixed point shared by all parts.
+    threads
+        Size of the thread pool; with 1 everything runs in the calling thread.
+    """
+
+    def __init__(
+        self,
+        parts: Sequence[Part],
+        scale: Scale,
+        *,
+        held_out: Sequence[Part] = (),
+        threads: int = 1,
+    ) -> None:
+        self.parts = tuple(parts)
+        self.held_out = tuple(held_out)
+        self.scale = scale
+        self._pool = ThreadPoolExecutor(threads) if threads > 1 and len(parts) > 1 else None
+
+    @property
+    def n_rows(self) -> int:
+        return sum(part.n_rows for part in self.parts)
+
+    @property
+    def has_held_out(self) -> bool:
+        return bool(self.held_out)
+
+    def answers(self, question: Question, *, held_out: bool = False) -> Iterable[Answer]:
+        parts = self.held_out if held_out else self.parts
+        if self._pool is None:
+            return [question.ask(part) for part in parts]
+        return list(self._pool.map(question.ask, parts))
+
+    def scores(self, log: Rounds, *, held_out: bool = False) -> Scores:
+        parts = self.held_out if held_out else self.parts
+        return np.concatenate([part.scores(log) for part in parts])
+
+    def close(self) -> None:
+        """Let the threads go."""
+        if self._pool is not None:
+            self._pool.shutdown()
+
+
+def resolve_threads(threads: int | None) -> int:
+    """Number of threads: as given, or the cores this process may use."""
+    if threads is not None:
+        return threads
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def cut(n_rows: int, blocks: int | None, threads: int) -> list[slice]:
+    """Slices of about equal length: as many as asked for, or one per thread when it pays."""
+    if blocks is None:
+        blocks = max(1, min(threads, n_rows // LEAST_ROWS_PER_BLOCK))
+    borders = np.linspace(0, n_rows, blocks + 1).astype(int)
+    return [slice(int(a), int(b)) for a, b in zip(borders[:-1], borders[1:], strict=True)]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Encoded rows with their labels, base scores and quantised weights (empty: each one)."""
+
+    blocks: tuple[Block, ...]
+    y: NDArray[np.float64]
+    base: Scores
+    weight: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def take(self, at: slice | NDArray[np.intp]) -> Rows:
+        """Some of the rows; a slice copies nothing."""
+        weight = self.weight[at] if len(self.weight) else self.weight
+        return Rows(tuple(block[at] for block in self.blocks), self.y[at], self.base[at], weight)
+
+
+@contextmanager
+def rows_in_memory(
+    rows: Rows,
+    scale: Scale,
+    *,
+    held_out: Rows | None = None,
+    blocks: int | None = None,
+    threads: int = 1,
+) -> Iterator[InMemory]:
+    """An engine over arrays, cut into ``blocks`` parts (None: one per thread where it pays)."""
+
+    def parts_of(some: Rows | None) -> list[Part]:
+        if some is None or not len(some):
+            return []
+        pieces = [some.take(at) for at in cut(len(some), blocks, threads)]
+        return [Part(each.blocks, each.y, each.base, each.weight, scale) for each in pieces]
+
+    source = InMemory(parts_of(rows), scale, held_out=parts_of(held_out), threads=threads)
+    try:
+        yield source
+    finally:
+        source.close()

@@ -1,0 +1,146 @@
+"""A block of rows with its labels: the unit that every engine works on.
+
+A part's scores are a cache of the list of steps: a part that was lost, or never saw the newest
+steps, replays them. All it answers are sums of integers, so that parts can be cut anywhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recalibrate.fixedpoint import RESPONSE_LIMIT_BITS, Scale
+from recalibrate.kernels import rows as kernels
+from recalibrate.levels import Levels
+from recalibrate.rounds import Block, Rounds, Scores, State, Step
+
+Answer = tuple[NDArray[np.int64], ...]
+LOSS_LIMIT = 32.0
+
+
+@dataclass(frozen=True, eq=False)
+class Draft:
+    """A model about to take a step: the steps so far and the level sets drawn for the next.
+
+    ``partition`` None keeps the level sets of the newest step.
+    """
+
+    log: Rounds
+    partition: Levels | None
+    replace: bool = False
+
+
+class Question(Protocol):
+    """Anything that can be asked of a part and summed over parts."""
+
+    def ask(self, part: Part) -> Answer:
+        """The part's share of the sums."""
+
+
+class Part:
+    """Rows of one block, and their scores under the steps applied so far."""
+
+    def __init__(
+        self,
+        blocks: tuple[Block, ...],
+        y: NDArray[np.float64],
+        base: Scores,
+        weight: NDArray[np.int64],
+        scale: Scale,
+    ) -> None:
+        self.blocks = blocks
+        self.y = y
+        self.base = base
+        self.weight = weight
+        self.scale = scale
+        self.scratch: dict[str, Any] = {}
+        self._log: Rounds | None = None
+        self._state = State(base)
+        self._before: State | None = None
+        self._words: tuple[object, NDArray[np.int64]] | None = None
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.y)
+
+    def scores(self, log: Rounds) -> Scores:
+        """Scores after the last step of ``log``."""
+        return self._bring(log).f
+
+    def levels(self, draft: Draft) -> NDArray[np.int32]:
+        """Level set of every row under a draft's partition."""
+        state = self._bring(draft.log)
+        if draft.partition is not None:
+            state = self._state = state.draw(draft.partition)
+        return state.drawn_level
+
+    def words(self, draft: Draft) -> NDArray[np.int64]:
+        """The statistics of every row, as the scale packs them."""
+        state = self._bring(draft.log)
+        key: object = "labels" if draft.replace else state.f
+        if self._words is not None and self._words[0] is key:
+            return self._words[1]
+        scale = self.scale
+        words = (
+            np.empty((self.n_rows, scale.words), dtype=np.int64)
+            if self._words is None
+            else self._words[1]
+        )
+        kernels.respond(
+            self.y,
+            state.f,
+            self.weight,
+            draft.log.link == "logit",
+            draft.replace,
+            2.0**scale.response_bits,
+            2.0**scale.hessian_bits,
+            2.0**RESPONSE_LIMIT_BITS,
+            scale.plain,
+            scale.shift,
+            words,
+        )
+        self._words = (key, words)
+        return words
+
+    def losses(
+        self, f: Scores, logit: bool, level: NDArray[np.int32] | None = None, levels: int = 1
+    ) -> NDArray[np.int64]:
+        """Summed losses of the scores ``f``, by level set when these are given."""
+        out = np.zeros(levels, dtype=np.int64)
+        at = np.empty(0, dtype=np.int32) if level is None else level
+        kernels.add_losses(
+            self.y, f, self.weight, at, logit, 2.0**self.scale.loss_bits, LOSS_LIMIT, out
+        )
+        return out
+
+    def after(self, draft: Draft, step: Step) -> Scores:
+        """Scores that a step would give, without taking it."""
+        self.levels(draft)
+        return self._state.advance(step, self.blocks[step.encoder]).f
+
+    def _bring(self, log: Rounds) -> State:
+        """Apply what ``log`` has beyond the steps applied so far; step back if it has less."""
+        if self._log is not None and log.encoders is not self._log.encoders:
+            self._log = None
+        done = 0 if self._log is None else len(self._log.steps)
+        if self._log is None or not self._extends(log, done):
+            undone = done - 1
+            if self._before is not None and undone >= 0 and self._extends(log, undone):
+                self._state, done = self._before, undone
+            else:
+                self._state, done = State(log.begin(self.base)), 0
+            self._before = None
+        for step in log.steps[done:]:
+            self._before = self._state
+            self._state = self._state.advance(step, self.blocks[step.encoder])
+        self._log = log
+        return self._state
+
+    def _extends(self, log: Rounds, done: int) -> bool:
+        """Whether the first ``done`` steps applied are the first steps of ``log``."""
+        if len(log.steps) < done or self._log is None:
+            return False
+        return done == 0 or log.steps[done - 1] is self._log.steps[done - 1]

@@ -1,0 +1,178 @@
+"""Least squares: sums of products per level set, and one deterministic solver."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recalibrate.kernels.compiler import kernel
+from recalibrate.kernels.splits import unpack
+
+
+@kernel
+def shifted(value: int, bits: int) -> int:
+    """value / 2**bits, rounded; part of how a row is quantised, hence before any sum."""
+    return value if bits == 0 else (value + (1 << (bits - 1))) >> bits
+
+
+@kernel
+def add_products(
+    block: NDArray[np.int32],
+    level: NDArray[np.int32],
+    words: NDArray[np.int64],
+    width: int,
+    plain: bool,
+    shift: int,
+    cut: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    gram: NDArray[np.int64],
+    cross: NDArray[np.int64],
+) -> None:
+    """Per level set: rows, sum s x x' (lower triangle) and sum g x of integer features.
+
+    ``cut`` holds the bits taken off s, s x x', g and g x (see ``classes.linear``).
+    """
+    count = block.shape[1]
+    for i in range(block.shape[0]):
+        v = level[i]
+        _, s, g = unpack(words, i, width, plain, shift)
+        s = shifted(s, cut[0])
+        g = shifted(g, cut[2])
+        rows[v] += 1
+        for a in range(count):
+            x = block[i, a]
+            if x == 0:
+                continue
+            cross[v, a] += shifted(g * x, cut[3])
+            for b in range(a + 1):
+                gram[v, a, b] += shifted(s * x * block[i, b], cut[1])
+
+
+@kernel
+def add_group_products(
+    codes: NDArray[np.integer],
+    offsets: NDArray[np.int64],
+    level: NDArray[np.int32],
+    words: NDArray[np.int64],
+    width: int,
+    plain: bool,
+    shift: int,
+    rows: NDArray[np.int64],
+    gram: NDArray[np.int64],
+    cross: NDArray[np.int64],
+) -> None:
+    """The same for indicators: index 0 is the intercept, ``offsets[t] + code`` a term's group."""
+    terms = codes.shape[1]
+    for i in range(codes.shape[0]):
+        v = level[i]
+        _, s, g = unpack(words, i, width, plain, shift)
+        rows[v] += 1
+        gram[v, 0, 0] += s
+        cross[v, 0] += g
+        for t in range(terms):
+            if codes[i, t] == 0:
+                continue
+            a = offsets[t] + codes[i, t]
+            gram[v, a, 0] += s
+            cross[v, a] += g
+            for u in range(t + 1):
+                if codes[i, u] > 0:
+                    gram[v, a, offsets[u] + codes[i, u]] += s
+
+
+@kernel
+def solve_level(
+    gram: NDArray[np.float64],
+    cross: NDArray[np.float64],
+    tolerance: float,
+    out: NDArray[np.float64],
+) -> int:
+    """Solve a symmetric positive semidefinite system in place; returns the rank.
+
+    Cholesky in the given order. A column that its predecessors explain up to ``tolerance`` of
+    its own square is left out (coefficient 0), so collinear columns are safe: the fitted values
+    are those of least squares whichever column is left out. No BLAS: its threads and blocking
+    would change last bits.
+    """
+    count = gram.shape[0]
+    used = np.zeros(count, np.bool_)
+    rank = 0
+    for j in range(count):
+        pivot = gram[j, j]
+        for k in range(j):
+            if used[k]:
+                pivot -= gram[j, k] * gram[j, k]
+        if pivot <= tolerance * gram[j, j] or gram[j, j] <= 0.0:
+            continue
+        used[j] = True
+        rank += 1
+        root = np.sqrt(pivot)
+        gram[j, j] = root
+        for i in range(j + 1, count):
+            value = gram[i, j]
+            for k in range(j):
+                if used[k]:
+                    value -= gram[i, k] * gram[j, k]
+            gram[i, j] = value / root
+    for j in range(count):
+        out[j] = 0.0
+        if used[j]:
+            value = cross[j]
+            for k in range(j):
+                if used[k]:
+                    value -= gram[j, k] * out[k]
+            out[j] = value / gram[j, j]
+    for j in range(count - 1, -1, -1):
+        if used[j]:
+            value = out[j]
+            for i in range(j + 1, count):
+                if used[i]:
+                    value -= gram[i, j] * out[i]
+            out[j] = value / gram[j, j]
+    return rank
+
+
+@kernel
+def linear_update(
+    block: NDArray[np.int32],
+    level: NDArray[np.int32],
+    present: NDArray[np.bool_],
+    coefficient: NDArray[np.float64],
+    f: NDArray[np.float64],
+    replace: bool,
+    out: NDArray[np.float64],
+) -> None:
+    """New scores by one linear function per level set."""
+    for i in range(level.shape[0]):
+        v = level[i]
+        if not present[v]:
+            out[i] = f[i]
+            continue
+        value = 0.0
+        for j in range(block.shape[1]):
+            value += coefficient[v, j] * block[i, j]
+        out[i] = value if replace else f[i] + value
+
+
+@kernel
+def group_update(
+    codes: NDArray[np.integer],
+    offsets: NDArray[np.int64],
+    level: NDArray[np.int32],
+    present: NDArray[np.bool_],
+    coefficient: NDArray[np.float64],
+    f: NDArray[np.float64],
+    replace: bool,
+    out: NDArray[np.float64],
+) -> None:
+    """New scores by an intercept and one number per group and level set."""
+    for i in range(level.shape[0]):
+        v = level[i]
+        if not present[v]:
+            out[i] = f[i]
+            continue
+        value = coefficient[v, 0]
+        for t in range(codes.shape[1]):
+            if codes[i, t] > 0:
+                value += coefficient[v, offsets[t] + codes[i, t]]
+        out[i] = value if replace else f[i] + value

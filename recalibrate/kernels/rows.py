@@ -1,0 +1,180 @@
+"""Loops over rows alone: levels, responses, losses."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recalibrate.kernels.compiler import kernel
+
+LN2_HIGH = 6.93147180369123816490e-01
+LN2_LOW = 1.90821492927058770002e-10
+INVERSE_LN2 = 1.4426950408889634
+NEGATIVE_POWERS_OF_2 = 2.0 ** -np.arange(1024.0)
+
+
+@kernel
+def exp_negative(x: float) -> float:
+    """exp(x) for x <= 0 from additions and multiplications alone.
+
+    Not ``math.exp``: a vector library may round it differently in the body and in the tail of
+    a loop, and then a row's gradient would depend on the block it is in.
+    """
+    if x < -700.0:
+        return 0.0
+    k = int(0.5 - x * INVERSE_LN2)
+    r = (x + k * LN2_HIGH) + k * LN2_LOW
+    total = 1.0 / 6227020800.0
+    total = total * r + 1.0 / 479001600.0
+    total = total * r + 1.0 / 39916800.0
+    total = total * r + 1.0 / 3628800.0
+    total = total * r + 1.0 / 362880.0
+    total = total * r + 1.0 / 40320.0
+    total = total * r + 1.0 / 5040.0
+    total = total * r + 1.0 / 720.0
+    total = total * r + 1.0 / 120.0
+    total = total * r + 1.0 / 24.0
+    total = total * r + 1.0 / 6.0
+    total = total * r + 0.5
+    total = total * r + 1.0
+    total = total * r + 1.0
+    return total * NEGATIVE_POWERS_OF_2[k]
+
+
+@kernel
+def log1p_unit(t: float) -> float:
+    """log(1 + t) for 0 <= t <= 1, as 2 artanh(t / (2 + t)); for the reason of exp_negative."""
+    z = t / (2.0 + t)
+    square = z * z
+    total = 1.0 / 31.0
+    for k in range(29, 0, -2):
+        total = total * square + 1.0 / k
+    return 2.0 * z * total
+
+
+@kernel
+def level_index(
+    f: NDArray[np.float64],
+    thresholds: NDArray[np.float64],
+    steps: int,
+    out: NDArray[np.int32],
+) -> None:
+    """Level = number of thresholds <= f (ties go up).
+
+    ``steps`` > 0 says that the thresholds are those of the grid {0, 1/steps, ..., 1}: the level
+    is then guessed by arithmetic and corrected by comparing, which gives the same answer.
+    """
+    count = thresholds.shape[0]
+    for i in range(f.shape[0]):
+        value = f[i]
+        if steps > 0:
+            guess = value * steps + 0.5
+            k = 0 if guess < 0.0 else (count if guess >= count else int(guess))
+            while k > 0 and thresholds[k - 1] > value:
+                k -= 1
+            while k < count and thresholds[k] <= value:
+                k += 1
+        else:
+            k = 0
+            high = count
+            while k < high:
+                middle = (k + high) >> 1
+                if thresholds[middle] <= value:
+                    k = middle + 1
+                else:
+                    high = middle
+        out[i] = k
+
+
+@kernel
+def write_words(i: int, s: int, g: int, plain: bool, shift: int, words: NDArray[np.int64]) -> None:
+    """Store a row's count, weight-like and gradient-like numbers; layout as in ``Scale``."""
+    width = words.shape[1]
+    if width == 1:
+        words[i, 0] = (1 << shift) + g
+    elif width == 2:
+        words[i, 0] = 1 if plain else (1 << shift) + s
+        words[i, 1] = g
+    else:
+        words[i, 0] = 1
+        words[i, 1] = s
+        words[i, 2] = g
+
+
+@kernel
+def respond(
+    y: NDArray[np.float64],
+    f: NDArray[np.float64],
+    weight: NDArray[np.int64],
+    logit: bool,
+    replace: bool,
+    response_scale: float,
+    hessian_scale: float,
+    limit: float,
+    plain: bool,
+    shift: int,
+    words: NDArray[np.int64],
+) -> None:
+    """Words of every row: the label itself (replace), y - f, or y - sigmoid(f) with its hessian."""
+    unit = weight.shape[0] == 0
+    for i in range(y.shape[0]):
+        s = 1
+        if replace:
+            r = y[i]
+        elif logit:
+            e = exp_negative(-abs(f[i]))
+            small = e / (1.0 + e)
+            p = 1.0 - small if f[i] >= 0 else small
+            r = y[i] - p
+            s = int(np.rint(small * (1.0 - small) * hessian_scale))
+        else:
+            r = y[i] - f[i]
+            r = min(max(r, -limit), limit)
+        g = int(np.rint(r * response_scale))
+        if not unit:
+            s *= weight[i]
+            g *= weight[i]
+        write_words(i, s, g, plain, shift, words)
+
+
+@kernel
+def add_losses(
+    y: NDArray[np.float64],
+    f: NDArray[np.float64],
+    weight: NDArray[np.int64],
+    level: NDArray[np.int32],
+    logit: bool,
+    scale: float,
+    limit: float,
+    out: NDArray[np.int64],
+) -> None:
+    """Add every row's quantised loss (squared error or log loss) to its level's sum.
+
+    An empty ``level`` puts all rows together.
+    """
+    unit = weight.shape[0] == 0
+    together = level.shape[0] == 0
+    for i in range(y.shape[0]):
+        if logit:
+            loss = log1p_unit(exp_negative(-abs(f[i]))) + max(f[i], 0.0) - y[i] * f[i]
+        else:
+            loss = (y[i] - f[i]) * (y[i] - f[i])
+        q = int(np.rint(min(loss, limit) * scale))
+        out[0 if together else level[i]] += q if unit else q * weight[i]
+
+
+@kernel
+def count_cells(
+    f: NDArray[np.float64],
+    weight: NDArray[np.int64],
+    low: float,
+    scale: float,
+    out: NDArray[np.int64],
+) -> None:
+    """Weight of the rows in equal cells of f, those outside going to the end cells."""
+    unit = weight.shape[0] == 0
+    last = out.shape[0] - 1
+    for i in range(f.shape[0]):
+        at = (f[i] - low) * scale
+        k = 0 if at < 0.0 else (last if at >= last else int(at))
+        out[k] += 1 if unit else weight[i]

@@ -1,0 +1,139 @@
+r"""Level sets: which one a score belongs to, and the grid that scores are rounded to.
+
+The level of a score is the number of thresholds at or below it, so ties go up. Thresholds are
+stored float64 numbers and only ever compared with: no rounding function is involved, hence no
+rounding rule (banker's or other) that could differ between Python and a serving runtime.
+Under the logit link thresholds and values are log-odds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Link = Literal["identity", "logit"]
+
+MARGIN_LIMIT = 16.0
+"""Log-odds are kept inside +-16 (probabilities of 1.1e-7): a score of 0 or 1 has none."""
+
+QUANTILE_CELLS = 1 << 16
+"""Quantile levels are cut at the borders of this many equal cells of the score's range."""
+
+
+def to_margin(scores: NDArray[np.float64], link: Link) -> NDArray[np.float64]:
+    """Means or probabilities on the scale of the link, clipped at :data:`MARGIN_LIMIT`."""
+    if link == "identity":
+        return scores
+    with np.errstate(divide="ignore"):
+        margin = np.log(scores) - np.log1p(-scores)
+    return np.asarray(np.clip(margin, -MARGIN_LIMIT, MARGIN_LIMIT))
+
+
+def from_margin(margin: NDArray[np.float64], link: Link) -> NDArray[np.float64]:
+    """Inverse of :func:`to_margin`."""
+    if link == "identity":
+        return margin
+    with np.errstate(over="ignore"):
+        return np.asarray(1.0 / (1.0 + np.exp(-margin)))
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """A partition of the scores, with a value per level when scores are rounded to it.
+
+    Attributes
+    ----------
+    thresholds
+        Ascending; ``level(f) = #{thresholds <= f}``.
+    values
+        The grid: one value per level, or None for a partition that rounds nothing.
+    steps
+        m for the uniform grid {0, 1/m, ..., 1} under the identity link, else 0; only a hint
+        that lets levels be guessed by arithmetic.
+    """
+
+    thresholds: NDArray[np.float64]
+    values: NDArray[np.float64] | None = None
+    steps: int = field(default=0)
+
+    def __post_init__(self) -> None:
+        self.thresholds.setflags(write=False)
+        if self.values is not None:
+            self.values.setflags(write=False)
+
+    @property
+    def count(self) -> int:
+        """Number of level sets."""
+        return len(self.thresholds) + 1
+
+    def index(self, f: NDArray[np.float64]) -> NDArray[np.int32]:
+        """Level of every score.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> Levels.uniform(2).index(np.array([0.0, 0.24, 0.25, 0.75, 1.0])).tolist()
+        [0, 0, 1, 2, 2]
+        """
+        from recalibrate.kernels.rows import level_index
+
+        out = np.empty(len(f), dtype=np.int32)
+        level_index(f, self.thresholds, self.steps, out)
+        return out
+
+    def round(self, f: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Value of every score's level; the scores themselves for a mere partition."""
+        return f if self.values is None else self.values[self.index(f)]
+
+    @classmethod
+    def single(cls) -> Levels:
+        """Everything in one level set."""
+        return cls(np.empty(0))
+
+    @classmethod
+    def uniform(cls, steps: int, link: Link = "identity") -> Levels:
+        """The grid {0, 1/steps, ..., 1}: steps + 1 values, thresholds half-way between."""
+        k = np.arange(steps + 1)
+        values = k / steps
+        thresholds = (2 * k[1:] - 1) / (2 * steps)
+        if link == "identity":
+            return cls(thresholds, values, steps)
+        return cls(to_margin(thresholds, link), to_margin(values, link))
+
+    @classmethod
+    def around(cls, values: NDArray[np.float64]) -> Levels:
+        """A grid of given values; a score goes to the nearest one, ties up."""
+        values = np.unique(values)
+        return cls((values[:-1] + values[1:]) / 2, values)
+
+    @classmethod
+    def from_cells(
+        cls, weight: NDArray[np.int64], low: float, high: float, count: int, least: int = 0
+    ) -> Levels:
+        """At most ``count`` levels of about equal weight (and at least ``least``).
+
+        ``weight`` holds the summed weights of equal cells of [low, high]; cuts are cell borders,
+        so that the result follows from integer sums alone.
+        """
+        total = int(weight.sum())
+        if least > 0:
+            count = max(1, min(count, total // least))
+        reached = np.cumsum(weight)
+        targets = [(total * k + count - 1) // count for k in range(1, count)]
+        cuts = np.searchsorted(reached, targets, side="left") + 1
+        occupied = np.flatnonzero(weight)
+        if len(occupied):
+            cuts = cuts[(cuts > occupied[0]) & (cuts <= occupied[-1])]
+        width = (high - low) / len(weight)
+        return cls(np.unique(low + cuts * width))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists, for files."""
+        return {
+            "thresholds": self.thresholds.tolist(),
+            "values": None if self.values is None else self.values.tolist(),
+            "steps": self.steps,
+        }

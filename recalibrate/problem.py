@@ -1,0 +1,170 @@
+"""Everything a fit needs from its input, checked once: features, labels, scores, weights."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recalibrate.classes.base import SCORE_COLUMN
+from recalibrate.labels import Labels, read_labels, read_scores
+from recalibrate.levels import MARGIN_LIMIT, Link, from_margin, to_margin
+from recalibrate.scores import Base, ScoreColumn
+from recalibrate.table import Schema, Table, read_table
+
+TOO_GOOD_SHARE = 0.999
+"""A base that ranks this share of binary labels right (AUC) has probably seen them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Rows ready to be fitted; rows of weight zero are gone.
+
+    Attributes
+    ----------
+    table
+        Features that H may look at, with the base score as the last column.
+    labels
+        Labels scaled to [0, 1], their bounds and weights.
+    base
+        Base scores on the scale of the link.
+    link
+        The scale that scores are updated on.
+    """
+
+    table: Table
+    labels: Labels
+    base: NDArray[np.float64]
+    link: Link
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.base)
+
+    def take(self, rows: NDArray[np.intp]) -> Problem:
+        """Some of the rows."""
+        weight = self.labels.weight
+        labels = replace(
+            self.labels,
+            values=self.labels.values[rows],
+            weight=None if weight is None else weight[rows],
+        )
+        return Problem(self.table.take(rows), labels, self.base[rows], self.link)
+
+
+def read_problem(
+    base: Base,
+    X: Any,
+    y: Any,
+    *,
+    Z: Any = None,
+    sample_weight: Any = None,
+    bounds: tuple[float, float] | None = None,
+    link: Link | None = None,
+    categorical: Sequence[str] | None = None,
+    clip: bool = False,
+) -> Problem:
+    """Check and align all inputs of a fit.
+
+    Without ``link``, binary labels are fitted on the log-odds, others as they are.
+    ``clip`` cuts regression scores at the label bounds, as Algorithm 1 needs.
+    """
+    features = X if Z is None else Z
+    table = read_table(features, categorical=categorical)
+    labels = read_labels(y, n_rows=table.n_rows, bounds=bounds, sample_weight=sample_weight)
+    scores = _given_scores(base, X)
+    if labels.kind == "soft" and base.link == "identity" and bool(np.any(_outside(scores))):
+        # Scores below 0 or above 1: a regression whose labels happen to lie in [0, 1].
+        labels = replace(labels, kind="regression")
+    chosen: Link = link or ("logit" if labels.kind == "binary" else "identity")
+    margin = base_margin(base, scores, labels, chosen, table.n_rows, clip=clip)
+    _warn_if_too_good(labels, margin)
+    problem = Problem(table, labels, margin, chosen)
+    if labels.weight is not None and (labels.weight == 0).any():
+        problem = problem.take(np.flatnonzero(labels.weight > 0))
+    return replace(problem, table=with_scores(problem.table, problem.base))
+
+
+def _given_scores(base: Base, X: Any) -> NDArray[np.float64]:
+    return base.values if isinstance(base, ScoreColumn) else base.scores(X)
+
+
+def _outside(scores: NDArray[np.float64]) -> NDArray[np.bool_]:
+    return (scores < 0.0) | (scores > 1.0)
+
+
+def base_margin(
+    base: Base,
+    scores: Any,
+    labels: Labels,
+    link: Link,
+    n_rows: int,
+    *,
+    clip: bool = False,
+) -> NDArray[np.float64]:
+    """A base's scores on the scale of the link, checked."""
+    probability = base.link == "identity" and labels.kind != "regression"
+    values = read_scores(scores, n_rows=n_rows, probability=probability)
+    if base.link == "logit" and link == "logit":
+        return np.clip(values, -MARGIN_LIMIT, MARGIN_LIMIT)
+    if base.link == "logit":
+        values = from_margin(values, "logit")
+    if labels.kind == "regression":
+        values = labels.scale(values)
+    if link == "logit" and labels.kind == "regression" and not clip:
+        clip = True
+    if clip:
+        values = np.clip(values, 0.0, 1.0)
+    return to_margin(values, link)
+
+
+def with_scores(table: Table, margin: NDArray[np.float64]) -> Table:
+    """The table with the base score as a further column."""
+    if SCORE_COLUMN in table.schema.names:
+        raise ValueError(
+            f"a feature is called {SCORE_COLUMN!r}, the name of the base model's own score; "
+            "rename that column"
+        )
+    return table.append(SCORE_COLUMN, margin)
+
+
+def read_features(
+    schema: Schema, names: Sequence[str], X: Any, margin: NDArray[np.float64]
+) -> Table:
+    """The table of new rows: the columns ``names`` of a fitted schema, and the base score."""
+    wanted = [name for name in names if name != SCORE_COLUMN]
+    if not wanted:
+        return with_scores(Table(Schema((), schema.named), [], len(margin)), margin)
+    # Columns of an array have only their position, so all of them have to be there.
+    table = schema.select(wanted).read(X) if schema.named else schema.read(X).select(wanted)
+    return with_scores(table, margin)
+
+
+def _warn_if_too_good(labels: Labels, margin: NDArray[np.float64]) -> None:
+    """Calibration rows that trained the base make every later number look better than it is."""
+    if labels.kind != "binary":
+        variance = float(np.var(labels.values))
+        if variance > 0 and labels.kind == "regression" and len(margin) >= 20:
+            residual = float(np.mean((labels.values - margin) ** 2))
+            suspicious = residual < (1 - TOO_GOOD_SHARE) * variance
+        else:
+            suspicious = False
+    else:
+        positive = margin[labels.values == 1]
+        negative = margin[labels.values == 0]
+        if min(len(positive), len(negative)) < 10:
+            return
+        order = np.searchsorted(np.sort(negative), positive, side="left").sum()
+        suspicious = order / (len(positive) * len(negative)) > TOO_GOOD_SHARE
+    if suspicious:
+        warnings.warn(
+            "the base scores predict the labels almost perfectly. If the base model was trained "
+            "on these rows, what is learned here will not hold on new ones: calibrate on rows "
+            "that it has not seen.",
+            UserWarning,
+            stacklevel=4,
+        )

@@ -1,0 +1,172 @@
+"""Rounds: the fitted model, an append-only list of steps, and what they mean.
+
+A step freezes a partition of the scores into level sets and changes the score of every row by
+what a small table says for the row's level set and features. Prediction, files, serving graphs
+and certificates are translations of this list; :meth:`Rounds.apply` is its only meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recalibrate.levels import Levels, Link
+from recalibrate.table import Table
+
+Block = NDArray[Any]
+Scores = NDArray[np.float64]
+
+
+class Encoder(Protocol):
+    """Turns a table into the block of numbers that a class of learners works on."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Columns that the class looks at."""
+
+    def encode(self, table: Table, threads: int = 1) -> Block:
+        """One row of numbers per row of the table."""
+
+
+class Learned(Protocol):
+    """What a class learned in one step: a small model per level set."""
+
+    @property
+    def n_learners(self) -> int:
+        """Number of level sets that have a model."""
+
+    def update(self, block: Block, level: NDArray[np.int32], f: Scores, replaces: bool) -> Scores:
+        """New scores: the model's value (replaces) or the score plus it."""
+
+    def keep(self, levels: NDArray[np.bool_]) -> Learned:
+        """The same on some level sets only; the others are left as they are."""
+
+
+@runtime_checkable
+class GridTable(Protocol):
+    """A table that replaces scores by few values can round those instead of the rows."""
+
+    def update_on_grid(
+        self, block: Block, level: NDArray[np.int32], f: Scores, grid: Levels
+    ) -> tuple[Scores, NDArray[np.int32]]:
+        """The same as ``update`` with replaces, rounded to the grid, and the levels there."""
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One update of the scores.
+
+    Attributes
+    ----------
+    partition
+        Level sets, frozen by the scores before this step; None keeps those of the step before,
+        so that a round may hold several tables.
+    table
+        The learned models, one per level set.
+    encoder
+        Which of the encoders the table's block comes from.
+    replace
+        Whether the table's value replaces the score (Algorithm 1) or is added to it.
+    grid
+        Rounds the new scores, or None.
+    """
+
+    partition: Levels | None
+    table: Learned
+    encoder: int
+    replace: bool
+    grid: Levels | None
+
+
+@dataclass(frozen=True, eq=False)
+class Rounds:
+    """The fitted model: where scores start, and all steps since.
+
+    Attributes
+    ----------
+    link
+        Scale of the scores inside: means ("identity") or log-odds ("logit").
+    start
+        Grid that the base scores are rounded to first, or None.
+    encoders
+        Blocks of numbers that the steps refer to.
+    steps
+        The updates, oldest first.
+    """
+
+    link: Link
+    start: Levels | None = None
+    encoders: tuple[Encoder, ...] = ()
+    steps: tuple[Step, ...] = ()
+
+    def append(self, step: Step) -> Rounds:
+        """The list with one more step."""
+        return replace(self, steps=(*self.steps, step))
+
+    def first(self, n_steps: int) -> Rounds:
+        """The model after its first ``n_steps`` steps."""
+        return replace(self, steps=self.steps[:n_steps])
+
+    @property
+    def n_rounds(self) -> int:
+        """Number of rounds: steps that drew new level sets."""
+        return sum(step.partition is not None for step in self.steps)
+
+    @property
+    def n_learners(self) -> int:
+        """Number of models over all steps and level sets."""
+        return sum(step.table.n_learners for step in self.steps)
+
+    def begin(self, base: Scores) -> Scores:
+        """Scores before the first step."""
+        return base if self.start is None else self.start.round(base)
+
+    def apply(self, blocks: Sequence[Block], base: Scores) -> Scores:
+        """Scores after the last step, from the base scores (on the link's scale)."""
+        state = State(self.begin(base))
+        for step in self.steps:
+            state = state.advance(step, blocks[step.encoder])
+        return state.f
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """Scores of some rows at a point of the list, with the level sets drawn last.
+
+    ``partition`` is what ``level`` numbers; after rounding it is the grid, so that drawing the
+    same grid again costs nothing.
+    """
+
+    f: Scores
+    level: NDArray[np.int32] | None = None
+    partition: Levels | None = None
+
+    def draw(self, partition: Levels) -> State:
+        """The same scores, with their level sets under a partition."""
+        if partition is self.partition:
+            return self
+        return State(self.f, partition.index(self.f), partition)
+
+    def advance(self, step: Step, block: Block) -> State:
+        """After one step."""
+        state = self if step.partition is None else self.draw(step.partition)
+        level = state.drawn_level
+        table, grid = step.table, step.grid
+        if grid is None:
+            return State(table.update(block, level, state.f, step.replace), level, state.partition)
+        if step.replace and isinstance(table, GridTable):
+            return State(*table.update_on_grid(block, level, state.f, grid), grid)
+        f = table.update(block, level, state.f, step.replace)
+        level = grid.index(f)
+        return State(f if grid.values is None else grid.values[level], level, grid)
+
+    @property
+    def drawn_level(self) -> NDArray[np.int32]:
+        """Level sets of the rows; an error before any were drawn."""
+        if self.level is None:
+            raise ValueError("the first step of a model has to draw its level sets")
+        return self.level

@@ -1,0 +1,131 @@
+"""A fit's rows, encoded once, and the runs of the loop on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from recalibrate.boost import Boosted, Settings, boost
+from recalibrate.classes.base import FunctionClass, Learner
+from recalibrate.engines.memory import Rows, rows_in_memory
+from recalibrate.fixedpoint import Scale, label_bits, make_scale
+from recalibrate.folds import Fold, deal_folds, split_folds
+from recalibrate.labels import read_labels
+from recalibrate.problem import Problem, base_margin, read_features
+from recalibrate.rounds import Rounds
+from recalibrate.scores import Base
+
+
+@dataclass(frozen=True, eq=False)
+class Workbench:
+    """Encoded rows of a problem for one class H.
+
+    Attributes
+    ----------
+    problem
+        The checked input.
+    learner
+        The class, bound to the table.
+    scale
+        Fixed point of all sums.
+    rows
+        The encoded rows.
+    threads, blocks
+        How the rows are worked on; neither changes a result.
+    """
+
+    problem: Problem
+    learner: Learner
+    scale: Scale
+    rows: Rows
+    threads: int
+    blocks: int | None
+
+    def start(self, settings: Settings) -> Rounds:
+        """The model before its first step."""
+        return Rounds(settings.link, settings.grid, (self.learner.encoder,))
+
+    def run(
+        self,
+        settings: Settings,
+        *,
+        held_out: Rows | None = None,
+        progress: bool | None = None,
+    ) -> Boosted:
+        """One run of the loop on all rows."""
+        with rows_in_memory(
+            self.rows, self.scale, held_out=held_out, blocks=self.blocks, threads=self.threads
+        ) as source:
+            return boost(source, self.learner, settings, self.start(settings), progress=progress)
+
+    def folds(self, cv: Any, seed: int, X: Any = None) -> list[Fold]:
+        """Folds: a number deals rows by their content, anything else is a splitter."""
+        labels = self.problem.labels
+        if not isinstance(cv, (int, np.integer)) or isinstance(cv, bool):
+            return split_folds(cv, np.zeros((len(self.rows), 1)), labels.values)
+        if cv < 2:
+            raise ValueError(f"cv must be at least 2 folds or a splitter, got {cv!r}")
+        count = min(int(cv), len(self.rows))
+        return deal_folds(
+            count, self.problem.table, labels.values, self.problem.base, labels.weight, seed
+        )
+
+    def read_held_out(self, base: Base, given: Any, clip: bool) -> Rows:
+        """Validation rows that the user gave, encoded like the others."""
+        parts = _validation_parts(given)
+        problem, labels = self.problem, self.problem.labels
+        X = parts["X"]
+        n_rows = len(parts["y"])
+        own = read_labels(parts["y"], n_rows=n_rows, sample_weight=parts.get("sample_weight"))
+        scores = parts["base"] if parts.get("base") is not None else base.scores(X)
+        margin = base_margin(base, scores, labels, problem.link, n_rows, clip=clip)
+        features = X if parts.get("Z") is None else parts["Z"]
+        table = read_features(problem.table.schema, self.learner.encoder.names, features, margin)
+        y = labels.scale(own.unscale(own.values))
+        weight = np.empty(0, dtype=np.int64)
+        if own.weight is not None or self.scale.weighted:
+            given_weight = np.ones(n_rows) if own.weight is None else own.weight
+            weight = np.rint(given_weight * self.scale.weight_factor).astype(np.int64)
+        return Rows((self.learner.encoder.encode(table, self.threads),), y, margin, weight)
+
+
+def make_workbench(
+    problem: Problem,
+    function_class: FunctionClass,
+    settings: Settings,
+    *,
+    threads: int,
+    blocks: int | None,
+) -> Workbench:
+    """Bind the class to the table and encode all rows."""
+    labels = problem.labels
+    bits = label_bits(labels.values) if settings.replaces else None
+    scale = make_scale(
+        problem.n_rows, labels.weight, newton=settings.link == "logit", exact_bits=bits
+    )
+    weight = scale.quantise_weight(labels.weight)
+    learner = function_class.bind(problem.table, weight, threads=threads)
+    block = learner.encoder.encode(problem.table, threads)
+    rows = Rows((block,), labels.values, problem.base, weight)
+    return Workbench(problem, learner, scale, rows, threads, blocks)
+
+
+def _validation_parts(given: Any) -> Mapping[str, Any]:
+    keys = ("X", "y", "base", "Z", "sample_weight")
+    if isinstance(given, Mapping):
+        unknown = sorted(set(given) - set(keys))
+        if unknown or "X" not in given or "y" not in given:
+            raise ValueError(
+                f"validation= needs the entries 'X' and 'y' (optional: 'base', 'Z', "
+                f"'sample_weight'), got {sorted(given)}"
+            )
+        return given
+    if isinstance(given, Sequence) and len(given) == 2:
+        return {"X": given[0], "y": given[1]}
+    raise TypeError(
+        "validation= must be a pair (X, y), a dict with 'X' and 'y', a share such as 0.2, or "
+        f"False; got {type(given).__name__}"
+    )
