@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,11 +83,21 @@ class Bins:
         """Whether no feature lost information by binning."""
         return all(feature.exact for feature in self.features)
 
-    @property
+    @cached_property
     def offsets(self) -> NDArray[np.int64]:
         """Where every feature's codes start in a histogram over all features."""
         counts = [feature.count for feature in self.features]
         return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+    @cached_property
+    def natural_order(self) -> NDArray[np.int32]:
+        """Every feature's codes in their own order, feature after feature."""
+        return np.concatenate([np.arange(f.count, dtype=np.int32) for f in self.features])
+
+    @cached_property
+    def widest_category(self) -> int:
+        """Largest number of codes of a categorical feature (1 without any)."""
+        return max((f.count for f in self.features if f.categorical), default=1)
 
     def encode(self, table: Table, threads: int = 1) -> NDArray[np.integer]:
         """Codes of all rows, [row, feature], uint8 where every feature has at most 256."""

@@ -13,31 +13,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.hashing import combine, mix
 from recalibrate.table import Table
 
 LABEL_BANDS = 10
 Fold = tuple[NDArray[np.intp], NDArray[np.intp]]
 
 
-def _mix(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Finaliser of splitmix64: every input bit reaches every output bit."""
-    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return state ^ (state >> np.uint64(31))
-
-
 def row_hash(
     table: Table, numbers: Iterable[NDArray[np.float64]], seed: int = 0
 ) -> NDArray[np.uint64]:
     """A 64-bit hash of every row's features and further numbers."""
-    golden = 0x9E3779B97F4A7C15
-    state = np.full(table.n_rows, (seed * golden + golden) % 2**64, dtype=np.uint64)
+    state = mix(np.zeros(table.n_rows, dtype=np.uint64), seed)
     for j in range(len(table.schema.columns)):
         bits = (table.column(j) + np.float32(0)).view(np.uint32).astype(np.uint64)
-        state = _mix(state * np.uint64(golden) + bits)
+        state = combine(state, bits)
     for values in numbers:
-        bits64 = (np.ascontiguousarray(values, dtype=np.float64) + 0.0).view(np.uint64)
-        state = _mix(state * np.uint64(golden) + bits64)
+        bits = (np.ascontiguousarray(values, dtype=np.float64) + 0.0).view(np.uint64)
+        state = combine(state, bits)
     return state
 
 

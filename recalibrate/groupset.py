@@ -19,127 +19,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from recalibrate import expressions as ex
-from recalibrate.table import Column, Schema, Table
+from recalibrate.cells import Cells, PredicateCells, cut_column, load_cells
+from recalibrate.table import Schema, Table
+from recalibrate.values import category_key
+from recalibrate.vectors import read_weight
 
-__all__ = ["BoundTerm", "GroupSet", "bind", "quantile_edges", "read_weight"]
+__all__ = ["BoundTerm", "GroupSet", "bind"]
 
-MOST_VALUES = 12  # numeric columns with more distinct values are cut into bands
 _LOOKUP_LIMIT = 1 << 22  # entries of a direct lookup table; beyond that, binary search
-
-
-# --------------------------------------------------------------------------------------------
-# Cells of one factor. Every kind numbers its cells from 1; the number after the last cell of a
-# column is "missing", and 0 is "in no cell". Which cells are groups is decided by BoundTerm.cells.
-
-
-@dataclass(frozen=True)
-class CategoryCells:
-    """One cell per category of a categorical column: the cell is the category's code."""
-
-    column: str
-    count: int
-
-    def assign(self, table: ex.Columns) -> NDArray[np.int32]:
-        return np.nan_to_num(table.column(self.column), nan=self.count + 1).astype(np.int32)
-
-    def names(self, schema: Schema) -> list[str]:
-        categories = schema.columns[schema.index(self.column)].categories
-        # "1" and 1 in one column would look the same without quotes.
-        show = str if len({type(c) for c in categories}) <= 1 else repr
-        return [f"{self.column} = {show(c)}" for c in categories] + [f"{self.column} is missing"]
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": "categories", "column": self.column}
-
-
-@dataclass(frozen=True)
-class ValueCells:
-    """One cell per distinct value of a numeric column with few of them."""
-
-    column: str
-    values: tuple[float, ...]  # ascending, each a float32
-
-    @property
-    def count(self) -> int:
-        return len(self.values)
-
-    def assign(self, table: ex.Columns) -> NDArray[np.int32]:
-        column = table.column(self.column)
-        # The NaN at the end is the "missing" cell's place and equals nothing.
-        values = np.array([*self.values, np.nan], dtype=np.float32)
-        cell = np.searchsorted(values[:-1], column)
-        found = np.where(values[cell] == column, cell + 1, 0).astype(np.int32)
-        found[np.isnan(column)] = self.count + 1
-        return found
-
-    def names(self, schema: Schema) -> list[str]:
-        known = [f"{self.column} = {_number(v)}" for v in self.values]
-        return [*known, f"{self.column} is missing"]
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": "values", "column": self.column, "values": _pack(self.values)}
-
-
-@dataclass(frozen=True)
-class BandCells:
-    """Bands of a numeric column: the cell is 1 + the number of edges at or below the value."""
-
-    column: str
-    edges: tuple[float, ...]  # ascending, each a float32
-
-    @property
-    def count(self) -> int:
-        return len(self.edges) + 1
-
-    def assign(self, table: ex.Columns) -> NDArray[np.int32]:
-        column = table.column(self.column)
-        edges = np.array(self.edges, dtype=np.float32)
-        found = np.searchsorted(edges, column, side="right").astype(np.int32) + np.int32(1)
-        found[np.isnan(column)] = self.count + 1
-        return found
-
-    def names(self, schema: Schema) -> list[str]:
-        cuts = [_number(e) for e in self.edges]
-        inner = [f"{self.column} in [{a}, {b})" for a, b in pairwise(cuts)]
-        outer = f"{self.column} < {cuts[0]}", f"{self.column} >= {cuts[-1]}"
-        return [outer[0], *inner, outer[1], f"{self.column} is missing"]
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": "bands", "column": self.column, "edges": _pack(self.edges)}
-
-
-@dataclass(frozen=True)
-class PredicateCells:
-    """One cell: the rows where a condition is True."""
-
-    condition: ex.Condition
-    count: int = 1
-
-    def assign(self, table: ex.Columns) -> NDArray[np.int32]:
-        return ex.evaluate(self.condition, table).astype(np.int32)
-
-    def names(self, schema: Schema) -> list[str]:
-        return [ex.to_text(self.condition)]
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": "predicate"}
-
-
-Cells = CategoryCells | ValueCells | BandCells | PredicateCells
-
-
-def _number(value: float) -> str:
-    """Shortest text that gives the float32 back."""
-    return str(np.float32(value)).removesuffix(".0")
-
-
-def _pack(values: tuple[float, ...]) -> list[float | str]:
-    """Numbers for JSON, which has no infinities."""
-    return [v if np.isfinite(v) else str(v) for v in values]
-
-
-# --------------------------------------------------------------------------------------------
-# Terms and sets of terms
 
 
 @dataclass(frozen=True)
@@ -225,9 +112,9 @@ class _Aligned:
             )
         if own.categories == wanted.categories:
             return values
-        codes = {ex.category_key(c): k for k, c in enumerate(wanted.categories, start=1)}
+        codes = {category_key(c): k for k, c in enumerate(wanted.categories, start=1)}
         translated = np.array(
-            [np.nan, *(codes.get(ex.category_key(c), np.nan) for c in own.categories)],
+            [np.nan, *(codes.get(category_key(c), np.nan) for c in own.categories)],
             dtype=np.float32,
         )
         return translated[np.nan_to_num(values, nan=0.0).astype(np.intp)]
@@ -331,7 +218,7 @@ class GroupSet:
 def _load_term(entry: dict[str, Any], schema: Schema) -> BoundTerm:
     term = ex.parse(entry["text"], schema)
     factors = tuple(
-        _load_cells(saved, factor, schema)
+        load_cells(saved, factor, schema)
         for saved, factor in zip(entry["factors"], term.factors, strict=True)
     )
     cells = np.array(entry["cells"])
@@ -344,34 +231,6 @@ def _load_term(entry: dict[str, Any], schema: Schema) -> BoundTerm:
     if any(a >= b for a, b in pairwise(groups)):
         raise ValueError(f"cells of {term.text!r} are not in ascending order")
     return BoundTerm(term.text, factors, groups)
-
-
-def _load_cells(saved: dict[str, Any], factor: ex.Column | ex.Predicate, schema: Schema) -> Cells:
-    if isinstance(factor, ex.Predicate):
-        if saved["kind"] == "predicate":
-            return PredicateCells(factor.condition)
-    elif saved["column"] == factor.name:
-        column = schema.columns[schema.index(factor.name)]
-        if saved["kind"] == "categories" and column.kind == "categorical":
-            return CategoryCells(column.name, len(column.categories))
-        if saved["kind"] == "values" and column.kind == "numeric":
-            return ValueCells(column.name, _unpack(saved["values"]))
-        if saved["kind"] == "bands" and column.kind == "numeric" and saved["edges"]:
-            return BandCells(column.name, _unpack(saved["edges"]))
-    raise ValueError(f"factor {saved!r} does not fit {ex.to_text(factor)!r}")
-
-
-def _unpack(values: list[float | str]) -> tuple[float, ...]:
-    numbers = np.array([float(v) for v in values])
-    with np.errstate(over="ignore"):
-        exact = np.array_equal(numbers, numbers.astype(np.float32))
-    if not exact or (np.diff(numbers) <= 0).any():
-        raise ValueError(f"{values!r} are not ascending float32 numbers")
-    return tuple(numbers.tolist())
-
-
-# --------------------------------------------------------------------------------------------
-# Binding
 
 
 def bind(
@@ -483,23 +342,8 @@ def _bind_factor(
         return PredicateCells(factor.condition)
     if factor.name not in known:
         column = table.schema.columns[table.schema.index(factor.name)]
-        known[factor.name] = _cut(column, table, weight, bands)
+        known[factor.name] = cut_column(column, table, weight, bands)
     return known[factor.name]
-
-
-def _cut(
-    column: Column, table: Table, weight: NDArray[np.float64] | None, bands: int
-) -> CategoryCells | ValueCells | BandCells:
-    if column.kind == "categorical":
-        return CategoryCells(column.name, len(column.categories))
-    values = table.column(column.name)
-    present = ~np.isnan(values)
-    values = values[present] + np.float32(0)  # -0 and 0 are one value, and it is called 0
-    distinct = np.unique(values)
-    if len(distinct) <= MOST_VALUES:
-        return ValueCells(column.name, tuple(distinct.tolist()))
-    edges = quantile_edges(values, bands, None if weight is None else weight[present])
-    return BandCells(column.name, tuple(edges.tolist()))
 
 
 def _occurring(
@@ -527,87 +371,3 @@ def _dense(keys: NDArray[np.int64]) -> NDArray[np.int64]:
         ranks = np.cumsum(np.bincount(keys) > 0) - 1
         return np.asarray(ranks[keys], dtype=np.int64)
     return np.unique(keys, return_inverse=True)[1].astype(np.int64)
-
-
-# --------------------------------------------------------------------------------------------
-# Weighted quantiles
-
-
-def read_weight(weight: ArrayLike, n_rows: int) -> NDArray[np.float64]:
-    """Check row weights: one per row, finite, not negative, not all zero.
-
-    Examples
-    --------
-    >>> read_weight([1, 0, 2.5], 3)
-    array([1. , 0. , 2.5])
-    """
-    try:
-        values = np.asarray(weight, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"weights must be numbers: {error}") from error
-    if values.shape != (n_rows,):
-        raise ValueError(f"weights must have shape ({n_rows},), got {values.shape}")
-    bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
-    if len(bad):
-        raise ValueError(
-            f"weights must be finite and not negative; {len(bad)} are not, the first is "
-            f"{values[bad[0]]} in row {bad[0]}"
-        )
-    if not values.any():
-        raise ValueError("all weights are zero; give at least one row a positive weight")
-    return values
-
-
-def quantile_edges(
-    values: NDArray[np.floating], bins: int, weight: NDArray[np.float64] | None = None
-) -> NDArray[np.floating]:
-    """Edges, all of them values of the data, that cut it into bins of nearly equal weight.
-
-    The bin of x is the number of edges at or below x, so equal values stay together. Of all
-    places between two distinct values the j-th edge takes the one whose weight below is nearest
-    to the fraction j / bins (the lower one of two), so that no bin is empty. The result does not
-    depend on the order of rows, and a row of weight 2 counts as the row twice.
-
-    Parameters
-    ----------
-    values : ndarray of float, shape (n,)
-        Without NaN.
-    bins : int
-        Number of bins wanted; ties may leave fewer.
-    weight : ndarray of float64, shape (n,), optional
-        Checked weights, see `read_weight`.
-
-    Returns
-    -------
-    ndarray, shape (at most bins - 1,)
-        Ascending, of the dtype of `values`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> quantile_edges(np.array([1.0, 2.0, 3.0, 4.0]), 2)
-    array([3.])
-    >>> quantile_edges(np.array([0.0, 0.0, 0.0, 0.0, 1.0, 2.0]), 3)
-    array([1.])
-    """
-    if weight is None:
-        distinct, mass = np.unique(values, return_counts=True)
-    else:
-        # Integers, because their sums do not depend on the order of rows; with these bits
-        # neither the sums nor their products with bins leave the int64 range.
-        _, exponent = np.frexp(weight.max())
-        bits = 60 - int(exponent) - len(weight).bit_length() - int(bins).bit_length()
-        units = np.rint(np.ldexp(weight, bits)).astype(np.int64)
-        order = np.argsort(values)
-        ordered = values[order]
-        first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
-        distinct, mass = ordered[first], np.add.reduceat(units[order], first)
-        distinct, mass = distinct[mass > 0], mass[mass > 0]
-    below = np.cumsum(mass)[:-1] * bins  # times bins instead of fractions: exact
-    if not len(below):
-        return np.asarray(distinct[:0])
-    targets = int(mass.sum()) * np.arange(1, bins, dtype=np.int64)
-    upper = np.searchsorted(below, targets).clip(0, len(below) - 1)
-    lower = np.maximum(upper - 1, 0)
-    cut = np.where(np.abs(targets - below[lower]) <= np.abs(below[upper] - targets), lower, upper)
-    return np.asarray(distinct[np.unique(cut) + 1])

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import Decimal
-from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Labels", "read_labels", "read_scores"]
+from recalibrate.vectors import Float64, to_array, to_floats
 
-Float64 = NDArray[np.float64]
+__all__ = ["Labels", "read_labels", "read_scores"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,18 +172,18 @@ def _check_span(low: float, high: float) -> None:
 
 def _finite_vector(data: Any, name: str, n_rows: int, advice: str) -> Float64:
     """Convert to n_rows finite float64 numbers, never the caller's own array."""
-    values = _numbers(_vector(data, name, n_rows), name)
+    encode = (
+        "Encode them as 0 and 1, for example y = (y == 'the positive label').astype(int)."
+        if name == "y"
+        else "Convert it to numbers."
+    )
+    values = to_floats(_vector(data, name, n_rows), name, encode)
     _refuse(~np.isfinite(values), values, f"{name} must not be missing or infinite", advice)
     return values
 
 
 def _vector(data: Any, name: str, n_rows: int) -> NDArray[Any]:
-    if isinstance(data, np.ma.MaskedArray):
-        raise TypeError(f"{name} is a masked array: pass its valid entries, or .filled(...).")
-    try:
-        array = np.asarray(data)
-    except ValueError as error:
-        raise ValueError(f"{name} must be 1-d, but its entries differ in length.") from error
+    array = to_array(data, name)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
@@ -195,38 +193,6 @@ def _vector(data: Any, name: str, n_rows: int) -> NDArray[Any]:
     if len(array) != n_rows:
         raise ValueError(f"{name} has {len(array)} entries, but X has {n_rows} rows.")
     return array
-
-
-def _numbers(array: NDArray[Any], name: str) -> Float64:
-    if array.dtype.kind in "biuf":
-        return array.astype(np.float64)
-    texts = [str(v) for v in array if isinstance(v, str)] if array.dtype.kind in "OUT" else []
-    if texts:
-        distinct = sorted(set(texts))
-        shown = ", ".join(repr(text) for text in distinct[:5])
-        more = f" and {len(distinct) - 5} more" if len(distinct) > 5 else ""
-        advice = (
-            "Encode them as 0 and 1, for example y = (y == 'the positive label').astype(int)."
-            if name == "y"
-            else "Convert it to numbers."
-        )
-        raise ValueError(f"{name} holds text, not numbers: {shown}{more}. {advice}")
-    if array.dtype.kind != "O":
-        raise ValueError(f"{name} holds {array.dtype} values: pass numbers.")
-    import pandas as pd
-
-    values = np.full(len(array), np.nan)
-    present = ~pd.isna(array)
-    types: set[Any] = set(map(type, array[present]))
-    for type_ in types:
-        # numpy counts timedelta64 among the integers, and would cast datetime64 to a number
-        if not issubclass(type_, Real | np.bool_ | Decimal) or issubclass(type_, np.timedelta64):
-            raise ValueError(f"{name} holds {type_.__name__} values: pass numbers.")
-    try:
-        values[present] = array[present].astype(np.float64)
-    except OverflowError as error:
-        raise ValueError(f"{name} must be numbers that float64 can hold: {error}.") from error
-    return values
 
 
 def _refuse(bad: NDArray[np.bool_], values: Float64, rule: str, advice: str) -> None:

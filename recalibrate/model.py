@@ -14,7 +14,7 @@ from recalibrate.labels import Labels
 from recalibrate.levels import from_margin
 from recalibrate.problem import base_margin, read_features
 from recalibrate.rounds import Rounds
-from recalibrate.scores import Base, ScoreColumn
+from recalibrate.scores import Base
 from recalibrate.table import Schema
 
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from recalibrate.boost import Settings
 from recalibrate.classes.base import FunctionClass, Penalty
-from recalibrate.groupset import quantile_edges
 from recalibrate.levels import Levels, to_margin
 from recalibrate.problem import Problem
+from recalibrate.quantiles import quantile_edges
 
 LevelKind = Literal["uniform", "quantile"]
 MOST_LEVELS = 100_000

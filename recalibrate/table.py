@@ -11,20 +11,28 @@ import difflib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from recalibrate.values import (
+    Value,
+    category_key,
+    factorize,
+    is_categorical,
+    plain_value,
+    read_categories,
+    read_numbers,
+    tag_value,
+    untag_value,
+)
+from recalibrate.wording import listed
+
 __all__ = ["Column", "Schema", "Table", "read_table"]
 
-Value = str | int | float | bool
 Kind = Literal["numeric", "categorical"]
-
-_FLOAT32_EXACT = 2**24  # every integer up to this magnitude is a float32
-_LISTED = 30  # how many names or values an error message spells out
 
 
 @dataclass(frozen=True)
@@ -49,7 +57,7 @@ class Column:
 
     @cached_property
     def _codes(self) -> dict[object, int]:
-        return {_key(value): code for code, value in enumerate(self.categories, start=1)}
+        return {category_key(value): code for code, value in enumerate(self.categories, start=1)}
 
     @cached_property
     def _remembered(self) -> list[tuple[object, NDArray[np.float32]]]:
@@ -58,11 +66,14 @@ class Column:
         return []
 
     def _encode(self, values: Any) -> NDArray[np.float32]:
-        codes, uniques = _factorize(self.name, values)
+        codes, uniques = factorize(self.name, values)
         for known, mapped in self._remembered:
             if known is uniques:
                 return np.take(mapped, codes)
-        found = [self._codes.get(_key(_value(v)), np.nan) for v in np.asarray(uniques, object)]
+        found = [
+            self._codes.get(category_key(plain_value(v)), np.nan)
+            for v in np.asarray(uniques, object)
+        ]
         mapped = np.array([*found, np.nan], dtype=np.float32)  # the last is for -1, missing
         if values.dtype.name == "category":
             self._remembered[:] = [(uniques, mapped)]
@@ -138,12 +149,12 @@ class Schema:
         elif len(columns) != len(self.columns):
             raise ValueError(
                 f"X has {len(columns)} columns, but {len(self.columns)} are expected, in this "
-                f"order: {_listed(self.names)}. Pass the same columns, or a DataFrame with names."
+                f"order: {listed(self.names)}. Pass the same columns, or a DataFrame with names."
             )
         sources = [
             column._encode(values)
             if column.kind == "categorical"
-            else _numeric(column.name, values)
+            else read_numbers(column.name, values)
             for column, values in zip(self.columns, columns, strict=True)
         ]
         return Table(self, sources, len(sources[0]))
@@ -151,7 +162,7 @@ class Schema:
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists and strings for JSON; categories carry their type."""
         columns = [
-            {"name": c.name, "kind": c.kind, "categories": [_tag(v) for v in c.categories]}
+            {"name": c.name, "kind": c.kind, "categories": [tag_value(v) for v in c.categories]}
             for c in self.columns
         ]
         return {"named": self.named, "columns": columns}
@@ -162,7 +173,7 @@ class Schema:
         try:
             columns = []
             for entry in state["columns"]:
-                categories = tuple(_untag(tagged) for tagged in entry["categories"])
+                categories = tuple(untag_value(tagged) for tagged in entry["categories"])
                 columns.append(Column(entry["name"], entry["kind"], categories))
             schema = cls(tuple(columns), state["named"])
         except (KeyError, TypeError, ValueError) as error:
@@ -200,7 +211,7 @@ class Table:
 
     def __repr__(self) -> str:
         """Show the size and the names."""
-        return f"Table({self.n_rows} rows: {_listed(self.schema.names)})"
+        return f"Table({self.n_rows} rows: {listed(self.schema.names)})"
 
     def column(self, j: int | str) -> NDArray[np.float32]:
         """Return a column by position or name as a new array; NaN = missing, codes from 1."""
@@ -282,7 +293,7 @@ def read_table(X: Any, *, categorical: Sequence[str] | None = None) -> Table:
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
         raise ValueError(
-            f"Column names repeat: {_listed(repeated)}. Rename them (names are compared as text)."
+            f"Column names repeat: {listed(repeated)}. Rename them (names are compared as text)."
         )
     forced = () if categorical is None else _distinct_names(categorical, "categorical")
     unknown = [name for name in forced if name not in set(names)]
@@ -290,12 +301,12 @@ def read_table(X: Any, *, categorical: Sequence[str] | None = None) -> Table:
         raise ValueError("categorical= : " + _no_such_columns(unknown, names))
     columns, sources = [], []
     for name, column_values in zip(names, values, strict=True):
-        if name in forced or _is_categorical(name, column_values):
-            column = Column(name, "categorical", _categories(name, column_values))
+        if name in forced or is_categorical(name, column_values):
+            column = Column(name, "categorical", read_categories(name, column_values))
             sources.append(column._encode(column_values))
         else:
             column = Column(name, "numeric")
-            sources.append(_numeric(name, column_values))
+            sources.append(read_numbers(name, column_values))
         columns.append(column)
     return Table(Schema(tuple(columns), given is not None), sources, len(sources[0]))
 
@@ -340,7 +351,7 @@ def _pick(names: list[str], columns: list[Any], wanted: tuple[str, ...]) -> list
         raise ValueError("X: " + _no_such_columns(absent, names))
     repeated = [name for name in wanted if counts[name] > 1]
     if repeated:
-        raise ValueError(f"Columns occur more than once in X: {_listed(repeated)}. Keep one each.")
+        raise ValueError(f"Columns occur more than once in X: {listed(repeated)}. Keep one each.")
     position = {name: j for j, name in enumerate(names)}
     return [columns[position[name]] for name in wanted]
 
@@ -353,148 +364,5 @@ def _distinct_names(names: Sequence[str], argument: str) -> list[str]:
 
 def _no_such_columns(absent: Sequence[str], names: Sequence[str]) -> str:
     guesses = dict.fromkeys(g for a in absent for g in difflib.get_close_matches(a, names, n=1))
-    hint = f" Did you mean {_listed(list(guesses))}?" if guesses else ""
-    return f"no column {_listed(absent, len(absent))}.{hint} Existing columns: {_listed(names)}."
-
-
-def _listed(names: Sequence[object], limit: int = _LISTED) -> str:
-    more = f" and {len(names) - limit} more" if len(names) > limit else ""
-    return ", ".join(repr(name) for name in names[:limit]) + more
-
-
-def _families(name: str, values: Any) -> set[str]:
-    """Which of bool, number and text a column holds; whatever else it holds is refused."""
-    import pandas as pd
-
-    if values.dtype.kind in "biuf":
-        return {"bool" if values.dtype.kind == "b" else "number"}
-    if isinstance(values.dtype, pd.StringDtype | pd.CategoricalDtype):
-        return {"text"}
-    present = values[~pd.isna(values)]
-    types = set(map(type, present)) if values.dtype.kind not in "Mmc" else {values.dtype}
-    families = {_family(type_) for type_ in types}
-    if "other" in families:
-        odd = next(type_ for type_ in types if _family(type_) == "other")
-        raise ValueError(
-            f"Column {name!r} holds {getattr(odd, '__name__', odd)} values, which are neither "
-            "numbers nor text. Derive numbers from them (of a date: year, weekday, days since an "
-            "event), convert them to text, or drop the column."
-        )
-    return families
-
-
-def _family(type_: Any) -> str:
-    if type_ is str:
-        return "text"
-    # numpy counts timedelta64 among the integers
-    if not isinstance(type_, type) or issubclass(type_, np.timedelta64):
-        return "other"
-    if issubclass(type_, bool | np.bool_):
-        return "bool"
-    if issubclass(type_, int | float | np.integer | np.floating | Decimal):
-        return "number"
-    return "text" if issubclass(type_, str) else "other"
-
-
-def _numeric(name: str, values: Any) -> NDArray[Any]:
-    """Numbers that a cast turns into the float32 column; a view where that is possible."""
-    import pandas as pd
-
-    if values.dtype.name == "category":
-        values = values.to_numpy(dtype=object)
-    if "text" in _families(name, values):
-        row, value = next((i, v) for i, v in enumerate(values) if isinstance(v, str))
-        raise ValueError(
-            f"Column {name!r} is numeric, but holds text in these data: {value!r} in row {row} "
-            "(from 0). Convert it to numbers first, for example with pandas.to_numeric."
-        )
-    if isinstance(values, np.ndarray) and values.dtype.kind != "O":
-        _check_integers(name, values)
-        return values
-    missing = np.asarray(pd.isna(values))
-    present = values[~missing]
-    _check_integers(name, np.asarray(present, dtype=object if values.dtype.kind == "O" else None))
-    column = np.full(len(values), np.nan)
-    column[~missing] = np.asarray(present, dtype=np.float64)
-    return column
-
-
-def _check_integers(name: str, values: NDArray[Any]) -> None:
-    if values.dtype.kind == "O":  # Python integers of any size, possibly among floats
-        values = values[[isinstance(v, int | np.integer) for v in values]]
-    elif values.dtype.kind not in "iu":
-        return
-    large = values[(values > _FLOAT32_EXACT) | (values < -_FLOAT32_EXACT)]
-    magnitude = np.abs(large)
-    odd_part = magnitude // (magnitude & -magnitude)  # must fit the 24 bits of a float32
-    lossy = large[(odd_part >= _FLOAT32_EXACT) | (magnitude >= 2**128)]
-    if lossy.size:
-        raise ValueError(
-            f"Column {name!r} holds integers that float32 cannot hold, for example {lossy[0]}. If "
-            "they are identifiers, make them categories (categorical=, or convert them to text); "
-            "if they are quantities, scale them or convert them to float (they are then rounded)."
-        )
-
-
-def _is_categorical(name: str, values: Any) -> bool:
-    return _families(name, values) not in ({"bool"}, {"number"})
-
-
-def _factorize(name: str, values: Any) -> tuple[NDArray[Any], Any]:
-    """Position of every row's value among the distinct ones (-1 = missing), and these."""
-    import pandas as pd
-
-    if values.dtype.name == "category":
-        return values.cat.codes.to_numpy(), values.dtype.categories
-    if values.dtype.kind in "UST":
-        values = values.astype(object)
-    if len(_families(name, values)) == 1:
-        return pd.factorize(values)
-    # True and 1 are the same to pandas, so bools are wrapped while it counts; plain values,
-    # because a numpy 1 also equals a tuple that holds True
-    pairs = zip(values, pd.isna(values), strict=True)
-    keys = (None if missing else _key(_value(value)) for value, missing in pairs)
-    codes, uniques = pd.factorize(np.fromiter(keys, dtype=object, count=len(values)))
-    return codes, [key[1] if isinstance(key, tuple) else key for key in uniques]
-
-
-def _categories(name: str, values: Any) -> tuple[Value, ...]:
-    codes, uniques = _factorize(name, values)
-    if values.dtype.name == "category":
-        uniques = uniques[np.unique(codes[codes >= 0])]
-    if len(uniques) >= _FLOAT32_EXACT:
-        raise ValueError(f"Column {name!r} has {len(uniques)} categories: too many for float32.")
-    distinct = {_key(value): value for value in map(_value, np.asarray(uniques, object))}
-    families = [_family(type(value)) for value in distinct.values()]
-    return tuple(value for _, value in sorted(zip(families, distinct.values(), strict=True)))
-
-
-def _value(value: Any) -> Value:
-    """Category as a plain Python value; equal numbers become the same one."""
-    if type(value) is str:
-        return value
-    family = _family(type(value))
-    if family == "bool":
-        return bool(value)
-    if family == "number":
-        whole = isinstance(value, int | np.integer) or float(value).is_integer()
-        return int(value) if whole else float(value)
-    return str.__str__(value) if family == "text" else str(value)
-
-
-def _key(value: Value) -> object:
-    return ("bool", value) if isinstance(value, bool) else value  # because True == 1
-
-
-def _tag(value: Value) -> list[str | int | bool]:
-    # a float as text: JSON has no infinities
-    return [type(value).__name__, repr(value) if isinstance(value, float) else value]
-
-
-def _untag(tagged: list[Any]) -> Value:
-    name, value = tagged
-    if name == "float" and isinstance(value, str):
-        return float(value)
-    if name in ("str", "int", "bool") and type(value).__name__ == name:
-        return value  # type: ignore[no-any-return]
-    raise ValueError(f"unknown category {tagged!r}")
+    hint = f" Did you mean {listed(list(guesses))}?" if guesses else ""
+    return f"no column {listed(absent, len(absent))}.{hint} Existing columns: {listed(names)}."

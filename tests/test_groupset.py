@@ -1,5 +1,4 @@
 import json
-from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -9,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from recalibrate.expressions import GroupSyntaxError
-from recalibrate.groupset import GroupSet, bind, quantile_edges, read_weight
+from recalibrate.groupset import GroupSet, bind
 from recalibrate.table import read_table
 
 NAN = np.nan
@@ -211,20 +210,6 @@ def test_bad_options(table, options):
         bind(["sex"], table, **options)
 
 
-@pytest.mark.parametrize(
-    ("weight", "words"),
-    [
-        ([1, 2], r"shape \(3,\), got \(2,\)"),
-        ([1, -2, NAN], "2 are not, the first is -2.0 in row 1"),
-        ([0, 0, 0], "all weights are zero"),
-        (["a", 1, 2], "must be numbers"),
-    ],
-)
-def test_bad_weights(weight, words):
-    with pytest.raises(ValueError, match=words):
-        read_weight(weight, 3)
-
-
 # ---- weights and order
 
 
@@ -246,44 +231,6 @@ def test_binding_ignores_row_order_and_a_row_of_weight_two_is_two_rows(data):
     weighted = bind(["x0"], read_table(block), weight=weight)
     assert bind(["x0"], read_table(block[order]), weight=weight[order]) == weighted
     assert bind(["x0"], read_table(np.repeat(block, weight, axis=0))) == weighted
-
-
-@given(
-    st.lists(
-        st.tuples(st.integers(0, 12), st.floats(1e-3, 1e3)),
-        min_size=1,
-        max_size=40,
-    ),
-    st.integers(1, 7),
-    st.randoms(use_true_random=False),
-)
-def test_edges_do_not_depend_on_row_order_for_any_weights(rows, bins, random):
-    shuffled = random.sample(rows, len(rows))
-    found = [
-        quantile_edges(np.array([v for v, _ in r], float), bins, np.array([w for _, w in r]))
-        for r in (rows, shuffled)
-    ]
-    assert found[0].tolist() == found[1].tolist()
-
-
-@given(st.lists(st.integers(0, 20), min_size=1, max_size=60), st.integers(1, 8))
-def test_edges_are_the_nearest_cuts(values, bins):
-    edges = quantile_edges(np.array(values, float), bins)
-    distinct = sorted(set(values))
-    wanted = set()
-    for j in range(1, bins):
-        cuts = [(sum(v < d for v in values), d) for d in distinct[1:]]
-        if cuts:
-            wanted.add(
-                min(cuts, key=lambda c: (abs(c[0] - Fraction(j * len(values), bins)), c[1]))[1]
-            )
-    assert edges.tolist() == sorted(wanted)
-
-
-def test_edges_survive_extreme_weights():
-    values = np.arange(8.0)
-    for scale in (1e-300, 1.0, 1e300):
-        assert quantile_edges(values, 2, np.full(8, scale)).tolist() == [4.0]
 
 
 def test_negative_zero_and_zero_are_one_value():

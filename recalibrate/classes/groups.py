@@ -117,10 +117,14 @@ class GroupProducts:
 
 @dataclass(frozen=True, eq=False)
 class GroupTable:
-    """A number per level set and group; column 0 is the intercept."""
+    """A number per level set and group; column 0 is the intercept.
+
+    ``columns`` are the terms that count, ``offsets`` where each one's groups begin.
+    """
 
     present: NDArray[np.bool_]
     coefficient: NDArray[np.float64]
+    columns: NDArray[np.int64]
     offsets: NDArray[np.int64]
 
     @property
@@ -134,7 +138,15 @@ class GroupTable:
     def update(self, block: Block, level: NDArray[np.int32], f: Scores, replaces: bool) -> Scores:
         out = np.empty(len(f))
         kernels.group_update(
-            block, self.offsets, level, self.present, self.coefficient, f, replaces, out
+            block,
+            self.columns,
+            self.offsets,
+            level,
+            self.present,
+            self.coefficient,
+            f,
+            replaces,
+            out,
         )
         return out
 
@@ -166,8 +178,9 @@ class GroupLearner:
         )
         ridge = np.full(count, task.penalty.l2)
         ridge[0] = 0.0
-        present, solved = solve_levels(
-            task, rows, gram * scale.weight_step, cross * scale.response_step, ridge
-        )
+        real_gram: NDArray[np.float64] = np.multiply(gram, scale.weight_step)
+        real_cross: NDArray[np.float64] = np.multiply(cross, scale.response_step)
+        present, solved = solve_levels(task, rows, real_gram, real_cross, ridge)
         skipped = int(gram[~present, 0, 0].sum())
-        return Lesson(GroupTable(present, snap(solved), offsets), skipped)
+        columns = np.arange(len(offsets) - 1)
+        return Lesson(GroupTable(present, snap(solved), columns, offsets), skipped)

@@ -18,35 +18,77 @@ from recalibrate.bins import Bins
 from recalibrate.classes.base import Task
 from recalibrate.engines.memory import total
 from recalibrate.engines.part import Answer, Draft, Part
-from recalibrate.kernels import histogram, splits
+from recalibrate.kernels import forest, histogram, splits
 
 Ints = NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)
-class Splits:
-    """Splits of the nodes of one depth; ``child`` is the left child's number, -1 a leaf."""
+class Rules:
+    """Limits on a tree, and how its features are visited.
 
-    feature: Ints
-    last_bin: Ints
-    missing_left: NDArray[np.bool_]
-    subset: Ints
-    subsets: NDArray[np.bool_]
-    child: Ints
+    ``style`` of a feature: 0 numeric, 1 categorical by order, 2 one category against the rest.
+    """
+
+    depth: int
+    leaves: int | None
+    min_leaf_rows: int
+    smoothing: float
+    features: Ints
+    style: NDArray[np.int8]
+
+
+class Forest:
+    """Arrays of all nodes, filled as the trees grow; see ``kernels.forest``."""
+
+    def __init__(self, levels: int, rules: Rules, bins: Bins) -> None:
+        widest = [2**d if rules.leaves is None else min(2**d, rules.leaves - 1) for d in range(6)]
+        inner = levels * sum(widest[: rules.depth])
+        size = levels + 2 * inner
+        self.owner = np.empty(size, np.int32)
+        self.owner[:levels] = np.arange(levels)
+        self.parent = np.full(size, -1, np.int32)
+        self.totals = np.zeros((size, 3), np.int64)
+        self.gain = np.full(size, -1.0)
+        self.key = np.full(size, -1.0)
+        self.feature = np.zeros(size, np.int32)
+        self.position = np.zeros(size, np.int32)
+        self.missing_left = np.zeros(size, np.bool_)
+        self.left = np.zeros((size, 3), np.int64)
+        self.child = np.full(size, -1, np.int32)
+        self.slot = np.full(size, -1, np.int32)
+        self.kept = np.zeros(size, np.bool_)
+        self.subset = np.full(size, -1, np.int32)
+        self.subsets = np.zeros((inner if rules.style.any() else 0, bins.widest_category), np.bool_)
+        self.used = 0
+        self.order = np.empty(0, np.int32)
+        self.last = levels
+
+    def route(self, codes: NDArray[np.integer], node: Ints) -> None:
+        """Send rows one depth down."""
+        histogram.route(
+            codes,
+            node,
+            self.feature,
+            self.position,
+            self.missing_left,
+            self.subset,
+            self.subsets,
+            self.child,
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Histogram:
-    """Question: histograms of the nodes that ``slot`` numbers, at the depth reached so far."""
+    """Question: histograms of the nodes that have a slot, at the depth reached so far."""
 
     draft: Draft
     encoder: int
-    token: object
-    path: tuple[Splits, ...]
-    slot: Ints
+    forest: Forest
+    depth: int
     slots: int
-    features: Ints
-    offsets: NDArray[np.int64]
+    features: NDArray[np.uint64]
+    offsets: NDArray[np.uint64]
 
     def ask(self, part: Part) -> Answer:
         codes = part.blocks[self.encoder]
@@ -55,306 +97,147 @@ class Histogram:
         size = int(self.offsets[-1])
         out = np.zeros(self.slots * size * words.shape[1], dtype=np.int64)
         count = histogram.count_one_word if words.shape[1] == 1 else histogram.count_words
-        count(
-            codes,
-            self.features.astype(np.uint64),
-            self.offsets.astype(np.uint64),
-            words,
-            node,
-            self.slot,
-            size,
-            out,
-        )
+        count(codes, self.features, self.offsets, words, node, self.forest.slot, size, out)
         return (out,)
 
     def _nodes(self, part: Part, codes: NDArray[np.integer]) -> Ints:
-        """Node of every row, from where this part last was on this tree."""
-        token, depth, node = part.scratch.get("nodes", (None, 0, None))
-        if token is not self.token or depth > len(self.path):
+        """Node of every row, from where this part last was on these trees."""
+        forest_seen, depth, node = part.scratch.get("nodes", (None, 0, None))
+        if forest_seen is not self.forest or depth > self.depth:
             level = part.levels(self.draft)
-            node, depth = (level.copy() if node is None else node), 0
+            if node is None:
+                node = np.empty(len(level), np.int32)
             node[:] = level
-        for step in self.path[depth:]:
-            histogram.route(
-                codes,
-                node,
-                step.feature,
-                step.last_bin,
-                step.missing_left,
-                step.subset,
-                step.subsets,
-                step.child,
-            )
-        part.scratch["nodes"] = (self.token, len(self.path), node)
-        return node
+            depth = 0
+        for _ in range(depth, self.depth):
+            self.forest.route(codes, node)
+        part.scratch["nodes"] = (self.forest, self.depth, node)
+        found: Ints = node
+        return found
 
 
-@dataclass(eq=False)
-class Depth:
-    """All nodes of one depth, with their best splits."""
-
-    owner: Ints
-    """Level set of the node."""
-    parent: Ints
-    """Number of the parent at the depth above."""
-    totals: NDArray[np.int64]
-    gain: NDArray[np.float64]
-    key: NDArray[np.float64]
-    feature: Ints
-    position: Ints
-    missing_left: NDArray[np.bool_]
-    left: NDArray[np.int64]
-    child: Ints
-
-
-@dataclass(frozen=True, eq=False)
-class Rules:
-    """Limits on a tree, and how its features are visited."""
-
-    depth: int
-    leaves: int | None
-    min_leaf_rows: int
-    l2: float
-    min_gain: float
-    features: Ints
-    style: NDArray[np.int8]
-
-
-def grow(
-    task: Task, bins: Bins, encoder: int, rules: Rules, order: OrderRule
-) -> tuple[list[Depth], Ints]:
-    """Nodes of all trees, depth by depth, and the order their codes were scanned in."""
-    offsets = bins.offsets
-    token = object()
-    path: tuple[Splits, ...] = ()
-
-    def histograms(slot: Ints, slots: int) -> NDArray[np.int64]:
-        question = Histogram(task.draft, encoder, token, path, slot, slots, rules.features, offsets)
-        return total(task.source, question)[0]
-
-    levels = task.levels
-    owner = np.arange(levels, dtype=np.int32)
-    cells = histograms(owner, levels)
-    scale = task.source.scale
-    totals = np.zeros((levels, 3), dtype=np.int64)
+def grow(task: Task, bins: Bins, encoder: int, rules: Rules) -> Forest:
+    """Grow one tree per level set."""
+    offsets, scale = bins.offsets, task.source.scale
     layout = (scale.words, scale.plain, scale.shift)
-    splits.node_totals(cells, levels, int(rules.features[0]), offsets, *layout, totals)
-    ranking = order(task, cells, offsets)
-    depths = [
-        _find(
-            task, cells, owner, np.full(levels, -1, np.int32), totals, None, rules, ranking, offsets
-        )
-    ]
     width = int(offsets[-1]) * scale.words
-    while len(depths) <= rules.depth:
-        here = depths[-1]
-        _choose(depths, rules.leaves)
-        expanded = np.flatnonzero(here.child >= 0)
-        if not len(expanded):
-            break
-        last = len(depths) == rules.depth
-        children = _children(here, expanded)
-        if last:
-            depths.append(_leaves(children))
-            break
-        path = (*path, as_splits(here, bins, ranking, offsets, rules.style))
-        slot, small_slot, summed = _smaller_siblings(children.totals)
-        small = histograms(slot, len(expanded))
-        grown = np.empty(len(children.owner) * width, dtype=np.int64)
-        splits.sibling_histograms(cells, small, children.parent, small_slot, summed, width, grown)
-        cells = grown
-        depths.append(
-            _find(
-                task,
-                cells,
-                children.owner,
-                children.parent,
-                children.totals,
-                here.key[children.parent],
-                rules,
-                ranking,
-                offsets,
+    trees = Forest(task.levels, rules, bins)
+    features, starts = rules.features.astype(np.uint64), offsets.astype(np.uint64)
+    trees.slot[: task.levels] = trees.owner[: task.levels]
+    first, slots = 0, task.levels
+    cells = above = np.empty(0, np.int64)
+    for depth in range(rules.depth):
+        question = Histogram(task.draft, encoder, trees, depth, slots, features, starts)
+        (summed,) = total(task.source, question)
+        if depth == 0:
+            cells = summed
+            splits.node_totals(
+                cells, task.levels, int(rules.features[0]), offsets, *layout, trees.totals
             )
-        )
-    return depths, ranking
-
-
-class OrderRule:
-    """Order in which a feature's codes are scanned: as they are, or by residual mean.
-
-    One order per feature and tree, from all level sets together: orders per level set were
-    measured to overfit.
-    """
-
-    def __init__(self, style: NDArray[np.int8], smoothing: float) -> None:
-        self.style = style
-        self.smoothing = smoothing
-
-    def __call__(self, task: Task, cells: NDArray[np.int64], offsets: NDArray[np.int64]) -> Ints:
-        size = int(offsets[-1])
-        order = np.concatenate(
-            [
-                np.arange(b - a, dtype=np.int32)
-                for a, b in zip(offsets[:-1], offsets[1:], strict=True)
-            ]
-        )
-        if not (self.style == 1).any():
-            return order
-        scale = task.source.scale
-        words = cells.reshape(task.levels, size, scale.words)
-        for j in np.flatnonzero(self.style == 1):
-            a, b = int(offsets[j]), int(offsets[j + 1])
-            _, mass, response = scale.unpack(words[:, a + 1 : b])
-            weight = mass.sum(axis=0) * scale.weight_step
-            residual = response.sum(axis=0) * scale.response_step
-            if task.draft.replace:
-                # Rows carry labels: the level's value is taken off, level by level in order.
-                for v, value in enumerate(task.values):
-                    residual = residual - value * (mass[v] * scale.weight_step)
-            # A code without rows, and no smoothing, ranks as a residual of zero.
-            denominator = weight + self.smoothing
-            mean = np.divide(
-                residual, denominator, out=np.zeros(len(residual)), where=denominator > 0
+            trees.order = code_order(task, cells, bins, rules)
+        else:
+            cells = np.empty((trees.last - first) * width, np.int64)
+            forest.child_histograms(
+                first, trees.last, before, trees.slot, trees.parent, above, summed, width, cells
             )
-            order[a + 1 : b] = np.argsort(mean, kind="stable").astype(np.int32) + 1
-        return order
+        _find(task, trees, cells, first, rules, offsets)
+        last = _plan(task, trees, first, rules, offsets)
+        if last == trees.last:
+            break
+        before, first, slots = first, trees.last, (last - trees.last) // 2
+        trees.last, above = last, cells
+    return trees
 
 
 def _find(
     task: Task,
+    trees: Forest,
     cells: NDArray[np.int64],
-    owner: Ints,
-    parent: Ints,
-    totals: NDArray[np.int64],
-    key_above: NDArray[np.float64] | None,
+    first: int,
     rules: Rules,
-    order: Ints,
     offsets: NDArray[np.int64],
-) -> Depth:
-    """Best split of every node of a depth."""
-    nodes = len(owner)
+) -> None:
+    """Best split of every node from ``first`` on."""
     scale = task.source.scale
-    found = Depth(
-        owner,
-        parent,
-        totals,
-        np.empty(nodes),
-        np.empty(nodes),
-        np.full(nodes, -1, np.int32),
-        np.zeros(nodes, np.int32),
-        np.zeros(nodes, np.bool_),
-        np.zeros((nodes, 3), np.int64),
-        np.full(nodes, -1, np.int32),
-    )
     splits.best_splits(
         cells,
-        nodes,
+        first,
+        trees.last,
         rules.features,
         offsets,
-        order,
+        trees.order,
         rules.style,
         scale.words,
         scale.plain,
         scale.shift,
         scale.weight_step,
         scale.response_step,
-        rules.l2,
+        task.penalty.l2,
         rules.min_leaf_rows,
-        totals,
-        found.gain,
-        found.feature,
-        found.position,
-        found.missing_left,
-        found.left,
-    )
-    small = totals[:, 0] < task.penalty.min_level_rows if key_above is None else False
-    found.gain[(found.gain <= rules.min_gain) | small] = -1.0
-    found.key[:] = found.gain if key_above is None else np.minimum(found.gain, key_above)
-    return found
-
-
-def _choose(depths: list[Depth], leaves: int | None) -> None:
-    """Mark the splits that are in the trees so far: ``child`` >= 0, numbered at the newest depth."""
-    if leaves is None:
-        chosen = [depth.gain > 0 for depth in depths[-1:]]
-        newest = chosen[-1]
-    else:
-        owner = np.concatenate([depth.owner for depth in depths])
-        key = np.concatenate([depth.key for depth in depths])
-        ranked = np.lexsort((np.arange(len(key)), -key, owner))
-        first = np.searchsorted(owner[ranked], owner[ranked], side="left")
-        place = np.empty(len(key), dtype=np.int64)
-        place[ranked] = np.arange(len(key)) - first
-        kept = (place < leaves - 1) & (key > 0)
-        start = 0
-        for depth in depths[:-1]:
-            depth.child[~kept[start : start + len(depth.owner)]] = -1
-            start += len(depth.owner)
-        newest = kept[start:]
-    here = depths[-1]
-    here.child[newest] = 2 * np.arange(int(newest.sum()), dtype=np.int32)
-
-
-@dataclass(frozen=True, eq=False)
-class _Children:
-    owner: Ints
-    parent: Ints
-    totals: NDArray[np.int64]
-
-
-def _children(here: Depth, expanded: NDArray[np.intp]) -> _Children:
-    parent = np.repeat(expanded, 2).astype(np.int32)
-    totals = np.empty((len(parent), 3), dtype=np.int64)
-    totals[0::2] = here.left[expanded]
-    totals[1::2] = here.totals[expanded] - here.left[expanded]
-    return _Children(here.owner[parent], parent, totals)
-
-
-def _leaves(children: _Children) -> Depth:
-    nodes = len(children.owner)
-    none = np.full(nodes, -1, np.int32)
-    return Depth(
-        children.owner,
-        children.parent,
-        children.totals,
-        np.full(nodes, -1.0),
-        np.full(nodes, -1.0),
-        none,
-        none,
-        np.zeros(nodes, np.bool_),
-        np.zeros((nodes, 3), np.int64),
-        none.copy(),
+        trees.totals,
+        trees.gain,
+        trees.feature,
+        trees.position,
+        trees.missing_left,
+        trees.left,
     )
 
 
-def _smaller_siblings(
-    totals: NDArray[np.int64],
-) -> tuple[Ints, Ints, NDArray[np.bool_]]:
-    """Which child of every pair is summed: the one with fewer rows (ties: the left one)."""
-    count = totals[:, 0].reshape(-1, 2)
-    right = count[:, 1] < count[:, 0]
-    summed = np.column_stack([~right, right]).ravel()
-    slot = np.full(len(totals), -1, dtype=np.int32)
-    slot[summed] = np.arange(len(count), dtype=np.int32)
-    return slot, np.repeat(np.arange(len(count), dtype=np.int32), 2), summed
+def _plan(
+    task: Task, trees: Forest, first: int, rules: Rules, offsets: NDArray[np.int64]
+) -> int:
+    """Take the splits that are in the trees so far; the number of nodes with their children."""
+    last = forest.plan_depth(
+        first,
+        trees.last,
+        task.levels,
+        rules.leaves or 0,
+        task.penalty.min_gain,
+        task.penalty.min_level_rows,
+        trees.owner,
+        trees.parent,
+        trees.totals,
+        trees.gain,
+        trees.key,
+        trees.left,
+        trees.child,
+        trees.slot,
+        trees.kept,
+    )
+    trees.used = forest.write_subsets(
+        first,
+        trees.last,
+        rules.style,
+        offsets,
+        trees.order,
+        trees.feature,
+        trees.position,
+        trees.missing_left,
+        trees.child,
+        trees.subset,
+        trees.used,
+        trees.subsets,
+    )
+    return last
 
 
-def as_splits(
-    here: Depth, bins: Bins, order: Ints, offsets: NDArray[np.int64], style: NDArray[np.int8]
-) -> Splits:
-    """A depth's splits in the form that rows are routed by."""
-    inner = np.flatnonzero(here.child >= 0)
-    categorical = inner[style[here.feature[inner]] > 0]
-    widest = max((feature.count for feature in bins.features if feature.categorical), default=1)
-    subset = np.full(len(here.owner), -1, np.int32)
-    subsets = np.zeros((len(categorical), widest), np.bool_)
-    for row, k in enumerate(categorical):
-        subset[k] = row
-        j = here.feature[k]
-        start = int(offsets[j])
-        ranks = order[start : int(offsets[j + 1])]
-        place = int(here.position[k])
-        inside = ranks[place] if style[j] == 2 else ranks[1 : place + 1]
-        subsets[row, inside] = True
-        subsets[row, 0] = here.missing_left[k]
-    return Splits(here.feature, here.position, here.missing_left, subset, subsets, here.child)
+def code_order(task: Task, cells: NDArray[np.int64], bins: Bins, rules: Rules) -> Ints:
+    """Order in which every feature's codes are scanned: as they are, or by residual mean.
+
+    One order per feature and tree, from all level sets together: orders per level set were
+    measured to overfit.
+    """
+    order, offsets = bins.natural_order.copy(), bins.offsets
+    scale = task.source.scale
+    for j in rules.features[rules.style[rules.features] == 1]:
+        a, b = int(offsets[j]) + 1, int(offsets[j + 1])
+        words = cells.reshape(task.levels, int(offsets[-1]), scale.words)[:, a:b]
+        _, mass, response = scale.unpack(words)
+        weight = mass.sum(axis=0) * scale.weight_step
+        residual = response.sum(axis=0) * scale.response_step
+        if task.draft.replace:
+            # Rows carry labels: the level's value is taken off, level by level in order.
+            for v, value in enumerate(task.values):
+                residual = residual - value * (mass[v] * scale.weight_step)
+        forest.order_codes(residual, weight, rules.smoothing, order[a:b])
+    return order

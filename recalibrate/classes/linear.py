@@ -232,7 +232,9 @@ class LinearLearner:
         real_gram: NDArray[Any] = gram * (
             scale.weight_step * 2.0 ** (s_cut + gram_cut - 2 * UNIT_BITS)
         )
-        real_cross = cross * (scale.response_step * 2.0 ** (g_cut + cross_cut - UNIT_BITS))
+        real_cross: NDArray[Any] = cross * (
+            scale.response_step * 2.0 ** (g_cut + cross_cut - UNIT_BITS)
+        )
         ridge = np.full(count, self.spec.ridge + task.penalty.l2)
         ridge[0] = 0.0
         mass = gram[:, 0, 0]

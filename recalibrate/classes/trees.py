@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from functools import cached_property
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.bins import DEFAULT_BINS, MOST_BINS, Bins, make_bins
 from recalibrate.classes.base import MARGIN_STEP_LIMIT, Lesson, Task, choose_columns
-from recalibrate.classes.growth import Depth, OrderRule, Rules, as_splits, grow
+from recalibrate.classes.growth import Forest, Rules, grow
 from recalibrate.fixedpoint import snap
-from recalibrate.kernels import walk
+from recalibrate.hashing import mix
+from recalibrate.kernels import forest, walk
 from recalibrate.levels import Levels
 from recalibrate.rounds import Block, Scores
 from recalibrate.table import Table
@@ -169,7 +171,9 @@ class TreeTable:
         return out, out_level
 
     @property
-    def _nodes(self) -> tuple[Any, ...]:
+    def _nodes(
+        self,
+    ) -> tuple[Ints, Ints, Ints, NDArray[np.bool_], Ints, NDArray[np.bool_], Ints]:
         return (
             self.roots,
             self.feature,
@@ -209,7 +213,7 @@ class TreeLearner:
             reasons.append("features with more distinct values than bins are binned")
         return "; ".join(reasons)
 
-    @property
+    @cached_property
     def _style(self) -> NDArray[np.int8]:
         style = np.zeros(len(self.bins.features), np.int8)
         for j, feature in enumerate(self.bins.features):
@@ -218,93 +222,68 @@ class TreeLearner:
         return style
 
     def learn(self, task: Task) -> Lesson:
-        style = self._style
-        features = self._draw_features(task)
+        spec = self.spec
         rules = Rules(
-            self.spec.depth,
-            self.spec.leaves,
-            self.spec.min_leaf_rows,
-            task.penalty.l2,
-            task.penalty.min_gain,
-            features,
-            style,
+            spec.depth,
+            spec.leaves,
+            spec.min_leaf_rows,
+            spec.category_smoothing,
+            self._draw_features(task),
+            self._style,
         )
-        order = OrderRule(style, self.spec.category_smoothing)
-        depths, ranking = grow(task, self.bins, self.index, rules, order)
-        table = _compact(task, depths, self.bins, ranking, style)
-        root = depths[0].totals
-        skipped = int(root[table.roots < 0, 1].sum())
+        trees = grow(task, self.bins, self.index, rules)
+        table = _compact(task, trees, rules)
+        skipped = int(trees.totals[: task.levels][table.roots < 0, 1].sum())
         return Lesson(table, skipped)
 
     def _draw_features(self, task: Task) -> Ints:
+        """A share of the features, by a hash of the seed and the number of steps so far."""
         count = len(self.bins.features)
         if self.spec.feature_share >= 1:
             return np.arange(count, dtype=np.int32)
         kept = max(1, round(self.spec.feature_share * count))
-        generator = np.random.default_rng([task.seed, len(task.draft.log.steps)])
-        return np.sort(generator.permutation(count)[:kept]).astype(np.int32)
+        draw = mix(np.arange(count, dtype=np.uint64), task.seed, len(task.draft.log.steps))
+        return np.sort(np.argsort(draw, kind="stable")[:kept]).astype(np.int32)
 
 
-def _compact(
-    task: Task, depths: list[Depth], bins: Bins, order: Ints, style: NDArray[np.int8]
-) -> TreeTable:
-    """All nodes that are reached, numbered depth by depth, siblings side by side."""
-    scale, offsets = task.source.scale, bins.offsets
-    reached = (depths[0].totals[:, 0] >= task.penalty.min_level_rows) & (depths[0].totals[:, 1] > 0)
-    roots = np.where(reached, np.cumsum(reached) - 1, -1).astype(np.int32)
-    numbered = 0
-    columns: list[tuple[NDArray[np.generic], ...]] = []
-    subsets: list[NDArray[np.bool_]] = []
-    for here, following in zip(depths, [*depths[1:], None], strict=True):
-        splits = as_splits(here, bins, order, offsets, style)
-        kept = np.flatnonzero(reached)
-        numbered += len(kept)
-        inner = reached & (here.child >= 0)
-        below = np.zeros(0 if following is None else len(following.owner), np.bool_)
-        below[here.child[inner]] = True
-        below[here.child[inner] + 1] = True
-        position = np.cumsum(below) - 1 + numbered
-        child = np.full(len(here.owner), -1, np.int32)
-        child[inner] = position[here.child[inner]]
-        subset = np.where(splits.subset >= 0, splits.subset + sum(map(len, subsets)), -1)
-        subset[~inner] = -1
-        subsets.append(splits.subsets)
-        value = _values(task, here)
-        columns.append(
-            (
-                np.where(inner, here.feature, -1)[kept],
-                np.where(inner, here.position, 0)[kept],
-                (here.missing_left & inner)[kept],
-                subset[kept],
-                child[kept],
-                value[kept],
-                here.totals[kept, 0],
-                np.where(inner, here.gain, 0.0)[kept],
-            )
-        )
-        reached = below
-    feature, last_bin, missing_left, subset_at, child_at, values, rows, gain = (
-        np.concatenate(parts) for parts in zip(*columns, strict=True)
+def _compact(task: Task, trees: Forest, rules: Rules) -> TreeTable:
+    """The nodes that are reached, in their order: siblings stay side by side."""
+    last, levels = trees.last, task.levels
+    if rules.leaves is not None:
+        forest.keep_best(trees.owner, trees.key, last, levels, rules.leaves, trees.kept)
+    number = np.empty(last, np.int32)
+    count = forest.number_nodes(
+        last,
+        levels,
+        task.penalty.min_level_rows,
+        trees.parent,
+        trees.totals,
+        trees.child,
+        trees.kept,
+        number,
     )
+    at = np.flatnonzero(number >= 0) if count < last else np.arange(last)
+    inner = trees.kept[at]
+    child = np.where(inner, number[np.where(inner, trees.child[at], 0)], -1)
     return TreeTable(
-        roots,
-        feature.astype(np.int32),
-        last_bin.astype(np.int32),
-        missing_left.astype(np.bool_),
-        subset_at.astype(np.int32),
-        np.concatenate(subsets),
-        child_at.astype(np.int32),
-        values.astype(np.float64),
-        rows.astype(np.int64),
-        gain.astype(np.float64),
+        number[:levels],
+        np.where(inner, trees.feature[at], -1).astype(np.int32),
+        np.where(inner, trees.position[at], 0).astype(np.int32),
+        trees.missing_left[at] & inner,
+        np.where(inner, trees.subset[at], -1).astype(np.int32),
+        trees.subsets[: trees.used],
+        child.astype(np.int32),
+        _values(task, trees.totals[at]),
+        trees.totals[at, 0],
+        np.where(inner, trees.gain[at], 0.0),
     )
 
 
-def _values(task: Task, here: Depth) -> NDArray[np.float64]:
+def _values(task: Task, totals: NDArray[np.int64]) -> NDArray[np.float64]:
     """Step times G / (S + l2), or the mean label where rounds replace; snapped."""
     scale = task.source.scale
-    mass = here.totals[:, 1] * scale.weight_step + task.penalty.l2
-    response = here.totals[:, 2] * scale.response_step
+    mass = totals[:, 1] * scale.weight_step + task.penalty.l2
+    response = totals[:, 2] * scale.response_step
     mean = np.divide(response, mass, out=np.zeros(len(mass)), where=mass > 0)
     if task.draft.replace:
         return snap(mean)

@@ -11,7 +11,7 @@ from recalibrate.kernels.splits import unpack
 
 @kernel
 def shifted(value: int, bits: int) -> int:
-    """value / 2**bits, rounded; part of how a row is quantised, hence before any sum."""
+    """Divide by 2**bits, rounded; part of how a row is quantised, hence before any sum."""
     return value if bits == 0 else (value + (1 << (bits - 1))) >> bits
 
 
@@ -157,6 +157,7 @@ def linear_update(
 @kernel
 def group_update(
     codes: NDArray[np.integer],
+    columns: NDArray[np.int64],
     offsets: NDArray[np.int64],
     level: NDArray[np.int32],
     present: NDArray[np.bool_],
@@ -165,14 +166,15 @@ def group_update(
     replace: bool,
     out: NDArray[np.float64],
 ) -> None:
-    """New scores by an intercept and one number per group and level set."""
+    """New scores by an intercept and one number per group (of some columns) and level set."""
     for i in range(level.shape[0]):
         v = level[i]
         if not present[v]:
             out[i] = f[i]
             continue
         value = coefficient[v, 0]
-        for t in range(codes.shape[1]):
-            if codes[i, t] > 0:
-                value += coefficient[v, offsets[t] + codes[i, t]]
+        for t in range(columns.shape[0]):
+            code = codes[i, columns[t]]
+            if code > 0:
+                value += coefficient[v, offsets[t] + code]
         out[i] = value if replace else f[i] + value

@@ -24,17 +24,14 @@ def route(
     subsets: NDArray[np.bool_],
     child: NDArray[np.int32],
 ) -> None:
-    """Send every row to the next depth: ``child`` is the left child's number, -1 is a leaf.
+    """Send every row one depth down: ``child`` is the left child's number, at -1 it stays.
 
     A numeric split sends ``1 <= code <= last_bin`` to the left, a categorical one
     (``subset >= 0``) the codes marked in its row of ``subsets``.
     """
     for i in range(node.shape[0]):
-        k = node[i]
-        if k < 0:
-            continue
+        k = np.uint64(node[i])
         if child[k] < 0:
-            node[i] = -1
             continue
         code = codes[i, np.uint64(feature[k])]
         if subset[k] >= 0:
@@ -65,8 +62,8 @@ def count_one_word(
     width = np.uint64(codes.shape[1])
     everything = features.shape[0] == codes.shape[1]
     for i in range(node.shape[0]):
-        k = node[i]
-        if k < 0 or slot[k] < 0:
+        k = np.uint64(node[i])
+        if slot[k] < 0:
             continue
         at = np.uint64(slot[k]) * np.uint64(size)
         word = words[i, 0]
@@ -93,8 +90,8 @@ def count_words(
     width = words.shape[1]
     one, two, three = np.uint64(1), np.uint64(2), np.uint64(3)
     for i in range(node.shape[0]):
-        k = node[i]
-        if k < 0 or slot[k] < 0:
+        k = np.uint64(node[i])
+        if slot[k] < 0:
             continue
         at = np.uint64(slot[k]) * np.uint64(size)
         first = words[i, 0]

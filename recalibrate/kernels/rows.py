@@ -38,7 +38,8 @@ def exp_negative(x: float) -> float:
     total = total * r + 0.5
     total = total * r + 1.0
     total = total * r + 1.0
-    return total * NEGATIVE_POWERS_OF_2[k]
+    power: float = NEGATIVE_POWERS_OF_2[k]
+    return total * power
 
 
 @kernel

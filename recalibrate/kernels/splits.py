@@ -37,7 +37,8 @@ def part_gain(s: float, g: float, weight_step: float, response_step: float, l2: 
 @kernel
 def best_splits(
     cells: NDArray[np.int64],
-    nodes: int,
+    start: int,
+    last: int,
     features: NDArray[np.int32],
     offsets: NDArray[np.int64],
     order: NDArray[np.int32],
@@ -56,7 +57,7 @@ def best_splits(
     missing_left: NDArray[np.bool_],
     left: NDArray[np.int64],
 ) -> None:
-    """For every node the split with the largest gain; ties keep the first one found.
+    """The split with the largest gain of the nodes start..last; ties keep the first one found.
 
     Features are visited in the order given, bins from low to high (categories in ``order``),
     and missing values are first tried on the right. ``style`` of a feature: 0 and 1 scan
@@ -65,20 +66,19 @@ def best_splits(
     left child's count, s and g. ``gain`` is -1 where nothing can be split.
     """
     size = offsets[-1]
-    for k in range(nodes):
+    for k in range(start, last):
+        at = (k - start) * size
         count_all, s_all, g_all = totals[k, 0], totals[k, 1], totals[k, 2]
         parent = part_gain(s_all, g_all, weight_step, response_step, l2)
         best = -1.0
         for j in features:
-            start = offsets[j]
-            bins = offsets[j + 1] - start
-            count_missing, s_missing, g_missing = unpack(
-                cells, k * size + start, words, plain, shift
-            )
+            begin = offsets[j]
+            bins = offsets[j + 1] - begin
+            count_missing, s_missing, g_missing = unpack(cells, at + begin, words, plain, shift)
             count = s = g = 0
             for b in range(1, bins):
-                code = order[start + b]
-                c_bin, s_bin, g_bin = unpack(cells, k * size + start + code, words, plain, shift)
+                code = order[begin + b]
+                c_bin, s_bin, g_bin = unpack(cells, at + begin + code, words, plain, shift)
                 if c_bin == 0:
                     continue
                 if style[j] == 2:
@@ -132,26 +132,3 @@ def node_totals(
             out[k, 0] += count
             out[k, 1] += s
             out[k, 2] += g
-
-
-@kernel
-def sibling_histograms(
-    parents: NDArray[np.int64],
-    small: NDArray[np.int64],
-    parent: NDArray[np.int32],
-    small_slot: NDArray[np.int32],
-    summed: NDArray[np.bool_],
-    size: int,
-    out: NDArray[np.int64],
-) -> None:
-    """Histograms of all children: the summed one as it is, its sibling by subtraction (exact)."""
-    for child in range(parent.shape[0]):
-        to = child * size
-        source = small_slot[child] * size
-        if summed[child]:
-            for cell in range(size):
-                out[to + cell] = small[source + cell]
-        else:
-            above = parent[child] * size
-            for cell in range(size):
-                out[to + cell] = parents[above + cell] - small[source + cell]

@@ -1,0 +1,168 @@
+"""Cells of one factor of a group expression: categories, values, bands, or a condition.
+
+Every kind numbers its cells from 1; the number after the last cell of a column is "missing", and
+0 is "in no cell". Which cells, or combinations of them, are groups is decided by
+`recalibrate.groupset.BoundTerm`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recalibrate import expressions as ex
+from recalibrate.quantiles import quantile_edges
+from recalibrate.table import Column, Schema, Table
+
+MOST_VALUES = 12  # numeric columns with more distinct values are cut into bands
+
+
+@dataclass(frozen=True)
+class CategoryCells:
+    """One cell per category of a categorical column: the cell is the category's code."""
+
+    column: str
+    count: int
+
+    def assign(self, table: ex.Columns) -> NDArray[np.int32]:
+        return np.nan_to_num(table.column(self.column), nan=self.count + 1).astype(np.int32)
+
+    def names(self, schema: Schema) -> list[str]:
+        categories = schema.columns[schema.index(self.column)].categories
+        # "1" and 1 in one column would look the same without quotes.
+        show = str if len({type(c) for c in categories}) <= 1 else repr
+        return [f"{self.column} = {show(c)}" for c in categories] + [f"{self.column} is missing"]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": "categories", "column": self.column}
+
+
+@dataclass(frozen=True)
+class ValueCells:
+    """One cell per distinct value of a numeric column with few of them."""
+
+    column: str
+    values: tuple[float, ...]  # ascending, each a float32
+
+    @property
+    def count(self) -> int:
+        return len(self.values)
+
+    def assign(self, table: ex.Columns) -> NDArray[np.int32]:
+        column = table.column(self.column)
+        # The NaN at the end is the "missing" cell's place and equals nothing.
+        values = np.array([*self.values, np.nan], dtype=np.float32)
+        cell = np.searchsorted(values[:-1], column)
+        found = np.where(values[cell] == column, cell + 1, 0).astype(np.int32)
+        found[np.isnan(column)] = self.count + 1
+        return found
+
+    def names(self, schema: Schema) -> list[str]:
+        known = [f"{self.column} = {_number(v)}" for v in self.values]
+        return [*known, f"{self.column} is missing"]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": "values", "column": self.column, "values": _pack(self.values)}
+
+
+@dataclass(frozen=True)
+class BandCells:
+    """Bands of a numeric column: the cell is 1 + the number of edges at or below the value."""
+
+    column: str
+    edges: tuple[float, ...]  # ascending, each a float32
+
+    @property
+    def count(self) -> int:
+        return len(self.edges) + 1
+
+    def assign(self, table: ex.Columns) -> NDArray[np.int32]:
+        column = table.column(self.column)
+        edges = np.array(self.edges, dtype=np.float32)
+        found = np.searchsorted(edges, column, side="right").astype(np.int32) + np.int32(1)
+        found[np.isnan(column)] = self.count + 1
+        return found
+
+    def names(self, schema: Schema) -> list[str]:
+        cuts = [_number(e) for e in self.edges]
+        inner = [f"{self.column} in [{a}, {b})" for a, b in pairwise(cuts)]
+        outer = f"{self.column} < {cuts[0]}", f"{self.column} >= {cuts[-1]}"
+        return [outer[0], *inner, outer[1], f"{self.column} is missing"]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": "bands", "column": self.column, "edges": _pack(self.edges)}
+
+
+@dataclass(frozen=True)
+class PredicateCells:
+    """One cell: the rows where a condition is True."""
+
+    condition: ex.Condition
+    count: int = 1
+
+    def assign(self, table: ex.Columns) -> NDArray[np.int32]:
+        return ex.evaluate(self.condition, table).astype(np.int32)
+
+    def names(self, schema: Schema) -> list[str]:
+        return [ex.to_text(self.condition)]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": "predicate"}
+
+
+Cells = CategoryCells | ValueCells | BandCells | PredicateCells
+
+
+def cut_column(
+    column: Column, table: Table, weight: NDArray[np.float64] | None, bands: int
+) -> CategoryCells | ValueCells | BandCells:
+    """Cells of a column, from the rows of a table (all of positive weight)."""
+    if column.kind == "categorical":
+        return CategoryCells(column.name, len(column.categories))
+    values = table.column(column.name)
+    present = ~np.isnan(values)
+    values = values[present] + np.float32(0)  # -0 and 0 are one value, and it is called 0
+    distinct = np.unique(values)
+    if len(distinct) <= MOST_VALUES:
+        return ValueCells(column.name, tuple(distinct.tolist()))
+    edges = quantile_edges(values, bands, None if weight is None else weight[present])
+    return BandCells(column.name, tuple(edges.tolist()))
+
+
+def load_cells(saved: dict[str, Any], factor: ex.Column | ex.Predicate, schema: Schema) -> Cells:
+    """Cells of a factor from their `to_dict`; a ValueError if they do not fit the factor."""
+    if isinstance(factor, ex.Predicate):
+        if saved["kind"] == "predicate":
+            return PredicateCells(factor.condition)
+    elif saved["column"] == factor.name:
+        column = schema.columns[schema.index(factor.name)]
+        if saved["kind"] == "categories" and column.kind == "categorical":
+            return CategoryCells(column.name, len(column.categories))
+        if saved["kind"] == "values" and column.kind == "numeric":
+            return ValueCells(column.name, _unpack(saved["values"]))
+        if saved["kind"] == "bands" and column.kind == "numeric" and saved["edges"]:
+            return BandCells(column.name, _unpack(saved["edges"]))
+    raise ValueError(f"factor {saved!r} does not fit {ex.to_text(factor)!r}")
+
+
+def _number(value: float) -> str:
+    """Shortest text that gives the float32 back."""
+    return str(np.float32(value)).removesuffix(".0")
+
+
+def _pack(values: tuple[float, ...]) -> list[float | str]:
+    """Numbers for JSON, which has no infinities."""
+    return [v if np.isfinite(v) else str(v) for v in values]
+
+
+def _unpack(values: list[float | str]) -> tuple[float, ...]:
+    numbers = np.array([float(v) for v in values])
+    with np.errstate(over="ignore"):
+        exact = np.array_equal(numbers, numbers.astype(np.float32))
+    if not exact or (np.diff(numbers) <= 0).any():
+        raise ValueError(f"{values!r} are not ascending float32 numbers")
+    return tuple(numbers.tolist())

@@ -1,0 +1,61 @@
+"""Group expressions: text such as ``sex * (25 <= age < 65)`` to a small syntax tree.
+
+Nothing is ever evaluated as Python. A hand-written tokenizer and recursive descent parser give
+exact positions in error messages, and the tree is small and regular so that the same object can
+be a numpy mask, a class of functions for boosting, a row of an audit, and nodes of an ONNX graph.
+
+Grammar::
+
+    term       := factor ("*" factor)*                  # crossing; binds loosest
+    factor     := column | condition
+    condition  := conjunction ("or" conjunction)*
+    conjunction:= negation ("and" negation)*
+    negation   := "not" negation | "(" condition ")" | comparison
+    comparison := column op constant | constant op column [op constant]
+                | column ["not"] "in" "(" constant ("," constant)* ")"
+                | column "is" ["not"] "missing"
+    op         := "<" | "<=" | ">" | ">=" | "==" | "!="
+    column     := identifier | "`" any text, a backtick doubled "`"
+    constant   := number | quoted string | True | False
+
+Missing values: every comparison with a missing value is False, ``!=`` and ``not in`` included.
+``not`` negates the truth value, so ``not (age < 25)`` is True on rows whose age is missing.
+"""
+
+from recalibrate.expressions.parser import parse
+from recalibrate.expressions.tokens import GroupSyntaxError
+from recalibrate.expressions.tree import (
+    And,
+    Column,
+    Compare,
+    Condition,
+    In,
+    IsMissing,
+    Not,
+    Or,
+    Predicate,
+    Term,
+    columns_of,
+    to_text,
+)
+from recalibrate.expressions.truth import Columns, codes_where, evaluate
+
+__all__ = [
+    "And",
+    "Column",
+    "Columns",
+    "Compare",
+    "Condition",
+    "GroupSyntaxError",
+    "In",
+    "IsMissing",
+    "Not",
+    "Or",
+    "Predicate",
+    "Term",
+    "codes_where",
+    "columns_of",
+    "evaluate",
+    "parse",
+    "to_text",
+]

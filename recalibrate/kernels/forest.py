@@ -1,0 +1,189 @@
+"""Bookkeeping of trees that grow depth by depth, over plain arrays.
+
+Nodes of all level sets are numbered in the order they are made: first the roots, then pairs of
+siblings. Arrays are indexed by that number.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recalibrate.kernels.compiler import kernel
+
+
+@kernel
+def order_codes(
+    cells: NDArray[np.float64],
+    mass: NDArray[np.float64],
+    smoothing: float,
+    order: NDArray[np.int32],
+) -> None:
+    """Codes of a categorical feature by their smoothed residual mean; ties keep code order."""
+    count = cells.shape[0]
+    mean = np.zeros(count)
+    for code in range(count):
+        denominator = mass[code] + smoothing
+        if denominator > 0.0:
+            mean[code] = cells[code] / denominator
+    ranked = np.argsort(mean, kind="mergesort")
+    for place in range(count):
+        order[place] = ranked[place] + 1
+
+
+@kernel
+def keep_best(
+    owner: NDArray[np.int32],
+    key: NDArray[np.float64],
+    last: int,
+    levels: int,
+    leaves: int,
+    kept: NDArray[np.bool_],
+) -> None:
+    """Splits that the best-first tree of at most ``leaves`` leaves has among the nodes so far.
+
+    Ties in the key go to the lower number, so an ancestor comes before its descendants.
+    """
+    if leaves <= 0:
+        for k in range(last):
+            kept[k] = key[k] > 0.0
+        return
+    taken = np.zeros(levels, np.int64)
+    for k in np.argsort(-key[:last], kind="mergesort"):
+        kept[k] = key[k] > 0.0 and taken[owner[k]] < leaves - 1
+        if kept[k]:
+            taken[owner[k]] += 1
+
+
+@kernel
+def plan_depth(
+    first: int,
+    last: int,
+    levels: int,
+    leaves: int,
+    min_gain: float,
+    min_level_rows: int,
+    owner: NDArray[np.int32],
+    parent: NDArray[np.int32],
+    totals: NDArray[np.int64],
+    gain: NDArray[np.float64],
+    key: NDArray[np.float64],
+    left: NDArray[np.int64],
+    child: NDArray[np.int32],
+    slot: NDArray[np.int32],
+    kept: NDArray[np.bool_],
+) -> int:
+    """Choose the splits of the nodes first..last and make their children; returns the new last.
+
+    ``slot`` numbers the smaller sibling of every new pair (ties: the left one), -1 elsewhere.
+    """
+    for k in range(first, last):
+        small = parent[k] < 0 and totals[k, 0] < min_level_rows
+        if small or gain[k] <= min_gain:
+            gain[k] = -1.0
+        key[k] = gain[k] if parent[k] < 0 else min(gain[k], key[parent[k]])
+        slot[k] = -1
+    keep_best(owner, key, last, levels, leaves, kept)
+    after = last
+    pairs = 0
+    for k in range(first, last):
+        if not kept[k]:
+            continue
+        child[k] = after
+        for side in range(2):
+            new = after + side
+            owner[new] = owner[k]
+            parent[new] = k
+            child[new] = -1
+            for c in range(3):
+                totals[new, c] = left[k, c] if side == 0 else totals[k, c] - left[k, c]
+        right_smaller = totals[after + 1, 0] < totals[after, 0]
+        slot[after] = -1 if right_smaller else pairs
+        slot[after + 1] = pairs if right_smaller else -1
+        pairs += 1
+        after += 2
+    return after
+
+
+@kernel
+def write_subsets(
+    first: int,
+    last: int,
+    style: NDArray[np.int8],
+    offsets: NDArray[np.int64],
+    order: NDArray[np.int32],
+    feature: NDArray[np.int32],
+    position: NDArray[np.int32],
+    missing_left: NDArray[np.bool_],
+    child: NDArray[np.int32],
+    subset: NDArray[np.int32],
+    used: int,
+    subsets: NDArray[np.bool_],
+) -> int:
+    """Codes that go left at the new categorical splits, a row each; returns the rows used."""
+    for k in range(first, last):
+        subset[k] = -1
+        if child[k] < 0 or style[feature[k]] == 0:
+            continue
+        start = offsets[feature[k]]
+        subset[k] = used
+        subsets[used, 0] = missing_left[k]
+        if style[feature[k]] == 2:
+            subsets[used, order[start + position[k]]] = True
+        else:
+            for place in range(1, position[k] + 1):
+                subsets[used, order[start + place]] = True
+        used += 1
+    return used
+
+
+@kernel
+def child_histograms(
+    first: int,
+    last: int,
+    above: int,
+    slot: NDArray[np.int32],
+    parent: NDArray[np.int32],
+    parents: NDArray[np.int64],
+    small: NDArray[np.int64],
+    size: int,
+    out: NDArray[np.int64],
+) -> None:
+    """Histograms of the nodes first..last: summed, or parent minus sibling, which is exact.
+
+    ``parents`` holds those of the depth before, whose first node is ``above``.
+    """
+    for k in range(first, last, 2):
+        left_summed = slot[k] >= 0
+        source = (slot[k] if left_summed else slot[k + 1]) * size
+        over = (parent[k] - above) * size
+        left, right = (k - first) * size, (k + 1 - first) * size
+        for cell in range(size):
+            summed = small[source + cell]
+            rest = parents[over + cell] - summed
+            out[left + cell] = summed if left_summed else rest
+            out[right + cell] = rest if left_summed else summed
+
+
+@kernel
+def number_nodes(
+    last: int,
+    levels: int,
+    min_level_rows: int,
+    parent: NDArray[np.int32],
+    totals: NDArray[np.int64],
+    child: NDArray[np.int32],
+    kept: NDArray[np.bool_],
+    number: NDArray[np.int32],
+) -> int:
+    """Final number of every node that is reached, -1 of others; returns how many are."""
+    count = 0
+    for k in range(last):
+        if k < levels:
+            reached = totals[k, 0] >= min_level_rows and totals[k, 1] > 0
+        else:
+            reached = number[parent[k]] >= 0 and kept[parent[k]]
+        number[k] = count if reached else -1
+        if reached:
+            count += 1
+    return count

@@ -1,0 +1,63 @@
+"""Weighted quantiles that do not depend on the order of rows."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["quantile_edges"]
+
+
+def quantile_edges(
+    values: NDArray[np.floating], bins: int, weight: NDArray[np.float64] | None = None
+) -> NDArray[np.floating]:
+    """Edges, all of them values of the data, that cut it into bins of nearly equal weight.
+
+    The bin of x is the number of edges at or below x, so equal values stay together. Of all
+    places between two distinct values the j-th edge takes the one whose weight below is nearest
+    to the fraction j / bins (the lower one of two), so that no bin is empty. The result does not
+    depend on the order of rows, and a row of weight 2 counts as the row twice.
+
+    Parameters
+    ----------
+    values : ndarray of float, shape (n,)
+        Without NaN.
+    bins : int
+        Number of bins wanted; ties may leave fewer.
+    weight : ndarray of float64, shape (n,), optional
+        Finite, not negative, not all zero.
+
+    Returns
+    -------
+    ndarray, shape (at most bins - 1,)
+        Ascending, of the dtype of `values`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> quantile_edges(np.array([1.0, 2.0, 3.0, 4.0]), 2)
+    array([3.])
+    >>> quantile_edges(np.array([0.0, 0.0, 0.0, 0.0, 1.0, 2.0]), 3)
+    array([1.])
+    """
+    if weight is None:
+        distinct, mass = np.unique(values, return_counts=True)
+    else:
+        # Integers, because their sums do not depend on the order of rows; with these bits
+        # neither the sums nor their products with bins leave the int64 range.
+        _, exponent = np.frexp(weight.max())
+        bits = 60 - int(exponent) - len(weight).bit_length() - int(bins).bit_length()
+        units = np.rint(np.ldexp(weight, bits)).astype(np.int64)
+        order = np.argsort(values)
+        ordered = values[order]
+        first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+        distinct, mass = ordered[first], np.add.reduceat(units[order], first)
+        distinct, mass = distinct[mass > 0], mass[mass > 0]
+    below = np.cumsum(mass)[:-1] * bins  # times bins instead of fractions: exact
+    if not len(below):
+        return np.asarray(distinct[:0])
+    targets = int(mass.sum()) * np.arange(1, bins, dtype=np.int64)
+    upper = np.searchsorted(below, targets).clip(0, len(below) - 1)
+    lower = np.maximum(upper - 1, 0)
+    cut = np.where(np.abs(targets - below[lower]) <= np.abs(below[upper] - targets), lower, upper)
+    return np.asarray(distinct[np.unique(cut) + 1])

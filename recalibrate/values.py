@@ -1,0 +1,163 @@
+"""The values of one column: numbers that float32 can hold, or categories with a code each.
+
+A column is a 1-d numpy array, or a Series where pandas has a dtype of its own. What a column
+holds is decided by the types of its values: bool, number and text, its *families*.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Value = str | int | float | bool
+
+_FLOAT32_EXACT = 2**24  # every integer up to this magnitude is a float32
+
+
+def families_of(name: str, values: Any) -> set[str]:
+    """Which of bool, number and text a column holds; whatever else it holds is refused."""
+    import pandas as pd
+
+    if values.dtype.kind in "biuf":
+        return {"bool" if values.dtype.kind == "b" else "number"}
+    if isinstance(values.dtype, pd.StringDtype | pd.CategoricalDtype):
+        return {"text"}
+    present = values[~pd.isna(values)]
+    types = set(map(type, present)) if values.dtype.kind not in "Mmc" else {values.dtype}
+    families = {family_of(type_) for type_ in types}
+    if "other" in families:
+        odd = next(type_ for type_ in types if family_of(type_) == "other")
+        raise ValueError(
+            f"Column {name!r} holds {getattr(odd, '__name__', odd)} values, which are neither "
+            "numbers nor text. Derive numbers from them (of a date: year, weekday, days since an "
+            "event), convert them to text, or drop the column."
+        )
+    return families
+
+
+def family_of(type_: Any) -> str:
+    """One of bool, number, text and other, for the type of a value."""
+    if type_ is str:
+        return "text"
+    # numpy counts timedelta64 among the integers
+    if not isinstance(type_, type) or issubclass(type_, np.timedelta64):
+        return "other"
+    if issubclass(type_, bool | np.bool_):
+        return "bool"
+    if issubclass(type_, int | float | np.integer | np.floating | Decimal):
+        return "number"
+    return "text" if issubclass(type_, str) else "other"
+
+
+def read_numbers(name: str, values: Any) -> NDArray[Any]:
+    """Numbers that a cast turns into the float32 column; a view where that is possible."""
+    import pandas as pd
+
+    if values.dtype.name == "category":
+        values = values.to_numpy(dtype=object)
+    if "text" in families_of(name, values):
+        row, value = next((i, v) for i, v in enumerate(values) if isinstance(v, str))
+        raise ValueError(
+            f"Column {name!r} is numeric, but holds text in these data: {value!r} in row {row} "
+            "(from 0). Convert it to numbers first, for example with pandas.to_numeric."
+        )
+    if isinstance(values, np.ndarray) and values.dtype.kind != "O":
+        _check_integers(name, values)
+        return values
+    missing = np.asarray(pd.isna(values))
+    present = values[~missing]
+    _check_integers(name, np.asarray(present, dtype=object if values.dtype.kind == "O" else None))
+    column = np.full(len(values), np.nan)
+    column[~missing] = np.asarray(present, dtype=np.float64)
+    return column
+
+
+def _check_integers(name: str, values: NDArray[Any]) -> None:
+    if values.dtype.kind == "O":  # Python integers of any size, possibly among floats
+        values = values[[isinstance(v, int | np.integer) for v in values]]
+    elif values.dtype.kind not in "iu":
+        return
+    large = values[(values > _FLOAT32_EXACT) | (values < -_FLOAT32_EXACT)]
+    magnitude = np.abs(large)
+    odd_part = magnitude // (magnitude & -magnitude)  # must fit the 24 bits of a float32
+    lossy = large[(odd_part >= _FLOAT32_EXACT) | (magnitude >= 2**128)]
+    if lossy.size:
+        raise ValueError(
+            f"Column {name!r} holds integers that float32 cannot hold, for example {lossy[0]}. If "
+            "they are identifiers, make them categories (categorical=, or convert them to text); "
+            "if they are quantities, scale them or convert them to float (they are then rounded)."
+        )
+
+
+def is_categorical(name: str, values: Any) -> bool:
+    """Whether a column is read as categories: unless it holds only bools, or only numbers."""
+    return families_of(name, values) not in ({"bool"}, {"number"})
+
+
+def factorize(name: str, values: Any) -> tuple[NDArray[Any], Any]:
+    """Position of every row's value among the distinct ones (-1 = missing), and these."""
+    import pandas as pd
+
+    if values.dtype.name == "category":
+        return values.cat.codes.to_numpy(), values.dtype.categories
+    if values.dtype.kind in "UST":
+        values = values.astype(object)
+    if len(families_of(name, values)) == 1:
+        return pd.factorize(values)
+    # True and 1 are the same to pandas, so bools are wrapped while it counts; plain values,
+    # because a numpy 1 also equals a tuple that holds True
+    pairs = zip(values, pd.isna(values), strict=True)
+    keys = (None if missing else category_key(plain_value(value)) for value, missing in pairs)
+    codes, uniques = pd.factorize(np.fromiter(keys, dtype=object, count=len(values)))
+    return codes, [key[1] if isinstance(key, tuple) else key for key in uniques]
+
+
+def read_categories(name: str, values: Any) -> tuple[Value, ...]:
+    """Distinct values that occur, as plain values, sorted by family and then by value."""
+    codes, uniques = factorize(name, values)
+    if values.dtype.name == "category":
+        uniques = uniques[np.unique(codes[codes >= 0])]
+    if len(uniques) >= _FLOAT32_EXACT:
+        raise ValueError(f"Column {name!r} has {len(uniques)} categories: too many for float32.")
+    distinct = {
+        category_key(value): value for value in map(plain_value, np.asarray(uniques, object))
+    }
+    families = [family_of(type(value)) for value in distinct.values()]
+    return tuple(value for _, value in sorted(zip(families, distinct.values(), strict=True)))
+
+
+def plain_value(value: Any) -> Value:
+    """Category as a plain Python value; equal numbers become the same one."""
+    if type(value) is str:
+        return value
+    family = family_of(type(value))
+    if family == "bool":
+        return bool(value)
+    if family == "number":
+        whole = isinstance(value, int | np.integer) or float(value).is_integer()
+        return int(value) if whole else float(value)
+    return str.__str__(value) if family == "text" else str(value)
+
+
+def category_key(value: Value) -> object:
+    """Key under which 1 and 1.0 are one category, but 1, True and "1" are three."""
+    return ("bool", value) if isinstance(value, bool) else value  # because True == 1
+
+
+def tag_value(value: Value) -> list[str | int | bool]:
+    """Category with its type, for JSON."""
+    # a float as text: JSON has no infinities
+    return [type(value).__name__, repr(value) if isinstance(value, float) else value]
+
+
+def untag_value(tagged: list[Any]) -> Value:
+    """Category from the result of `tag_value`."""
+    name, value = tagged
+    if name == "float" and isinstance(value, str):
+        return float(value)
+    if name in ("str", "int", "bool") and type(value).__name__ == name:
+        return value  # type: ignore[no-any-return]
+    raise ValueError(f"unknown category {tagged!r}")

@@ -1,0 +1,212 @@
+"""The fast loop against the slow one of ``oracle``: equal scores after every table, bit for bit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import Fitter, GroupFitter, LinearFitter, Rows, TreeFitter, lsboost
+from strategies import CATEGORIES, Case, cases, tree_specs
+
+from recalibrate.boost import Settings, boost
+from recalibrate.classes import Groups, Linear, Trees
+from recalibrate.classes.base import FunctionClass, Learner, Penalty
+from recalibrate.classes.groups import GroupLearner
+from recalibrate.classes.linear import LinearLearner
+from recalibrate.classes.trees import TreeLearner
+from recalibrate.engines.memory import Rows as EngineRows
+from recalibrate.engines.memory import rows_in_memory
+from recalibrate.fixedpoint import Scale, label_bits, make_scale
+from recalibrate.levels import Levels, to_margin
+from recalibrate.rounds import Rounds
+from recalibrate.table import read_table
+
+
+def slow(learner: Learner) -> Fitter:
+    """The oracle's counterpart of a learner."""
+    if isinstance(learner, TreeLearner):
+        return TreeFitter(learner.spec, learner.bins)
+    if isinstance(learner, LinearLearner):
+        return LinearFitter(len(learner.encoder.terms), learner.spec.ridge)
+    assert isinstance(learner, GroupLearner)
+    return GroupFitter(learner.encoder.offsets.tolist())
+
+
+def scale_of(case: Case, run: Settings, words: int | None) -> Scale:
+    """The product's scale; ``words`` 3 keeps its bits but gives every number its own word."""
+    bits = label_bits(case.y) if run.replaces else None
+    scale = make_scale(len(case.y), case.weight, newton=run.link == "logit", exact_bits=bits)
+    return scale if words is None else replace(scale, words=words, shift=0)
+
+
+def check(
+    case: Case,
+    function_class: FunctionClass,
+    run: Settings,
+    *,
+    blocks: int = 1,
+    words: int | None = None,
+) -> int:
+    """Compare every table's scores, on fitted and on other rows; the number of tables."""
+    scale = scale_of(case, run, words)
+    weight = scale.quantise_weight(case.weight)
+    table = read_table(case.X)
+    learner = function_class.bind(table, weight)
+    block = learner.encoder.encode(table)
+    block_other = learner.encoder.encode(table.schema.read(case.X_other))
+    base, base_other = to_margin(case.base, run.link), to_margin(case.base_other, run.link)
+
+    log = Rounds(run.link, run.grid, (learner.encoder,))
+    rows = EngineRows((block,), case.y, base, weight)
+    with rows_in_memory(rows, scale, blocks=blocks) as source:
+        log = boost(source, learner, run, log, progress=False).log
+        cached = source.scores(log)
+
+    expected = list(
+        lsboost(
+            slow(learner),
+            Rows(block.tolist(), base.tolist()),
+            Rows(block_other.tolist(), base_other.tolist()),
+            case.y.tolist(),
+            weight.tolist(),
+            scale,
+            run,
+        )
+    )
+    assert len(log.steps) == len(expected) - 1
+    for k, (train, others) in enumerate(expected):
+        some = log.first(k)
+        assert some.apply([block], base).tolist() == train, f"after {k} tables"
+        assert some.apply([block_other], base_other).tolist() == others, f"after {k} tables"
+    assert cached.tolist() == expected[-1][0]
+    return len(log.steps)
+
+
+def penalties() -> st.SearchStrategy[Penalty]:
+    return st.builds(
+        Penalty,
+        l2=st.sampled_from([0.0, 0.0, 0.5, 3.0]),
+        min_gain=st.sampled_from([0.0, 0.0, 0.1]),
+        min_level_rows=st.sampled_from([1, 1, 3]),
+    )
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> Settings:
+    """Rounded or not, replaced or added, both links, one or two tables a round."""
+    link = draw(st.sampled_from(["identity", "logit"]))
+    rounded = draw(st.booleans())
+    grid = Levels.uniform(draw(st.sampled_from([1, 3, 8])), link) if rounded else None
+    return Settings(
+        link=link,
+        grid=grid,
+        levels=draw(st.sampled_from([1, 2, 5])),
+        level_kind=draw(st.sampled_from(["uniform", "quantile"])),
+        step=draw(st.sampled_from([1.0, 1.0, 0.3])),
+        tables_per_round=draw(st.sampled_from([1, 1, 2])),
+        penalty=draw(penalties()),
+        max_rounds=3,
+    )
+
+
+@given(cases(), tree_specs(), runs(), st.sampled_from([1, 2]), st.sampled_from([None, 3]))
+@settings(max_examples=150)
+def test_trees(case, spec, run, blocks, words):
+    check(case, spec, run, blocks=min(blocks, len(case.y)), words=words)
+
+
+@given(cases(), st.sampled_from([0.0, 0.5]), runs(), st.sampled_from([None, 3]))
+@settings(max_examples=60)
+def test_linear(case, ridge, run, words):
+    check(case, Linear(ridge=ridge), run, words=words)
+
+
+TERMS = [["halves"], ["halves", "whole"], ["halves", "letter*(halves < 0)", "whole >= 1"]]
+
+
+# Small tables leave some groups without rows, which is said and harmless.
+@pytest.mark.filterwarnings("ignore:group term:UserWarning")
+@given(cases(), st.sampled_from(TERMS), runs(), st.sampled_from([None, 3]))
+@settings(max_examples=60)
+def test_groups(case, terms, run, words):
+    check(case, Groups(*terms), run, words=words)
+
+
+# ---- larger tables, where more can happen in one run
+
+
+def people(n: int, seed: int, *, binary: bool, weighted: bool) -> Case:
+    rng = np.random.default_rng(seed)
+
+    def frame(n: int) -> pd.DataFrame:
+        age = rng.integers(18, 70, n).astype(float)
+        age[rng.random(n) < 0.1] = np.nan
+        letters = rng.choice([*CATEGORIES, None], n, p=[0.4, 0.2, 0.1, 0.1, 0.05, 0.15])
+        return pd.DataFrame(
+            {
+                "age": age,
+                "hours": rng.normal(size=n).round(3),
+                "letter": pd.Categorical(letters, categories=list(CATEGORIES)),
+                "code": rng.integers(0, 12, n).astype(str),
+            }
+        )
+
+    X, X_other = frame(n), frame(200)
+    X_other.loc[:5, "code"] = "never seen"
+    old = X["age"].fillna(30).to_numpy() > 45
+    odd = X["code"].isin(["1", "3", "5", "7"]).to_numpy()
+    mean = 0.2 + 0.3 * (old ^ odd) + 0.2 * (X["letter"] == "p").to_numpy()
+    base, base_other = rng.beta(2, 3, n), rng.beta(2, 3, 200)
+    mean = np.clip(0.7 * mean + 0.3 * base, 0, 1)
+    y = (rng.random(n) < mean).astype(float) if binary else rng.beta(4 * mean, 4 * (1 - mean))
+    weight = rng.gamma(2.0, size=n) if weighted else None
+    return Case(X, y, base, weight, X_other, base_other)
+
+
+ROUNDED = Settings(grid=Levels.uniform(10), max_rounds=4)
+MIXED = Settings(grid=Levels.uniform(10), step=0.5, max_rounds=4)
+SMALL_STEPS = Settings(levels=4, step=0.2, tables_per_round=3, max_rounds=2)
+NEWTON = Settings(
+    link="logit", levels=4, step=0.3, tables_per_round=2, max_rounds=3, penalty=Penalty(l2=5.0)
+)
+RUNS = {"rounded": ROUNDED, "mixed": MIXED, "small steps": SMALL_STEPS, "newton": NEWTON}
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize(
+    "function_class",
+    [
+        Trees(depth=3, bins=16),
+        Trees(depth=3, bins=16, leaves=5, min_leaf_rows=10, one_vs_rest=5),
+        Linear(),
+        Groups("letter", "age < 30", "code*letter"),
+    ],
+    ids=lambda h: type(h).__name__ + ("-leaves" if getattr(h, "leaves", None) else ""),
+)
+def test_larger_tables(function_class, name, weighted):
+    n = 2000 if isinstance(function_class, Trees) else 600
+    case = people(n, seed=len(name), binary=name == "newton", weighted=weighted)
+    run = RUNS[name]
+    assert check(case, function_class, run, blocks=3) == run.max_rounds * run.tables_per_round
+
+
+def test_a_bin_for_every_value_needs_wide_codes():
+    case = people(400, seed=5, binary=False, weighted=False)
+    case = replace(case, X=case.X[["hours"]], X_other=case.X_other[["hours"]])
+    assert len(set(case.X["hours"])) > 255
+    assert check(case, Trees(depth=2, bins="exact"), ROUNDED) == 4
+
+
+def test_best_first_ties_go_to_the_lower_depth_and_then_to_the_left():
+    """Both children of a weak split improve more than it does, so that all keys are equal."""
+    a, b, c = (grid.ravel() for grid in np.meshgrid([0, 1], [0, 1], [0, 1], indexing="ij"))
+    y = np.where(a == 1, 0.25 + 0.5 * (b == c), 0.5 + 0.25 * b * (1 - c))
+    X = pd.DataFrame({"a": a, "b": b, "c": c}, dtype=float)
+    case = Case(X, y, np.full(8, 0.5), None, X, np.full(8, 0.5))
+    for leaves in range(2, 9):
+        check(case, Trees(depth=3, leaves=leaves), Settings(grid=Levels.uniform(64), max_rounds=1))

@@ -1,0 +1,476 @@
+"""Algorithm 1: its invariants, an independent implementation of it, and what it certifies."""
+
+import itertools
+import warnings
+from math import ceil, sqrt
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.linear_model import LinearRegression
+
+import recalibrate as rc
+from recalibrate.levels import Levels
+from recalibrate.metrics import k2
+
+# Losses are summed in steps of 2**-40 and fitted numbers are multiples of 2**-40, so errors agree
+# with float64 arithmetic up to a few such steps.
+LOSS = 2.0**-38
+# What the steps of 2**-40 can move a bound that is B times a difference of two errors.
+BOUND = 1e-10
+
+STUMPS = rc.Trees(depth=1)
+GROUPS = rc.Groups("sex", "age < 2", "sex*age")
+LINEAR = rc.Linear(features=["age", "size"])
+EXACT = [STUMPS, GROUPS, LINEAR]
+BY_CLASS = pytest.mark.parametrize("H", EXACT, ids=lambda H: type(H).__name__)
+
+
+def sample(seed, n=400, labels="binary", missing=False):
+    """Rows with few distinct values per column, a base that is wrong by group, and labels."""
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(
+        {
+            "age": rng.integers(0, 5, n).astype(float),
+            "size": rng.integers(-3, 4, n),
+            "sex": rng.choice(["F", "M"], n),
+        }
+    )
+    base = np.clip(rng.normal(0.5, 0.2, n), 0, 1)
+    truth = 0.7 * base + 0.1 * (X["sex"] == "F") + 0.06 * (X["age"] > 2) + 0.02 * X["size"]
+    truth = truth.clip(0, 1).to_numpy()
+    y = (rng.random(n) < truth) * 1.0
+    if labels == "soft":
+        y = np.clip(truth + rng.normal(0, 0.1, n), 0, 1)
+    if missing:
+        X.loc[rng.random(n) < 0.2, "age"] = np.nan
+    return base, X, y
+
+
+def quietly(*args, **options):
+    """Fit without the warnings that small random tables rightly draw."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="no round lowered")
+        warnings.filterwarnings("ignore", message="group term .* has no rows; dropped")
+        return rc.fit(*args, **options)
+
+
+# --- the run ------------------------------------------------------------------------------------
+
+
+def best_responses(H, X, y, level):
+    """Least squares over H on every level set, by enumeration or numpy."""
+    out = np.empty(len(y))
+    for v in np.unique(level):
+        rows = level == v
+        part, target = X[rows], y[rows]
+        if H is STUMPS:
+            out[rows] = _best_stump(part, target)
+            continue
+        design = [np.ones(len(part))]
+        if H is GROUPS:
+            design += [part["sex"] == "F", part["age"] < 2]
+            cells = itertools.product(["F", "M"], range(5))
+            design += [(part["sex"] == s) & (part["age"] == a) for s, a in cells]
+        else:
+            design += [part["age"], part["size"]]
+        matrix = np.column_stack(design).astype(float)
+        out[rows] = matrix @ np.linalg.lstsq(matrix, target, rcond=None)[0]
+    return out
+
+
+def _best_stump(part, target):
+    best = np.full(len(target), target.mean())
+    least = ((best - target) ** 2).sum()
+    columns = [part["age"], part["size"], (part["sex"] == "M") * 1]
+    for column in columns:
+        for cut in np.unique(column)[:-1]:
+            left = (column <= cut).to_numpy()
+            fitted = np.where(left, target[left].mean(), target[~left].mean())
+            error = ((fitted - target) ** 2).sum()
+            if error < least - 1e-12:
+                best, least = fitted, error
+    return best
+
+
+def algorithm_1(H, base, X, y, alpha, B):
+    """The paper's pseudocode, line by line."""
+    m = ceil(2 * B / alpha)
+
+    def nearest(f):
+        return np.clip(np.floor(f * m + 0.5), 0, m) / m
+
+    f, errors, before = nearest(base), [], None
+    while True:
+        errors.append(np.mean((f - y) ** 2))
+        if len(errors) > 1 and not errors[-2] - errors[-1] >= alpha / (2 * B):
+            return before, errors
+        before, f = f, nearest(best_responses(H, X, y, f))
+
+
+@BY_CLASS
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("alpha", "B"), [(0.02, 1.0), (0.1, 4.0)])
+def test_run_is_the_pseudocode(H, seed, alpha, B):
+    # Labels from a continuum: two stumps that tie would be two right answers.
+    base, X, y = sample(seed, labels="soft")
+    expected, errors = algorithm_1(H, base, X, y, alpha, B)
+    model = quietly(base, X, y, H, alpha=alpha, B=B)
+    # Scores are on the grid: lstsq and snapped coefficients differ, but not across a threshold.
+    assert model.certificate_.errors == pytest.approx(errors, abs=LOSS)
+    np.testing.assert_allclose(model.predict(X, base=base), expected, atol=1e-12)
+
+
+small_tables = st.integers(0, 2**32 - 1)
+
+
+@settings(max_examples=40)
+@given(
+    seed=small_tables,
+    n=st.integers(1, 80),
+    alpha=st.floats(0.01, 1.0),
+    B=st.floats(0.5, 3.0),
+    labels=st.sampled_from(["binary", "soft"]),
+    H=st.sampled_from(EXACT),
+)
+def test_invariants(seed, n, alpha, B, labels, H):
+    base, X, y = sample(seed, n, labels, missing=True)
+    model = quietly(base, X, y, H, alpha=alpha, B=B)
+    c = model.certificate_
+    assert c.m == ceil(2 * B / alpha)
+    assert c.rounds <= 2 * B / alpha
+    assert model.n_rounds_ == c.rounds
+    assert len(c.errors) == c.rounds + 2, "the rejected round is the last"
+    falls = -np.diff(c.errors)
+    assert (falls[:-1] >= alpha / (2 * B)).all()
+    assert falls[-1] < alpha / (2 * B)
+    f = model.predict(X, base=base)
+    assert np.isin(f, np.arange(c.m + 1) / c.m).all()
+    assert c.errors[c.rounds] == pytest.approx(np.mean((f - y) ** 2), abs=LOSS)
+    assert -BOUND <= c.bound <= alpha + BOUND
+    assert c.exact
+    assert c.holds
+
+
+@BY_CLASS
+def test_errors_are_those_of_the_predictions(H):
+    base, X, y = sample(1)
+    model = rc.fit(base, X, y, H, alpha=0.02)
+    c = model.certificate_
+    stages = [np.mean((f - y) ** 2) for f in model.staged_predict(X, base=base)]
+    assert c.rounds >= 1
+    assert c.errors[:-1] == pytest.approx(stages, abs=LOSS)
+    witness = rc.fit(base, X, y, H, alpha=0.02, keep_unrounded=True)
+    unrounded = witness.predict(X, base=base)
+    rejected = Levels.uniform(c.m).round(witness.margins(X, base=base))
+    assert c.errors[-1] == pytest.approx(np.mean((rejected - y) ** 2), abs=LOSS)
+    assert witness.n_rounds_ == c.rounds + 1
+    assert not np.isin(unrounded, np.arange(c.m + 1) / c.m).all()
+    gain = c.errors[-2] - np.mean((witness.margins(X, base=base) - y) ** 2)
+    assert c.bound == pytest.approx(gain, abs=BOUND)
+
+
+@BY_CLASS
+def test_rejected_round_is_free(H):
+    base, X, y = sample(2)
+    paper = rc.fit(base, X, y, H, alpha=0.04)
+    without = rc.fit(
+        base,
+        X,
+        y,
+        H,
+        link="identity",
+        rounded=True,
+        levels=50,
+        validation=False,
+        max_rounds=paper.certificate_.rounds,
+    )
+    assert without.history_.errors == paper.certificate_.errors[:-1]
+    np.testing.assert_array_equal(
+        without.predict(X, base=base), paper.predict(X, base=base), strict=True
+    )
+
+
+def test_a_run_that_changes_nothing_says_so():
+    base, X, y = sample(3, n=100)
+    with pytest.warns(UserWarning, match=r"just the rounded base.*smaller alpha") as caught:
+        model = rc.fit(base, X, y, GROUPS, alpha=1.0)
+    assert caught[0].filename == __file__
+    assert model.n_rounds_ == 0
+    np.testing.assert_array_equal(model.predict(X, base=base), np.floor(base * 2 + 0.5) / 2)
+
+
+# --- the certificate ----------------------------------------------------------------------------
+
+
+def bounded_functions(H, X, rng, B):
+    """Many h of the class with h^2 <= B on every row; for stumps and cells all extreme ones."""
+    root = sqrt(B)
+    if H is STUMPS:
+        age, size = X["age"].to_numpy(), X["size"].to_numpy()
+        sides = [np.where(np.isnan(age), m, age <= c) for c in range(-1, 5) for m in (0, 1)]
+        sides += [size <= c for c in range(-3, 4)] + [X["sex"] == "F"]
+        signs = [(1, 1), (1, -1), (1, 0), (0, 1)]
+        return [root * np.where(side, u, v) for side in sides for u, v in signs]
+    if H is GROUPS:
+        cells = [(X["sex"] == s) & (X["age"] == a) for s in "FM" for a in range(5)]
+        design = np.column_stack([np.ones(len(X)), X["sex"] == "F", X["age"] < 2, *cells])
+    else:
+        design = np.column_stack([np.ones(len(X)), X["age"].fillna(0), X["size"]])
+    out = []
+    for _ in range(300):
+        h = design @ rng.normal(size=design.shape[1])
+        out.append(root * h / np.abs(h).max())
+    if H is GROUPS:
+        # The crossing has every cell, so signs per cell are the extreme points: K2 is convex.
+        for _ in range(300):
+            h = np.column_stack(cells) @ rng.choice([-1.0, 1.0], len(cells))
+            out.append(root * h)
+    return out
+
+
+@BY_CLASS
+@pytest.mark.parametrize("B", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("seed", range(2))
+def test_bound_holds_for_every_bounded_function(H, B, seed):
+    base, X, y = sample(seed, missing=H is STUMPS)
+    alpha = 0.03 * B
+    model = quietly(base, X, y, H, alpha=alpha, B=B)
+    c = model.certificate_
+    f = model.predict(X, base=base)
+    worst = max(k2(f, y, h) for h in bounded_functions(H, X, np.random.default_rng(9), B))
+    assert 0 < worst <= c.bound + BOUND
+    assert c.bound <= alpha
+    # The base itself is not multicalibrated to this degree, or the test would say nothing.
+    start = Levels.uniform(c.m).round(base)
+    assert worst < max(k2(start, y, h) for h in bounded_functions(H, X, np.random.default_rng(9), B))
+
+
+@BY_CLASS
+def test_bound_holds_with_weights(H):
+    base, X, y = sample(5)
+    weight = np.random.default_rng(5).integers(1, 5, len(y))  # quantised without loss
+    model = rc.fit(base, X, y, H, alpha=0.02, sample_weight=weight)
+    f = model.predict(X, base=base)
+    c = model.certificate_
+    # A sum of 400 weighted losses has 27 bits after the point, and 20 for the weights.
+    error = np.average((f - y) ** 2, weights=weight)
+    assert c.errors[c.rounds] == pytest.approx(error, abs=2.0**-27)
+    functions = bounded_functions(H, X, np.random.default_rng(9), 1.0)
+    worst = max(k2(f, y, h, sample_weight=weight) for h in functions)
+    assert 0 < worst <= c.bound + 2.0**-26
+
+
+def test_skipped_level_sets_enter_the_bound():
+    base, X, y = sample(6)
+    model = rc.fit(base, X, y, GROUPS, alpha=0.05, min_level_rows=8)
+    c = model.certificate_
+    f = model.predict(X, base=base)
+    _, level, count = np.unique(f, return_inverse=True, return_counts=True)
+    small = count[level] < 8
+    assert 0 < c.skipped == pytest.approx(small.mean())
+    witness = rc.fit(base, X, y, GROUPS, alpha=0.05, min_level_rows=8, keep_unrounded=True)
+    update = witness.margins(X, base=base)
+    np.testing.assert_array_equal(update[small], f[small])
+    gain = np.mean((f - y) ** 2) - np.mean((update - y) ** 2)
+    assert c.bound == pytest.approx(gain + small.mean(), abs=BOUND)
+    functions = bounded_functions(GROUPS, X, np.random.default_rng(9), 1.0)
+    assert max(k2(f, y, h) for h in functions) <= c.bound
+
+
+def test_everything_skipped_proves_only_the_trivial_bound():
+    base, X, y = sample(6)
+    model = quietly(base, X, y, GROUPS, alpha=0.05, B=2.0, min_level_rows=10**6)
+    assert model.certificate_.skipped == 1.0
+    assert model.certificate_.bound == 2.0
+    assert not model.certificate_.holds
+
+
+@pytest.mark.parametrize(
+    ("H", "words"),
+    [
+        (rc.Trees(depth=2), "depth 2 are grown greedily"),
+        (rc.Trees(depth=1, features=["region"]), "one learned order"),
+        (rc.Trees(depth=1, features=["size"], bins=4), "more distinct values than bins"),
+        (rc.Trees(depth=1, features=["size"], min_leaf_rows=5), "fewer than 5 rows"),
+        (rc.Trees(depth=1, features=["size", "age"], feature_share=0.5), "50% of the features"),
+        (rc.Linear(features=["age"], ridge=2.0), "ridge 2 shrinks"),
+        (rc.Estimator(LinearRegression(), features=["age"]), "LinearRegression is not known"),
+        (rc.Trees(depth=1, features=["size", "sex"]), ""),
+        (rc.Trees(depth=1, features=["size"], bins=7), ""),
+        (rc.Linear(features=["region", "age"]), ""),
+        (rc.Groups("region"), ""),
+    ],
+    ids=repr,
+)
+def test_exactness_and_its_reason(H, words):
+    base, X, y = sample(7)
+    X["region"] = np.random.default_rng(7).choice(list("abcd"), len(X))
+    model = quietly(base, X, y, H, alpha=0.1)
+    c = model.certificate_
+    assert c.exact is (words == "")
+    assert words in c.reason
+    assert bool(c.reason) is not c.exact
+    assert c.holds is c.exact
+    assert ("no proof" in str(c)) is not c.exact
+
+
+def test_gap_limits_of_the_groups():
+    base, X, y = sample(8)
+    model = rc.fit(base, X, y, rc.Groups("sex", "age < 2"), alpha=0.02, B=2.0)
+    c = model.certificate_
+    f = model.predict(X, base=base)
+    groups = [X["sex"] == "F", X["sex"] == "M", X["age"] < 2]
+    for (name, (asked, proven)), mask in zip(c.gap_limits.items(), groups, strict=True):
+        share = mask.mean()
+        assert c.group_shares[name] == pytest.approx(share)
+        assert asked == pytest.approx(sqrt(0.02 / 2.0) / share)
+        assert proven == pytest.approx(sqrt(c.bound / 2.0) / share)
+        assert abs(np.mean((y - f)[mask])) <= proven + 1e-6
+    assert rc.fit(base, X, y, STUMPS, alpha=0.02).certificate_.gap_limits == {}
+
+
+def test_group_shares_are_weighted():
+    base, X, y = sample(8)
+    weight = np.where(X["sex"] == "F", 3.0, 1.0)
+    c = quietly(base, X, y, rc.Groups("sex"), alpha=0.1, sample_weight=weight).certificate_
+    women = (X["sex"] == "F").mean()
+    assert list(c.group_shares.values()) == pytest.approx(
+        [3 * women / (1 + 2 * women), (1 - women) / (1 + 2 * women)]
+    )
+
+
+# --- held-out rows ------------------------------------------------------------------------------
+
+
+def drawn(seed, n):
+    """A population whose means are known: scores in [0, 1], groups, labels and means."""
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame({"sex": rng.choice(["F", "M"], n), "age": rng.integers(0, 4, n)})
+    score = rng.random(n)
+    mean = np.clip(score + np.where(X["sex"] == "F", 0.15, -0.1) * (X["age"] > 1), 0, 1)
+    return X.assign(score=score), (rng.random(n) < mean) * 1.0, mean
+
+
+def score_of(X):
+    return X["score"].to_numpy()
+
+
+def test_held_out_limits_cover_the_truth():
+    H = rc.Groups("sex", "age", "sex*age")
+    far_X, _, far_mean = drawn(1000, 100_000)
+    covered = ceilings = 0
+    for seed in range(20):
+        X, y, _ = drawn(seed, 500)
+        new_X, new_y, _ = drawn(500 + seed, 400)
+        options = {"alpha": 0.1, "B": 2.0, "validation": (new_X, new_y)}
+        model = quietly(score_of, X, y, H, **options)
+        witness = quietly(score_of, X, y, H, keep_unrounded=True, **options)
+        held_out = model.certificate_.held_out
+        assert held_out == witness.certificate_.held_out
+        assert held_out.rows == 400
+        assert held_out.low < held_out.estimate < held_out.high
+        # Mean squared errors share the labels' variance, which cancels in the difference.
+        errors = [np.mean((m.margins(far_X) - far_mean) ** 2) for m in (model, witness)]
+        truth = 2.0 * (errors[0] - errors[1])
+        covered += held_out.low <= truth <= held_out.high
+        ceilings += held_out.ceiling >= held_out.estimate
+    # 95 % limits miss in 4 or more of 20 independent samples once in 60 such tests; the seeds
+    # are fixed, so this test does not flicker.
+    assert covered >= 17
+    assert ceilings == 20  # least squares over H on those very rows
+
+
+def test_held_out_estimate_is_the_gain_of_the_witness():
+    X, y, _ = drawn(1, 600)
+    new_X, new_y, _ = drawn(2, 300)
+    model = rc.fit(score_of, X, y, STUMPS, alpha=0.05, validation=(new_X, new_y))
+    witness = rc.fit(score_of, X, y, STUMPS, alpha=0.05, keep_unrounded=True)
+    before = (model.margins(new_X) - new_y) ** 2
+    after = (witness.margins(new_X) - new_y) ** 2
+    held_out = model.certificate_.held_out
+    assert held_out.estimate == pytest.approx(np.mean(before - after), abs=1e-12)
+    half = 1.96 * np.std(before - after) / sqrt(300)
+    assert held_out.high - held_out.estimate == pytest.approx(half, rel=1e-3)
+    assert str(held_out.rows) in str(model.certificate_)
+
+
+def test_validation_rows_only_estimate():
+    X, y, _ = drawn(1, 600)
+    new_X, new_y, _ = drawn(2, 300)
+    plain = rc.fit(score_of, X, y, STUMPS, alpha=0.05)
+    tested = rc.fit(score_of, X, y, STUMPS, alpha=0.05, validation=(new_X, 1 - new_y))
+    assert plain.certificate_.held_out is None
+    assert tested.certificate_.errors == plain.certificate_.errors
+    np.testing.assert_array_equal(tested.predict(X), plain.predict(X))
+
+
+def test_validation_as_a_dict():
+    X, y, _ = drawn(1, 600)
+    new_X, new_y, _ = drawn(2, 300)
+    pair = rc.fit(score_of, X, y, STUMPS, alpha=0.05, validation=(new_X, new_y))
+    given = {"X": new_X, "y": new_y, "base": score_of(new_X), "sample_weight": np.full(300, 1.0)}
+    named = rc.fit(score_of(X), X, y, STUMPS, alpha=0.05, validation=given)
+    assert named.certificate_.held_out == pair.certificate_.held_out
+
+
+@pytest.mark.parametrize("unit", [1.0, 0.25, 1000.0])
+@pytest.mark.parametrize("fitted_with_weights", [False, True])
+def test_validation_weights_repeat_rows(unit, fitted_with_weights):
+    X, y, _ = drawn(1, 600)
+    new_X, new_y, _ = drawn(2, 300)
+    heavy = np.where(new_y == 1, 2.0, 1.0)
+    repeated = np.concatenate([np.arange(300), np.flatnonzero(new_y)])
+    weight = np.where(y == 1, 1.0, 1.5) if fitted_with_weights else None
+    weighted, repetition = (
+        rc.fit(
+            score_of, X, y, STUMPS, sample_weight=weight, alpha=0.05, validation=v
+        ).certificate_.held_out
+        for v in (
+            {"X": new_X, "y": new_y, "sample_weight": unit * heavy},
+            {"X": new_X.iloc[repeated], "y": new_y[repeated]},
+        )
+    )
+    assert weighted.estimate == pytest.approx(repetition.estimate, abs=1e-7)
+    assert weighted.ceiling == pytest.approx(repetition.ceiling, abs=1e-7)
+
+
+def test_validation_share_sets_rows_aside():
+    X, y, _ = drawn(1, 600)
+    model = rc.fit(score_of, X, y, STUMPS, alpha=0.05, validation=0.25)
+    assert model.certificate_.held_out.rows == 150
+
+
+# --- arguments ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"B": 1.0}, "B = 1.0 was given without alpha"),
+        ({"alpha": 0.0}, r"alpha must be above 0, got 0\.0"),
+        ({"alpha": -1}, "alpha must be above 0, got -1"),
+        ({"alpha": float("nan")}, "alpha must be a finite number, got nan"),
+        ({"alpha": "small"}, "alpha must be a finite number, got 'small'"),
+        ({"alpha": True}, "alpha must be a finite number, got True"),
+        ({"alpha": 0.1, "B": 0}, "B must be above 0, got 0"),
+        ({"alpha": 0.1, "B": float("inf")}, "B must be a finite number, got inf"),
+        ({"alpha": 2.5}, "alpha = 2.5 is above 2B = 2.*smaller alpha"),
+        ({"alpha": 1e-6}, "m = 2000000 levels.*larger alpha"),
+        ({"alpha": 0.1, "min_level_rows": 0}, "min_level_rows must be .* at least 1, got 0"),
+    ],
+    ids=repr,
+)
+def test_alpha_and_b_out_of_range(options, words):
+    base, X, y = sample(0, n=20)
+    with pytest.raises(ValueError, match=words):
+        rc.fit(base, X, y, STUMPS, **options)
+
+
+@pytest.mark.parametrize("option", ["levels", "step", "tolerance", "max_rounds", "cv", "l2"])
+def test_options_of_the_loop_do_not_go_with_alpha(option):
+    base, X, y = sample(0, n=20)
+    with pytest.raises(ValueError, match=rf"{option}.*alpha|alpha.*{option}"):
+        rc.fit(base, X, y, STUMPS, alpha=0.1, **{option: 1})
