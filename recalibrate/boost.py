@@ -122,11 +122,14 @@ class Boosted:
         What happened.
     witness
         The model with the rejected round's update, un-rounded: the best that H still found.
+    path
+        All steps that were taken, before the model went back to its best one.
     """
 
     log: Rounds
     history: History
     witness: Rounds | None
+    path: Rounds
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,6 +186,20 @@ def mean_loss(source: StatsSource, log: Rounds, *, held_out: bool = False) -> fl
     loss, weight = total(source, Losses(log), held_out=held_out)
     mean = int(loss[0]) * source.scale.loss_step * source.scale.weight_factor / int(weight[0])
     return float(mean)
+
+
+def draw_levels(source: StatsSource, log: Rounds, settings: Settings) -> Levels:
+    """Level sets of the next round: the grid, or cells of equal width or weight."""
+    if settings.grid is not None:
+        return settings.grid
+    if settings.levels == 1:
+        return Levels.single()
+    if settings.level_kind == "uniform":
+        grid = Levels.uniform(settings.levels, settings.link)
+        return Levels(grid.thresholds, None, grid.steps)
+    low, high = (0.0, 1.0) if settings.link == "identity" else (-MARGIN_LIMIT, MARGIN_LIMIT)
+    (cells,) = total(source, ScoreCells(log, low, high))
+    return Levels.from_cells(cells, low, high, settings.levels)
 
 
 def boost(
@@ -257,7 +274,7 @@ class _Run:
     def round(self) -> None:
         """Draw level sets, learn the round's tables, accept or stop."""
         settings = self.settings
-        partition = self._draw()
+        partition = draw_levels(self.source, self.log, settings)
         candidate = self.log
         for k in range(settings.tables_per_round):
             draft = Draft(candidate, partition if k == 0 else None, settings.replaces)
@@ -292,6 +309,7 @@ class _Run:
             unrounded = mean_loss(self.source, witness)
             if settings.keep_unrounded:
                 log = witness
+        path = log
         if settings.patience is not None and self.held_out:
             log = log.first(self.start + int(np.argmin(self.held_out)))
         weight = total(self.source, Losses(log))[1]
@@ -302,20 +320,7 @@ class _Run:
             self.skipped / int(weight[0]),
             self.stopped or "max_rounds",
         )
-        return Boosted(log, history, witness)
-
-    def _draw(self) -> Levels:
-        settings = self.settings
-        if settings.grid is not None:
-            return settings.grid
-        if settings.levels == 1:
-            return Levels.single()
-        if settings.level_kind == "uniform":
-            grid = Levels.uniform(settings.levels, settings.link)
-            return Levels(grid.thresholds, None, grid.steps)
-        low, high = (0.0, 1.0) if settings.link == "identity" else (-MARGIN_LIMIT, MARGIN_LIMIT)
-        (cells,) = total(self.source, ScoreCells(self.log, low, high))
-        return Levels.from_cells(cells, low, high, settings.levels)
+        return Boosted(log, history, witness, path)
 
     def _learn(self, draft: Draft, levels: int) -> Step:
         settings = self.settings

@@ -384,6 +384,11 @@ class LSBoostClassifier(ClassifierMixin, _LSBoost):  # type: ignore[misc]  # unt
     feature_names_in_ : ndarray of str
         Their names, where X has names that are all text.
 
+    Notes
+    -----
+    The defaults are the paper's method, made for many rows: a few hundred rows of noisy 0/1
+    labels are fitted to the last one. There, let ``validation=5`` choose the number of rounds.
+
     References
     ----------
     .. [1] I. Globus-Harris, D. Harrison, M. Kearns, A. Roth, J. Sorrell,

@@ -111,6 +111,13 @@ class Rounds:
         """The model after its first ``n_steps`` steps."""
         return replace(self, steps=self.steps[:n_steps])
 
+    def pruned(self) -> Rounds:
+        """The same model without encoders that no step refers to."""
+        used = sorted({step.encoder for step in self.steps})
+        place = {encoder: k for k, encoder in enumerate(used)}
+        steps = tuple(replace(step, encoder=place[step.encoder]) for step in self.steps)
+        return replace(self, encoders=tuple(self.encoders[k] for k in used), steps=steps)
+
     @property
     def n_rounds(self) -> int:
         """Number of rounds: steps that drew new level sets."""

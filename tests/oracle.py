@@ -141,7 +141,8 @@ def lsboost(
             rows.draw(partition)
         for k in range(settings.tables_per_round):
             # Later tables of a round keep its level sets; where scores are rounded these are
-            # the levels of the rounded score, and move with it.
+            # the levels of the rounded score, and move with it. Such a table does not know its
+            # level sets' values: where it replaces, categories are ordered by their labels.
             values = partition.values if k == 0 else None
             question = Question(
                 train.codes,
@@ -416,9 +417,7 @@ class GroupFitter:
                     cross[a] += question.stats[i].g
                     for b in groups:
                         gram[a][b] += question.stats[i].s
-            solved = solve(
-                question, rows, gram, cross, scale.weight_step, scale.response_step, 0.0
-            )
+            solved = solve(question, rows, gram, cross, scale.weight_step, scale.response_step, 0.0)
             models.append(None if solved is None else self._model(snap(solved).tolist()))
         return models
 

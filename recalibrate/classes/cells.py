@@ -2,12 +2,10 @@
 
 The last stage of a default fit. Where a booster has stopped gaining, what is left are small gaps
 inside cells (group x level). Each step tests every candidate term for more variation of its
-cells' mean residuals than noise explains,
-
-    T = (sum over cells of G^2 / V - m) / sqrt(2 m),   m cells, V the variance of G if calibrated,
-
-takes the term with the largest T, and moves its cells by a shrunken share of their gaps. When
-no T is large enough nothing is learned, which ends the run.
+cells' summed residuals G than noise explains: the sum of G^2 / V over its m cells (V the variance
+of G for a calibrated model) is chi-square with m degrees of freedom, and Wilson and Hilferty's
+cube root makes it a normal z. The term that exceeds its threshold most has its cells moved by a
+shrunken share of their gaps. When no term exceeds its own nothing is learned, which ends the run.
 """
 
 from __future__ import annotations
@@ -61,7 +59,7 @@ class CellLearner:
     encoder
         All candidate terms, one column each.
     thresholds
-        Smallest T of every term that counts as more than noise.
+        Smallest z of every term that counts as more than noise.
     weight_spread
         Sum of squared weights over sum of weights: the variance that weights add.
     """
@@ -78,7 +76,7 @@ class CellLearner:
     def statistics(
         self, task: Task
     ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-        """T of every term, and per level set and group: rows, weight-like and response sums."""
+        """z of every term, and per level set and group: rows, weight-like and response sums."""
         scale = task.source.scale
         sizes = np.diff(self.encoder.offsets) + 1
         offsets = np.concatenate([[0], np.cumsum(sizes)])
@@ -96,8 +94,7 @@ class CellLearner:
         z2 = np.where(usable, g**2 / np.where(usable, variance, 1.0), 0.0)
         cells = np.add.reduceat(usable.sum(axis=0), offsets[:-1])
         sums = np.add.reduceat(z2.sum(axis=0), offsets[:-1])
-        T = np.where(cells > 0, (sums - cells) / np.sqrt(2.0 * np.maximum(cells, 1)), -np.inf)
-        return T, np.where(usable, rows, 0), s, g
+        return _normal_score(sums, cells), np.where(usable, rows, 0), s, g
 
     @staticmethod
     def _noise(
@@ -111,15 +108,15 @@ class CellLearner:
         return np.asarray(mean[:, None])
 
     def learn(self, task: Task) -> Lesson:
-        T, rows, s, g = self.statistics(task)
-        best = int(np.argmax(T - self.thresholds))
+        z, rows, s, g = self.statistics(task)
+        best = int(np.argmax(z - self.thresholds))
         offsets = self.encoder.offsets
         size = int(offsets[best + 1] - offsets[best])
         begin = int(offsets[best]) + best
         cells = slice(begin + 1, begin + 1 + size)
         coefficient = np.zeros((task.levels, size + 1))
         present = np.zeros(task.levels, np.bool_)
-        if T[best] > self.thresholds[best]:
+        if z[best] > self.thresholds[best]:
             moved = rows[:, cells] > 0
             shrunk = g[:, cells] / (s[:, cells] + task.penalty.l2)
             coefficient[:, 1:] = snap(np.where(moved, task.step * shrunk, 0.0))
@@ -128,3 +125,11 @@ class CellLearner:
             present, coefficient, np.array([best]), np.array([0, size], dtype=np.int64)
         )
         return Lesson(table)
+
+
+def _normal_score(sums: NDArray[np.float64], cells: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Wilson-Hilferty: chi-square sums with ``cells`` degrees of freedom to normal scores."""
+    m = np.maximum(cells, 1)
+    spread = 2.0 / (9.0 * m)
+    z = (np.cbrt(sums / m) - (1.0 - spread)) / np.sqrt(spread)
+    return np.where(cells > 0, z, -np.inf)

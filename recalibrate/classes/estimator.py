@@ -52,7 +52,7 @@ class Estimator:
     n_jobs: int = 1
 
     def bind(
-        self, table: Table, weight: NDArray[np.int64], *, threads: int = 1
+        self, table: Table, weight: NDArray[np.int64], *, threads: int = 1, index: int = 0
     ) -> EstimatorLearner:
         """The regressor on the columns of a table."""
         for method in ("fit", "predict", "get_params"):
@@ -63,7 +63,7 @@ class Estimator:
                 )
         features = None if self.features is None else tuple(self.features)
         names = choose_columns(table, features, self.base_score)
-        return EstimatorLearner(self, Matrix(tuple(names)))
+        return EstimatorLearner(self, Matrix(tuple(names)), index)
 
 
 @dataclass(frozen=True, eq=False)

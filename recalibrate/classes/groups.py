@@ -55,14 +55,13 @@ class Groups:
             shown.append(f"min_rows={self.min_rows!r}")
         return f"Groups({', '.join(shown)})"
 
-    def bind(self, table: Table, weight: NDArray[np.int64], *, threads: int = 1) -> GroupLearner:
+    def bind(self, table: Table, weight: NDArray[np.int64], *, threads: int = 1, index: int = 0) -> GroupLearner:
         """The groups on the columns of a table."""
         if not self.terms:
             raise ValueError('Groups() names no group; write for example Groups("sex", "age < 25")')
         mass = weight.astype(np.float64) if len(weight) else None
-        return GroupLearner(
-            self, GroupEncoder(bind(self.terms, table, weight=mass, min_rows=self.min_rows))
-        )
+        groups = bind(self.terms, table, weight=mass, min_rows=self.min_rows)
+        return GroupLearner(self, GroupEncoder(groups), index)
 
 
 @dataclass(frozen=True, eq=False)

@@ -64,7 +64,7 @@ class Linear:
         if self.features is not None:
             object.__setattr__(self, "features", tuple(self.features))
 
-    def bind(self, table: Table, weight: NDArray[np.int64], *, threads: int = 1) -> LinearLearner:
+    def bind(self, table: Table, weight: NDArray[np.int64], *, threads: int = 1, index: int = 0) -> LinearLearner:
         """The class on the columns of a table."""
         if not (np.isfinite(self.ridge) and self.ridge >= 0):
             raise ValueError(f"Linear(ridge=...) must be a number >= 0, got {self.ridge!r}")
@@ -74,7 +74,7 @@ class Linear:
         for name in names:
             column = table.schema.columns[table.schema.index(name)]
             terms.extend(_terms(column, table.column(name), weight))
-        return LinearLearner(self, Quantiser(tuple(terms)))
+        return LinearLearner(self, Quantiser(tuple(terms)), index)
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,7 @@ class Trees:
         ]
         return f"Trees({', '.join(shown)})"
 
-    def bind(self, table: Table, weight: NDArray[np.int64], *, threads: int = 1) -> TreeLearner:
+    def bind(self, table: Table, weight: NDArray[np.int64], *, threads: int = 1, index: int = 0) -> TreeLearner:
         """The class on the columns of a table."""
         self._check()
         names = choose_columns(table, _as_tuple(self.features), self.base_score)
@@ -98,7 +98,7 @@ class Trees:
         bins = make_bins(
             table, names, weight=weight if len(weight) else None, most=most, threads=threads
         )
-        return TreeLearner(self, bins)
+        return TreeLearner(self, bins, index)
 
     def _check(self) -> None:
         if self.depth not in range(1, MAX_DEPTH + 1):

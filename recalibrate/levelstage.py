@@ -1,0 +1,175 @@
+"""Level sets have the last word: the final stage of a default fit.
+
+Works on held-out predictions, because a model's predictions for the rows it was fitted on are
+over-confident. Every term (column, or pair of columns) is tested on the level sets; see
+``classes.cells`` for the test and the update. The steps are then appended to the model that was
+refitted on all rows.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from itertools import combinations
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recalibrate.boost import Settings, boost, draw_levels
+from recalibrate.classes.base import SCORE_COLUMN, FunctionClass, Penalty, Task
+from recalibrate.classes.cells import CellLearner
+from recalibrate.classes.groups import GroupEncoder, Groups, GroupTable
+from recalibrate.engines.memory import Rows, rows_in_memory
+from recalibrate.engines.part import Draft
+from recalibrate.fixedpoint import Scale
+from recalibrate.groupset import GroupSet, bind
+from recalibrate.problem import Problem
+from recalibrate.rounds import Rounds, Scores, Step
+from recalibrate.validation import row_losses
+
+FALSE_ALARM = 0.05
+"""Chance that noise moves any single column, or any pair, in a round."""
+STEP, RIDGE, MOST_ROUNDS = 0.5, 20.0, 40
+MOST_PAIRED_COLUMNS = 12
+LEAST_TERM_ROWS = 100
+ROWS_PER_LEVEL = 1000
+FEWEST_LEVELS, MOST_LEVELS = 3, 10
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutScores:
+    """Scores of rows by models that were fitted without them."""
+
+    rows: NDArray[np.intp]
+    scores: Scores
+
+    def losses(self, problem: Problem) -> Scores:
+        """Loss of every row."""
+        return row_losses(problem.labels.values[self.rows], self.scores, problem.link)
+
+    def weight(self, problem: Problem) -> Scores | None:
+        """Weights of the rows."""
+        weight = problem.labels.weight
+        return None if weight is None else weight[self.rows]
+
+
+def level_count(n_rows: int) -> int:
+    """Level sets that so many rows can fill."""
+    return int(np.clip(n_rows // ROWS_PER_LEVEL, FEWEST_LEVELS, MOST_LEVELS))
+
+
+def add_level_sets(
+    log: Rounds,
+    problem: Problem,
+    H: FunctionClass,
+    held_out: HeldOutScores,
+    scale: Scale,
+    threads: int,
+) -> tuple[Rounds, str]:
+    """The model with the level-set steps that held-out rows call for, and a note on them."""
+    stage = _Stage(problem, held_out, scale, threads)
+    learner = stage.candidates(H)
+    if learner is None:
+        return log, "level sets: no group is large enough to be tested"
+    terms = learner.encoder.groups.terms
+    steps = stage.run(learner)
+    if not steps:
+        return log, f"level sets: none of {len(terms)} terms is off by more than noise"
+    taken = sorted({int(table.columns[0]) for _, table in steps})
+    said = ", ".join(terms[t].text for t in taken)
+    encoder = GroupEncoder(learner.encoder.groups.take(taken))
+    moved = tuple(
+        replace(
+            step,
+            table=replace(table, columns=np.searchsorted(taken, table.columns)),
+            encoder=len(log.encoders),
+        )
+        for step, table in steps
+    )
+    log = replace(log, encoders=(*log.encoders, encoder), steps=(*log.steps, *moved))
+    return log, f"level sets: {len(steps)} updates from {len(terms)} tested terms ({said})"
+
+
+class _Stage:
+    """Held-out rows, and the loop on them."""
+
+    def __init__(
+        self, problem: Problem, held_out: HeldOutScores, scale: Scale, threads: int
+    ) -> None:
+        self.link = problem.link
+        self.table = problem.table.take(held_out.rows)
+        self.y = problem.labels.values[held_out.rows]
+        self.scores = held_out.scores
+        self.scale = scale
+        self.threads = threads
+        weight = held_out.weight(problem)
+        self.weight = scale.quantise_weight(weight)
+        self.spread = 1.0 if weight is None else float(np.sum(weight**2) / np.sum(weight))
+        self.settings = Settings(
+            link=self.link,
+            levels=level_count(len(self.y)),
+            step=STEP,
+            penalty=Penalty(l2=RIDGE),
+            max_rounds=MOST_ROUNDS,
+        )
+
+    def candidates(self, H: FunctionClass) -> CellLearner | None:
+        """Terms to test: H's own groups, or all its columns and pairs of them."""
+        if isinstance(H, Groups):
+            return self._learner(self._bind(list(H.terms), H.min_rows), pairs=0)
+        features = getattr(H, "features", None)
+        names = self.table.schema.names if features is None else features
+        quoted = [f"`{name}`" for name in names if name != SCORE_COLUMN and "`" not in name]
+        single = self._learner(self._bind(quoted, LEAST_TERM_ROWS), pairs=0)
+        if single is None:
+            return None
+        columns = [term.text for term in single.encoder.groups.terms]
+        if len(columns) > MOST_PAIRED_COLUMNS:
+            worst = np.argsort(-self._scores_of(single), kind="stable")[:MOST_PAIRED_COLUMNS]
+            columns = [columns[k] for k in sorted(worst)]
+        pairs = [f"{a} * {b}" for a, b in combinations(columns, 2)]
+        texts = [term.text for term in single.encoder.groups.terms]
+        bound = self._bind([*texts, *pairs], LEAST_TERM_ROWS)
+        return self._learner(bound, pairs=0 if bound is None else len(bound.terms) - len(texts))
+
+    def run(self, learner: CellLearner) -> list[tuple[Step, GroupTable]]:
+        """Steps of the loop with these candidates."""
+        start = Rounds(self.link, None, (learner.encoder,))
+        with rows_in_memory(self._rows(learner), self.scale, threads=self.threads) as source:
+            steps = boost(source, learner, self.settings, start, progress=False).log.steps
+        return [(step, step.table) for step in steps if isinstance(step.table, GroupTable)]
+
+    def _scores_of(self, learner: CellLearner) -> NDArray[np.float64]:
+        """How far every term is off before the first update."""
+        start = Rounds(self.link, None, (learner.encoder,))
+        with rows_in_memory(self._rows(learner), self.scale, threads=self.threads) as source:
+            partition = draw_levels(source, start, self.settings)
+            task = Task(source, Draft(start, partition), partition.count, 1.0, Penalty())
+            return learner.statistics(task)[0]
+
+    def _rows(self, learner: CellLearner) -> Rows:
+        return Rows((learner.encoder.encode(self.table),), self.y, self.scores, self.weight)
+
+    def _learner(self, groups: GroupSet | None, pairs: int) -> CellLearner | None:
+        if groups is None:
+            return None
+        singles = len(groups.terms) - pairs
+        limits = [_limit(singles)] * singles + [_limit(pairs)] * pairs
+        return CellLearner(GroupEncoder(groups), np.array(limits), self.spread)
+
+    def _bind(self, terms: list[str], min_rows: int) -> GroupSet | None:
+        """Groups of the terms that have any; terms without one are no news here."""
+        if not terms:
+            return None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            try:
+                return bind(terms, self.table, min_rows=min_rows)
+            except ValueError:
+                return None
+
+
+def _limit(terms: int) -> float:
+    """Bonferroni: z that noise exceeds on any of so many terms with chance FALSE_ALARM."""
+    return NormalDist().inv_cdf(1.0 - FALSE_ALARM / max(terms, 1))

@@ -1,0 +1,172 @@
+"""Bins: codes mean thresholds and categories, and depend on weights, not on the order of rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from recalibrate.bins import Bins, make_bins
+from recalibrate.table import read_table
+
+NAN = np.nan
+values32 = st.one_of(
+    st.floats(width=32, allow_nan=True, allow_infinity=True),
+    st.integers(-6, 6).map(float),
+    st.integers(0, 100_000).map(float),
+)
+numbers = hnp.arrays(np.float32, st.integers(1, 40), elements=values32)
+whole = hnp.arrays(np.float32, st.integers(1, 40), elements=st.integers(-6, 6).map(float))
+
+
+def bins_of(values: np.ndarray, most: int = 255, weight: np.ndarray | None = None) -> Bins:
+    return make_bins(read_table(values.reshape(-1, 1)), ["x0"], most=most, weight=weight)
+
+
+def codes_of(bins: Bins, values: np.ndarray) -> list[int]:
+    return bins.encode(read_table(values.reshape(-1, 1)))[:, 0].tolist()
+
+
+def same(a: Bins, b: Bins) -> bool:
+    return all(
+        x.edges.tobytes() == y.edges.tobytes()
+        and np.array_equal(x.lookup, y.lookup)
+        and (x.name, x.exact, x.count) == (y.name, y.exact, y.count)
+        for x, y in zip(a.features, b.features, strict=True)
+    )
+
+
+# ---- numbers
+
+
+@given(numbers | whole, numbers | whole, st.sampled_from([2, 3, 10, 255]))
+@example(np.float32([1, 2]), np.float32([-np.inf, np.inf, NAN, 1.5]), 255)
+def test_a_code_says_which_edges_a_value_is_above(values, new, most):
+    """``x <= edges[b]`` exactly when ``code <= b + 1``, also far outside of the fitted rows."""
+    bins = bins_of(values, most)
+    (feature,) = bins.features
+    assert (np.diff(feature.edges) > 0).all()
+    assert feature.count == len(feature.edges) + 2 <= most + 1
+    edges = feature.edges
+    probe = np.concatenate([values, new, edges, np.nextafter(edges, np.float32(np.inf))])
+    for x, code in zip(probe.tolist(), codes_of(bins, probe), strict=True):
+        if np.isnan(x):
+            assert code == 0
+        else:
+            assert code == 1 + sum(edge < x for edge in edges.tolist())
+
+
+@given(numbers | whole)
+def test_few_distinct_values_have_a_bin_each(values):
+    bins = bins_of(values)
+    assert bins.exact
+    present = values[~np.isnan(values)]
+    codes = codes_of(bins, present)
+    by_value = dict(zip(present.tolist(), codes, strict=True))
+    distinct = sorted(by_value)
+    assert [by_value[value] for value in distinct] == list(range(1, len(distinct) + 1))
+
+
+@given(numbers | whole, st.sampled_from([2, 3, 255]), st.randoms(use_true_random=False))
+def test_order_of_rows_and_repetition_do_not_matter(values, most, random):
+    weight = np.array([random.randint(1, 3) for _ in values], dtype=np.int64)
+    order = list(range(len(values)))
+    random.shuffle(order)
+    expected = bins_of(values, most, weight)
+    assert same(bins_of(values[order], most, weight[order]), expected)
+    assert same(bins_of(np.repeat(values, weight), most), expected)
+
+
+@given(hnp.arrays(np.float32, 30, elements=values32))
+def test_rows_of_weight_zero_are_not_seen(values):
+    weight = (np.arange(30) % 3 > 0).astype(np.int64)
+    assert same(bins_of(values, 4, weight), bins_of(values[weight > 0], 4))
+
+
+def test_bins_have_about_equal_weight():
+    values = np.random.default_rng(0).normal(size=10_000).astype(np.float32)
+    bins = bins_of(values, 20)
+    assert not bins.exact
+    counts = np.bincount(codes_of(bins, values))[1:]
+    assert len(counts) == 20
+    assert counts.min() >= 499
+    assert counts.max() <= 501
+
+
+def test_neighbouring_floats_are_told_apart():
+    low = np.float32(1.0)
+    pair = np.array([low, np.nextafter(low, np.float32(2))], dtype=np.float32)
+    assert codes_of(bins_of(pair), pair) == [1, 2]
+
+
+def test_infinities_are_values():
+    values = np.array([-np.inf, 0.0, np.inf], dtype=np.float32)
+    assert codes_of(bins_of(values), values) == [1, 2, 3]
+
+
+def test_a_column_without_values_has_only_the_missing_bin_in_use():
+    bins = bins_of(np.full(3, NAN, dtype=np.float32))
+    assert codes_of(bins, np.array([NAN, 5.0], dtype=np.float32)) == [0, 1]
+
+
+@pytest.mark.parametrize(("distinct", "dtype"), [(255, np.uint8), (256, np.uint16)])
+def test_codes_are_as_narrow_as_they_can_be(distinct, dtype):
+    values = np.arange(distinct, dtype=np.float32) / 7
+    bins = bins_of(values, 65_535)
+    codes = bins.encode(read_table(values.reshape(-1, 1)))
+    assert codes.dtype == dtype
+    assert codes[:, 0].tolist() == list(range(1, distinct + 1))
+
+
+# ---- categories
+
+
+def letters(*values: str | None) -> pd.DataFrame:
+    return pd.DataFrame({"letter": list(values)})
+
+
+def test_categories_have_a_code_each_and_unseen_ones_count_as_missing():
+    table = read_table(letters("b", "a", None, "b"))
+    bins = make_bins(table, ["letter"])
+    assert bins.features[0].categorical
+    assert bins.exact
+    assert bins.encode(table)[:, 0].tolist() == [2, 1, 0, 2]
+    new = table.schema.read(letters("z", "a", None))
+    assert bins.encode(new)[:, 0].tolist() == [0, 1, 0]
+
+
+def test_rare_categories_share_the_last_bin():
+    table = read_table(letters("a", "b", "b", "c", "d", "d", "e"))
+    bins = make_bins(table, ["letter"], most=3)
+    assert not bins.exact
+    assert bins.features[0].count == 4
+    assert bins.encode(table)[:, 0].tolist() == [3, 1, 1, 3, 2, 2, 3]
+
+
+def test_weights_decide_which_categories_are_rare():
+    table = read_table(letters("a", "b", "b", "c"))
+    weight = np.array([5, 1, 1, 9], dtype=np.int64)
+    bins = make_bins(table, ["letter"], most=3, weight=weight)
+    assert bins.encode(table)[:, 0].tolist() == [1, 2, 2, 3]
+    bins = make_bins(table, ["letter"], most=2, weight=weight)
+    assert bins.encode(table)[:, 0].tolist() == [2, 2, 2, 1]
+
+
+# ---- tables
+
+
+def test_threads_and_offsets():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=50), "b": rng.choice(list("xyz"), 50), "c": 1.0})
+    table = read_table(frame)
+    one, two = (make_bins(table, ["c", "a", "b"], most=8, threads=k) for k in (1, 2))
+    assert same(one, two)
+    assert one.names == ("c", "a", "b")
+    assert one.offsets.tolist() == [0, 2, 11, 15]
+    codes = one.encode(table)
+    assert codes.tobytes() == one.encode(table, threads=2).tobytes()
+    assert codes.flags.c_contiguous
+    assert (codes < np.diff(one.offsets)).all()
