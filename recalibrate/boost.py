@@ -275,7 +275,7 @@ class _Run:
         """Draw level sets, learn the round's tables, accept or stop."""
         settings = self.settings
         partition = draw_levels(self.source, self.log, settings)
-        candidate = self.log
+        candidate, known = self.log, len(self.held_out)
         for k in range(settings.tables_per_round):
             draft = Draft(candidate, partition if k == 0 else None, settings.replaces)
             step = self._learn(draft, partition.count)
@@ -292,6 +292,7 @@ class _Run:
             self.errors.append(mean_loss(self.source, candidate))
             if self._rejects():
                 self.rejected = candidate.steps[-1] if candidate is not self.log else None
+                del self.held_out[known:]
                 self.stopped = "tolerance"
                 return
         self.log = candidate

@@ -8,14 +8,17 @@ from typing import Any, Literal
 
 import numpy as np
 
-from recalibrate.boost import Boosted, Settings
+from recalibrate.boost import Boosted, History, Settings
 from recalibrate.certificate import Certificate
 from recalibrate.engines.memory import resolve_threads
+from recalibrate.folds import Fold, deal_folds, dealing_order, hold_out, split_folds
 from recalibrate.levels import Link
 from recalibrate.model import Recalibrated
-from recalibrate.options import LevelKind, loop_settings, paper_settings, read_class
+from recalibrate.options import Knobs, LevelKind, loop_settings, paper_settings, read_class
 from recalibrate.paper import certify
 from recalibrate.problem import Problem, read_problem
+from recalibrate.recipe import DEFAULT_CLASS, follow_recipe
+from recalibrate.rounds import Rounds
 from recalibrate.scores import Base, as_base
 from recalibrate.validation import judge, run_folds
 from recalibrate.workbench import Workbench, make_workbench
@@ -41,17 +44,17 @@ def fit(
     categorical: Sequence[str] | None = None,
     levels: int | None = None,
     level_kind: LevelKind | None = None,
-    rounded: bool = False,
+    rounded: bool | None = None,
     step: float | None = None,
     tables_per_round: int | None = None,
     l2: float | None = None,
-    min_gain: float = 0.0,
+    min_gain: float | None = None,
     min_level_rows: int | None = None,
     tolerance: float | Literal["authors"] | None = None,
-    patience: int = 20,
+    patience: int | None = None,
     accept: float | None = None,
     max_rounds: int | None = None,
-    keep_unrounded: bool = False,
+    keep_unrounded: bool | None = None,
     threads: int | None = None,
     blocks: int | None = None,
     seed: int = 0,
@@ -151,8 +154,23 @@ def fit(
     True
     """
     base = as_base(base_model, link=base_link)
-    function_class = read_class("trees" if H is None else H)
+    H = DEFAULT_CLASS if H is None else read_class(H)
     paper = alpha is not None or B is not None
+    knobs = Knobs(
+        levels,
+        level_kind,
+        rounded,
+        step,
+        tables_per_round,
+        l2,
+        min_gain,
+        min_level_rows,
+        tolerance,
+        patience,
+        accept,
+        max_rounds,
+        keep_unrounded,
+    )
     problem = read_problem(
         base,
         X,
@@ -162,37 +180,18 @@ def fit(
         bounds=bounds,
         link="identity" if paper else link,
         categorical=categorical,
-        clip=paper or rounded,
+        clip=paper or bool(rounded),
     )
+    run = _Fit(base, problem, H, resolve_threads(threads), blocks, seed, progress)
     if paper:
-        settings = paper_settings(
-            alpha, B, min_level_rows=min_level_rows, keep_unrounded=keep_unrounded, seed=seed
-        )
-    else:
-        settings = loop_settings(
-            problem,
-            levels=levels,
-            level_kind=level_kind,
-            rounded=rounded,
-            step=step,
-            tables_per_round=tables_per_round,
-            l2=l2,
-            min_gain=min_gain,
-            min_level_rows=min_level_rows,
-            tolerance=tolerance,
-            patience=patience,
-            accept=accept,
-            max_rounds=max_rounds,
-            keep_unrounded=keep_unrounded,
-            seed=seed,
-        )
-    bench = make_workbench(
-        problem, function_class, settings, threads=resolve_threads(threads), blocks=blocks
+        settings = paper_settings(alpha, B, knobs, seed)
+        return run.paper(settings, float(alpha or 0.0), 1.0 if B is None else B, validation)
+    split_by_us = validation is None or (
+        isinstance(validation, (int, float)) and validation is not False
     )
-    run = _Fit(base, problem, function_class, settings, bench, progress)
-    if paper:
-        return run.paper(alpha, B, validation)
-    return run.validated(cv, validation)
+    if knobs.untouched and split_by_us:
+        return run.recipe(cv, validation)
+    return run.loop(loop_settings(problem, knobs, seed), cv, validation)
 
 
 class _Fit:
@@ -203,85 +202,118 @@ class _Fit:
         base: Base,
         problem: Problem,
         H: Any,
-        settings: Settings,
-        bench: Workbench,
+        threads: int,
+        blocks: int | None,
+        seed: int,
         progress: bool | None,
     ) -> None:
         self.base = base
         self.problem = problem
         self.H = H
-        self.settings = settings
-        self.bench = bench
+        self.threads = threads
+        self.blocks = blocks
+        self.seed = seed
         self.progress = progress
 
-    def paper(self, alpha: float | None, B: float | None, validation: Any) -> Recalibrated:
+    def paper(self, settings: Settings, alpha: float, B: float, validation: Any) -> Recalibrated:
         """Algorithm 1 on all rows; validation rows only estimate."""
-        limit = 1.0 if B is None else float(B)
+        bench = self._bench(settings)
         held_out = None
         if validation is not None and validation is not False:
-            held_out = self.bench.read_held_out(self.base, validation, clip=True)
-        boosted = self.bench.run(self.settings, held_out=held_out, progress=self.progress)
-        certificate = certify(
-            self.bench, self.settings, boosted, float(alpha or 0), limit, held_out
-        )
-        return self._model(boosted, certificate)
+            held_out = bench.read_held_out(self.base, validation, clip=True)
+        boosted = bench.run(settings, held_out=held_out, progress=self.progress)
+        certificate = certify(bench, settings, boosted, alpha, B, held_out)
+        return self._model(boosted, settings, certificate)
 
-    def validated(self, cv: Any, validation: Any) -> Recalibrated:
-        """The loop with its number of steps chosen on held-out rows, if there are any."""
-        bench, settings = self.bench, self.settings
+    def recipe(self, cv: Any, validation: Any) -> Recalibrated:
+        """The default: stages that held-out rows have to approve of."""
+        problem = self.problem
+        folds = self._folds(cv, validation)
+        if not folds:
+            note = f"{problem.n_rows} row(s) cannot be split: the base is returned unchanged"
+            empty = Rounds(problem.link)
+            return self._model(
+                Boosted(empty, History(), None, empty), Settings(link=problem.link), notes=(note,)
+            )
+        boosted, settings, notes = follow_recipe(
+            problem,
+            self.H,
+            folds,
+            threads=self.threads,
+            blocks=self.blocks,
+            seed=self.seed,
+            progress=self.progress,
+        )
+        return self._model(boosted, settings, notes=notes)
+
+    def loop(self, settings: Settings, cv: Any, validation: Any) -> Recalibrated:
+        """The loop as the knobs say, its steps chosen on held-out rows if there are any."""
+        bench = self._bench(settings)
         if validation is False:
-            return self._model(bench.run(replace(settings, patience=None), progress=self.progress))
+            plain = replace(settings, patience=None)
+            return self._model(bench.run(plain, progress=self.progress), settings)
         if validation is not None and not isinstance(validation, (int, float)):
             if cv is not None:
                 raise ValueError("give either cv= or validation=, not both")
             held_out = bench.read_held_out(self.base, validation, clip=settings.grid is not None)
-            return self._model(bench.run(settings, held_out=held_out, progress=self.progress))
-        folds = bench.folds(DEFAULT_FOLDS if cv is None else cv, settings.seed)
-        if validation is not None:
-            folds = bench.folds(round(1 / _share(validation)), settings.seed)[:1]
+            boosted = bench.run(settings, held_out=held_out, progress=self.progress)
+            return self._model(boosted, settings)
+        folds = self._folds(cv, validation)
         start = bench.start(settings)
         runs = run_folds(
-            bench.rows, bench.scale, bench.learner, settings, start, folds, threads=bench.threads
+            bench.rows, bench.scale, bench.learner, settings, start, folds, threads=self.threads
         )
-        verdict = judge(runs, bench.rows, self.problem.labels.weight, start, se_rule=1.0)
+        verdict = judge(runs, bench.rows, self.problem.labels.weight, start)
         final = replace(
-            settings, patience=None, accept=None, max_rounds=verdict.steps, tolerance=None
+            settings, patience=None, accept=None, max_rounds=verdict.rounds, tolerance=None
         )
         boosted = bench.run(final, progress=self.progress)
         boosted = replace(boosted, history=replace(boosted.history, held_out=verdict.curve))
-        note = (
-            f"{len(folds)}-fold held-out loss falls by {verdict.gain:.3g} "
-            f"(standard error {verdict.error:.2g})"
+        return self._model(boosted, settings, notes=(verdict.note,))
+
+    def _bench(self, settings: Settings) -> Workbench:
+        return make_workbench(
+            self.problem, self.H, settings, threads=self.threads, blocks=self.blocks
         )
-        if verdict.steps == 0:
-            note += ": no more than noise, so the base's predictions are returned unchanged"
-        return self._model(boosted, notes=(note,))
+
+    def _folds(self, cv: Any, validation: float | None) -> list[Fold]:
+        """Folds by content, or as the user splits; none when there are too few rows."""
+        problem = self.problem
+        if cv is not None and validation is not None:
+            raise ValueError("give either cv= or validation=, not both")
+        if cv is not None and (isinstance(cv, bool) or not isinstance(cv, (int, np.integer))):
+            return split_folds(cv, problem.labels.values, problem.given)
+        if cv is not None and cv < 2:
+            raise ValueError(f"cv must be at least 2 folds or a splitter, got {cv!r}")
+        if validation is not None and (isinstance(validation, bool) or not 0 < validation < 1):
+            raise ValueError(
+                f"validation as a share must lie between 0 and 1, got {validation!r}; "
+                "False turns validation off"
+            )
+        labels = problem.labels
+        order = dealing_order(problem.table, labels.values, problem.base, labels.weight, self.seed)
+        if validation is not None:
+            fold = hold_out(order, float(validation))
+            return [fold] if min(map(len, fold)) > 0 else []
+        count = min(DEFAULT_FOLDS if cv is None else int(cv), problem.n_rows)
+        return deal_folds(order, count) if count > 1 else []
 
     def _model(
         self,
         boosted: Boosted,
+        settings: Settings,
         certificate: Certificate | None = None,
         notes: tuple[str, ...] = (),
     ) -> Recalibrated:
-        labels = replace(self.problem.labels, values=np.empty(0), weight=None)
         return Recalibrated(
             base=self.base,
             rounds=boosted.log,
             H=self.H,
             schema=self.problem.table.schema,
-            labels=labels,
-            settings=self.settings,
+            labels=replace(self.problem.labels, values=np.empty(0), weight=None),
+            settings=settings,
             history_=boosted.history,
             certificate_=certificate,
-            clip=self.settings.grid is not None,
+            clip=settings.grid is not None,
             notes=notes,
         )
-
-
-def _share(validation: float) -> float:
-    if isinstance(validation, bool) or not 0 < validation < 1:
-        raise ValueError(
-            f"validation as a share must lie between 0 and 1, got {validation!r}; "
-            "False turns validation off"
-        )
-    return float(validation)

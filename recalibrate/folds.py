@@ -34,35 +34,64 @@ def row_hash(
     return state
 
 
-def deal_folds(
-    count: int,
+def dealing_order(
     table: Table,
     labels: NDArray[np.float64],
     scores: NDArray[np.float64],
     weight: NDArray[np.float64] | None,
     seed: int,
-) -> list[Fold]:
-    """``count`` pairs of training and held-out row numbers."""
+) -> NDArray[np.intp]:
+    """Row numbers by label band, then by the hash of the row's content."""
     edges = np.unique(np.quantile(labels, np.arange(1, LABEL_BANDS) / LABEL_BANDS))
     band = np.searchsorted(edges, labels, side="left")
     numbers = [labels, scores] if weight is None else [labels, scores, weight]
-    order = np.lexsort((row_hash(table, numbers, seed), band))
-    fold = np.empty(len(labels), dtype=np.int64)
-    fold[order] = np.arange(len(labels)) % count
+    return np.lexsort((row_hash(table, numbers, seed), band))
+
+
+def deal_folds(order: NDArray[np.intp], count: int) -> list[Fold]:
+    """``count`` pairs of training and held-out row numbers."""
+    fold = np.empty(len(order), dtype=np.int64)
+    fold[order] = np.arange(len(order)) % count
     return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(count)]
 
 
-def split_folds(cv: Any, X: Any, y: NDArray[np.float64], groups: Any = None) -> list[Fold]:
-    """Folds of a scikit-learn splitter or an iterable of index pairs, checked."""
-    pairs = cv.split(X, y, groups) if hasattr(cv, "split") else cv
+def hold_out(order: NDArray[np.intp], share: float) -> Fold:
+    """A share of the rows, spread evenly over the order."""
+    reached = np.floor(np.arange(len(order) + 1) * share)
+    chosen = np.diff(reached) > 0
+    return np.sort(order[~chosen]), np.sort(order[chosen])
+
+
+def split_folds(
+    cv: Any, labels: NDArray[np.float64], given: tuple[int, NDArray[np.intp] | None]
+) -> list[Fold]:
+    """Folds of a scikit-learn splitter or an iterable of index pairs, checked.
+
+    Both number the rows as the user gave them; ``given`` says which of those are left.
+    """
+    n_rows, kept = given
+    place = np.full(n_rows, -1, dtype=np.intp)
+    place[slice(None) if kept is None else kept] = np.arange(len(labels))
+    y = np.zeros(n_rows)
+    y[place >= 0] = labels
+    if hasattr(cv, "split"):
+        pairs = cv.split(np.zeros((n_rows, 1)), y)
+    elif isinstance(cv, Iterable):
+        pairs = cv
+    else:
+        raise TypeError(
+            f"cv= must be a number of folds, a scikit-learn splitter or an iterable of pairs of "
+            f"row numbers, got {cv!r}"
+        )
     folds = []
-    for train, held_out in pairs:
-        rows = np.asarray(train, dtype=np.intp), np.asarray(held_out, dtype=np.intp)
-        if not len(rows[0]) or not len(rows[1]):
+    for pair in pairs:
+        train, held_out = (place[np.asarray(rows, dtype=np.intp)] for rows in pair)
+        train, held_out = train[train >= 0], held_out[held_out >= 0]
+        if not len(train) or not len(held_out):
             raise ValueError("cv= gave a fold without rows to train on or to validate on")
-        if np.intersect1d(*rows).size:
+        if np.intersect1d(train, held_out).size:
             raise ValueError("cv= gave a fold whose training and validation rows overlap")
-        folds.append(rows)
+        folds.append((train, held_out))
     if not folds:
         raise ValueError("cv= gave no folds")
     return folds

@@ -28,9 +28,11 @@ from recalibrate.problem import Problem
 from recalibrate.rounds import Rounds, Scores, Step
 from recalibrate.validation import row_losses
 
+EVERYONE = f"`{SCORE_COLUMN}` is not missing"
+"""The term of all rows: plain calibration of the levels."""
 FALSE_ALARM = 0.05
 """Chance that noise moves any single column, or any pair, in a round."""
-STEP, RIDGE, MOST_ROUNDS = 0.5, 20.0, 40
+STEP, MOST_ROUNDS = 0.5, 40
 MOST_PAIRED_COLUMNS = 12
 LEAST_TERM_ROWS = 100
 ROWS_PER_LEVEL = 1000
@@ -110,14 +112,13 @@ class _Stage:
             link=self.link,
             levels=level_count(len(self.y)),
             step=STEP,
-            penalty=Penalty(l2=RIDGE),
             max_rounds=MOST_ROUNDS,
         )
 
     def candidates(self, H: FunctionClass) -> CellLearner | None:
         """Terms to test: H's own groups, or all its columns and pairs of them."""
         if isinstance(H, Groups):
-            return self._learner(self._bind(list(H.terms), H.min_rows), pairs=0)
+            return self._learner(self._bind([EVERYONE, *H.terms], H.min_rows), pairs=0)
         features = getattr(H, "features", None)
         names = self.table.schema.names if features is None else features
         quoted = [f"`{name}`" for name in names if name != SCORE_COLUMN and "`" not in name]
@@ -129,7 +130,7 @@ class _Stage:
             worst = np.argsort(-self._scores_of(single), kind="stable")[:MOST_PAIRED_COLUMNS]
             columns = [columns[k] for k in sorted(worst)]
         pairs = [f"{a} * {b}" for a, b in combinations(columns, 2)]
-        texts = [term.text for term in single.encoder.groups.terms]
+        texts = [EVERYONE, *(term.text for term in single.encoder.groups.terms)]
         bound = self._bind([*texts, *pairs], LEAST_TERM_ROWS)
         return self._learner(bound, pairs=0 if bound is None else len(bound.terms) - len(texts))
 
@@ -146,7 +147,7 @@ class _Stage:
         with rows_in_memory(self._rows(learner), self.scale, threads=self.threads) as source:
             partition = draw_levels(source, start, self.settings)
             task = Task(source, Draft(start, partition), partition.count, 1.0, Penalty())
-            return learner.statistics(task)[0]
+            return learner.statistics(task)
 
     def _rows(self, learner: CellLearner) -> Rows:
         return Rows((learner.encoder.encode(self.table),), self.y, self.scores, self.weight)
@@ -155,7 +156,7 @@ class _Stage:
         if groups is None:
             return None
         singles = len(groups.terms) - pairs
-        limits = [_limit(singles)] * singles + [_limit(pairs)] * pairs
+        limits = [_limit(1)] + [_limit(singles)] * (singles-1) + [_limit(pairs)] * pairs
         return CellLearner(GroupEncoder(groups), np.array(limits), self.spread)
 
     def _bind(self, terms: list[str], min_rows: int) -> GroupSet | None:

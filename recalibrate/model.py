@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,10 +11,10 @@ from numpy.typing import NDArray
 
 from recalibrate.boost import History, Settings
 from recalibrate.certificate import Certificate
-from recalibrate.labels import Labels
+from recalibrate.labels import Labels, read_scores
 from recalibrate.levels import from_margin
 from recalibrate.problem import base_margin, read_features
-from recalibrate.rounds import Rounds
+from recalibrate.rounds import Rounds, State
 from recalibrate.scores import Base
 from recalibrate.table import Schema
 
@@ -81,11 +82,10 @@ class Recalibrated:
         >>> model.predict(new, base=[0.4, 0.4]).round(1)
         array([0.3, 0.5])
         """
-        f = self.margins(X, base=base, Z=Z)
-        mean = from_margin(f, self.rounds.link)
-        if self.labels.kind != "regression":
-            return np.clip(mean, 0.0, 1.0)
-        return self.labels.unscale(mean)
+        start, blocks, scores = self._encode(X, base, Z)
+        if not self.rounds.steps and self.rounds.start is None:
+            return scores
+        return self._finish(self.rounds.apply(blocks, start))
 
     def predict_proba(self, X: Any, base: Any = None, Z: Any = None) -> NDArray[np.float64]:
         """Probabilities of labels 0 and 1, shape (n, 2)."""
@@ -99,25 +99,41 @@ class Recalibrated:
 
     def margins(self, X: Any, base: Any = None, Z: Any = None) -> NDArray[np.float64]:
         """Scores on the link's own scale (log-odds, or means scaled to [0, 1])."""
-        start, blocks = self._encode(X, base, Z)
+        start, blocks, _ = self._encode(X, base, Z)
         return self.rounds.apply(blocks, start)
 
-    def staged_predict(self, X: Any, base: Any = None, Z: Any = None) -> list[NDArray[np.float64]]:
-        """Predictions before the first and after every step."""
-        start, blocks = self._encode(X, base, Z)
-        stages = [
-            self.rounds.first(k).apply(blocks, start) for k in range(len(self.rounds.steps) + 1)
-        ]
-        return [self.labels.unscale(from_margin(f, self.rounds.link)) for f in stages]
+    def staged_predict(
+        self, X: Any, base: Any = None, Z: Any = None
+    ) -> Iterator[NDArray[np.float64]]:
+        """Predictions before the first and after every step, one after the other."""
+        start, blocks, _ = self._encode(X, base, Z)
+        state = State(self.rounds.begin(start))
+        yield self._finish(state.f)
+        for step in self.rounds.steps:
+            state = state.advance(step, blocks[step.encoder])
+            yield self._finish(state.f)
 
-    def _encode(self, X: Any, base: Any, Z: Any) -> tuple[NDArray[np.float64], list[NDArray[Any]]]:
-        scores = base if base is not None else self.base.scores(X)
+    def _finish(self, f: NDArray[np.float64]) -> NDArray[np.float64]:
+        """From the link's scale to the labels' own."""
+        mean = from_margin(f, self.rounds.link)
+        if self.labels.kind == "regression":
+            return self.labels.unscale(mean)
+        return np.clip(mean, 0.0, 1.0)
+
+    def _encode(
+        self, X: Any, base: Any, Z: Any
+    ) -> tuple[NDArray[np.float64], list[NDArray[Any]], NDArray[np.float64]]:
+        """Base scores on the link's scale, blocks of all encoders, base scores as means."""
+        given = self.base.scores(X) if base is None else base
+        n_rows = _length(given)
         margin = base_margin(
-            self.base, scores, self.labels, self.rounds.link, _length(scores), clip=self.clip
+            self.base, given, self.labels, self.rounds.link, n_rows, clip=self.clip
         )
         names = tuple(dict.fromkeys(n for encoder in self.rounds.encoders for n in encoder.names))
         table = read_features(self.schema, names, X if Z is None else Z, margin)
-        return margin, [encoder.encode(table) for encoder in self.rounds.encoders]
+        blocks = [encoder.encode(table) for encoder in self.rounds.encoders]
+        plain = read_scores(given, n_rows=n_rows, probability=False)
+        return margin, blocks, from_margin(plain, self.base.link)
 
     def summary(self) -> str:
         """What was fitted and what was decided, in words."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from math import ceil
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -14,8 +15,10 @@ from recalibrate.problem import Problem
 from recalibrate.quantiles import quantile_edges
 
 LevelKind = Literal["uniform", "quantile"]
+T = TypeVar("T")
 MOST_LEVELS = 100_000
 DEFAULT_ROUNDS = 500
+DEFAULT_PATIENCE = 20
 AUTHORS_GAMMA = 0.1
 """The authors' own code stops when the error falls by less than .1 / levels."""
 
@@ -42,18 +45,59 @@ def read_class(H: Any) -> FunctionClass:
     )
 
 
-def paper_settings(
-    alpha: float | None,
-    B: float | None,
-    *,
-    min_level_rows: int | None,
-    keep_unrounded: bool,
-    seed: int,
-) -> Settings:
+@dataclass(frozen=True)
+class Knobs:
+    """Arguments of ``fit`` that shape the loop; None leaves one to its default."""
+
+    levels: int | None = None
+    level_kind: LevelKind | None = None
+    rounded: bool | None = None
+    step: float | None = None
+    tables_per_round: int | None = None
+    l2: float | None = None
+    min_gain: float | None = None
+    min_level_rows: int | None = None
+    tolerance: float | Literal["authors"] | None = None
+    patience: int | None = None
+    accept: float | None = None
+    max_rounds: int | None = None
+    keep_unrounded: bool | None = None
+
+    @property
+    def untouched(self) -> bool:
+        """Whether every one is left to its default."""
+        return self == Knobs()
+
+    def check(self) -> None:
+        """Refuse values that mean nothing."""
+        for name, least, most in (
+            ("levels", 1, MOST_LEVELS),
+            ("tables_per_round", 1, None),
+            ("min_level_rows", 1, None),
+            ("patience", 1, None),
+            ("max_rounds", 0, None),
+        ):
+            _check_whole(name, getattr(self, name), least=least, most=most)
+        _check_number("step", self.step, above=0.0, most=1.0)
+        _check_number("l2", self.l2, least=0.0)
+        _check_number("min_gain", self.min_gain, least=0.0)
+        _check_number("accept", self.accept, least=0.0, most=1.0)
+        if self.level_kind not in (None, "uniform", "quantile"):
+            raise ValueError(f"level_kind must be 'uniform' or 'quantile', got {self.level_kind!r}")
+
+
+def paper_settings(alpha: float | None, B: float | None, knobs: Knobs, seed: int) -> Settings:
     """Algorithm 1: grid of m = ceil(2B / alpha) steps, replace, stop below alpha / (2B)."""
     if alpha is None:
         raise ValueError(f"B = {B!r} was given without alpha; Algorithm 1 needs alpha")
     B = 1.0 if B is None else B
+    turned = replace(knobs, min_level_rows=None, keep_unrounded=None)
+    if not turned.untouched:
+        raise ValueError(
+            "alpha asks for Algorithm 1 to the letter, which has no such knobs: only "
+            f"min_level_rows and keep_unrounded go with it, got {turned}"
+        )
+    knobs.check()
     _check_number("alpha", alpha, above=0.0)
     _check_number("B", B, above=0.0)
     if alpha > 2 * B:
@@ -69,69 +113,40 @@ def paper_settings(
         )
     return Settings(
         grid=Levels.uniform(m),
-        penalty=Penalty(min_level_rows=1 if min_level_rows is None else min_level_rows),
+        penalty=Penalty(min_level_rows=_or(knobs.min_level_rows, 1)),
         tolerance=alpha / (2 * B),
         max_rounds=ceil(2 * B / alpha) + 1,
-        keep_unrounded=keep_unrounded,
+        keep_unrounded=bool(knobs.keep_unrounded),
         seed=seed,
     )
 
 
-def loop_settings(
-    problem: Problem,
-    *,
-    levels: int | None,
-    level_kind: LevelKind | None,
-    rounded: bool,
-    step: float | None,
-    tables_per_round: int | None,
-    l2: float | None,
-    min_gain: float,
-    min_level_rows: int | None,
-    tolerance: float | Literal["authors"] | None,
-    patience: int | None,
-    accept: float | None,
-    max_rounds: int | None,
-    keep_unrounded: bool,
-    seed: int,
-) -> Settings:
+def loop_settings(problem: Problem, knobs: Knobs, seed: int) -> Settings:
     """The loop with every knob as given, or at its plain default."""
-    levels = 10 if levels is None else levels
-    kind = level_kind or ("uniform" if rounded else "quantile")
-    link = problem.link
-    step = (1.0 if rounded else 0.1) if step is None else step
-    l2 = (10.0 if link == "logit" else 0.0) if l2 is None else l2
-    tables_per_round = 1 if tables_per_round is None else tables_per_round
-    min_level_rows = 1 if min_level_rows is None else min_level_rows
-    max_rounds = DEFAULT_ROUNDS if max_rounds is None else max_rounds
-    _check_whole("levels", levels, least=1, most=MOST_LEVELS)
-    _check_whole("tables_per_round", tables_per_round, least=1)
-    _check_whole("min_level_rows", min_level_rows, least=1)
-    _check_whole("max_rounds", max_rounds, least=0)
-    _check_number("step", step, above=0.0, most=1.0)
-    _check_number("l2", l2, least=0.0)
-    _check_number("min_gain", min_gain, least=0.0)
-    if accept is not None:
-        _check_number("accept", accept, least=0.0, most=1.0)
-    if patience is not None:
-        _check_whole("patience", patience, least=1)
-    if kind not in ("uniform", "quantile"):
-        raise ValueError(f"level_kind must be 'uniform' or 'quantile', got {level_kind!r}")
+    knobs.check()
+    rounded = bool(knobs.rounded)
+    levels = _or(knobs.levels, 10)
+    kind = knobs.level_kind or ("uniform" if rounded else "quantile")
+    l2 = _or(knobs.l2, 10.0 if problem.link == "logit" else 0.0)
     return Settings(
-        link=link,
+        link=problem.link,
         grid=_grid(problem, levels, kind) if rounded else None,
         levels=levels,
         level_kind=kind,
-        step=float(step),
-        tables_per_round=tables_per_round,
-        penalty=Penalty(float(l2), float(min_gain), min_level_rows),
-        tolerance=_tolerance(tolerance, levels),
-        patience=patience,
-        accept=accept,
-        max_rounds=max_rounds,
-        keep_unrounded=keep_unrounded,
+        step=float(_or(knobs.step, 1.0 if rounded else 0.1)),
+        tables_per_round=_or(knobs.tables_per_round, 1),
+        penalty=Penalty(float(l2), float(_or(knobs.min_gain, 0.0)), _or(knobs.min_level_rows, 1)),
+        tolerance=_tolerance(knobs.tolerance, levels),
+        patience=_or(knobs.patience, DEFAULT_PATIENCE),
+        accept=knobs.accept,
+        max_rounds=_or(knobs.max_rounds, DEFAULT_ROUNDS),
+        keep_unrounded=bool(knobs.keep_unrounded),
         seed=seed,
     )
+
+
+def _or(value: T | None, default: T) -> T:
+    return default if value is None else value
 
 
 def _tolerance(tolerance: float | str | None, levels: int) -> float | None:
@@ -168,6 +183,8 @@ def _check_number(
     least: float | None = None,
     most: float | None = None,
 ) -> None:
+    if value is None:
+        return
     number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(
         value, bool
     )
@@ -182,6 +199,8 @@ def _check_number(
 
 
 def _check_whole(name: str, value: object, *, least: int, most: int | None = None) -> None:
+    if value is None:
+        return
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
         raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
     if most is not None and value > most:

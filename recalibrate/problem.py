@@ -34,12 +34,15 @@ class Problem:
         Base scores on the scale of the link.
     link
         The scale that scores are updated on.
+    given
+        Number of rows as given, and which of them these are (None: all).
     """
 
     table: Table
     labels: Labels
     base: NDArray[np.float64]
     link: Link
+    given: tuple[int, NDArray[np.intp] | None]
 
     @property
     def n_rows(self) -> int:
@@ -53,7 +56,8 @@ class Problem:
             values=self.labels.values[rows],
             weight=None if weight is None else weight[rows],
         )
-        return Problem(self.table.take(rows), labels, self.base[rows], self.link)
+        given = (self.given[0], rows)
+        return Problem(self.table.take(rows), labels, self.base[rows], self.link, given)
 
 
 def read_problem(
@@ -73,6 +77,8 @@ def read_problem(
     Without ``link``, binary labels are fitted on the log-odds, others as they are.
     ``clip`` cuts regression scores at the label bounds, as Algorithm 1 needs.
     """
+    if link not in (None, "identity", "logit"):
+        raise ValueError(f'link must be "identity" or "logit", got {link!r}')
     features = X if Z is None else Z
     table = read_table(features, categorical=categorical)
     labels = read_labels(y, n_rows=table.n_rows, bounds=bounds, sample_weight=sample_weight)
@@ -83,7 +89,7 @@ def read_problem(
     chosen: Link = link or ("logit" if labels.kind == "binary" else "identity")
     margin = base_margin(base, scores, labels, chosen, table.n_rows, clip=clip)
     _warn_if_too_good(labels, margin)
-    problem = Problem(table, labels, margin, chosen)
+    problem = Problem(table, labels, margin, chosen, (table.n_rows, None))
     if labels.weight is not None and (labels.weight == 0).any():
         problem = problem.take(np.flatnonzero(labels.weight > 0))
     return replace(problem, table=with_scores(problem.table, problem.base))
@@ -139,8 +145,9 @@ def read_features(
     wanted = [name for name in names if name != SCORE_COLUMN]
     if not wanted:
         return with_scores(Table(Schema((), schema.named), [], len(margin)), margin)
+    own = schema.select([name for name in schema.names if name != SCORE_COLUMN])
     # Columns of an array have only their position, so all of them have to be there.
-    table = schema.select(wanted).read(X) if schema.named else schema.read(X).select(wanted)
+    table = own.select(wanted).read(X) if schema.named else own.read(X).select(wanted)
     return with_scores(table, margin)
 
 

@@ -58,9 +58,7 @@ class Stage:
     def run(self, source: StatsSource, log: Rounds, **changes: Any) -> Boosted:
         """Boost from ``log`` on."""
         settings = replace(self.settings, **changes)
-        return boost(
-            source, self.learner, settings, log, encoder=self.encoder, progress=False
-        )
+        return boost(source, self.learner, settings, log, encoder=self.encoder, progress=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,9 +103,10 @@ def follow_recipe(
     threads: int,
     blocks: int | None,
     seed: int,
+    progress: bool | None = False,
     level_sets: bool = True,
-) -> tuple[Boosted, tuple[str, ...]]:
-    """All stages on all rows, and in words what was decided; see the module's text."""
+) -> tuple[Boosted, Settings, tuple[str, ...]]:
+    """All stages on all rows, settings of the main one, and in words what was decided."""
     kitchen = _Kitchen(problem, H, threads, blocks, seed)
     runs = kitchen.run_folds(folds)
     choice = kitchen.choose(folds, runs)
@@ -117,7 +116,7 @@ def follow_recipe(
         log, note = add_level_sets(log, problem, H, choice.held_out, kitchen.scale, threads)
         notes = (*notes, note)
     history = replace(history, held_out=_mean_curve(runs))
-    return Boosted(log.pruned(), history, None, log), notes
+    return Boosted(log.pruned(), history, None, log), kitchen.stages[MAIN].settings, notes
 
 
 class _Kitchen:

@@ -111,6 +111,11 @@ class Rounds:
         """The model after its first ``n_steps`` steps."""
         return replace(self, steps=self.steps[:n_steps])
 
+    def first_rounds(self, n_rounds: int) -> Rounds:
+        """The model after its first ``n_rounds`` rounds."""
+        drawn = [k for k, step in enumerate(self.steps) if step.partition is not None]
+        return self if n_rounds >= len(drawn) else self.first(drawn[n_rounds])
+
     def pruned(self) -> Rounds:
         """The same model without encoders that no step refers to."""
         used = sorted({step.encoder for step in self.steps})

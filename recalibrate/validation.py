@@ -20,7 +20,7 @@ from recalibrate.rounds import Rounds, Scores
 
 @dataclass(frozen=True, eq=False)
 class FoldRun:
-    """A model fitted without a fold's held-out rows, and their losses by step."""
+    """All steps fitted without a fold's held-out rows, and the losses on those by step."""
 
     log: Rounds
     held_out: NDArray[np.intp]
@@ -38,18 +38,26 @@ class Verdict:
 
     Attributes
     ----------
-    steps
-        Steps to take when refitting on all rows; 0 keeps the base as it is.
+    rounds
+        Rounds to take when refitting on all rows; 0 keeps the base as it is.
     gain, error
         Mean fall of the loss on held-out rows, and its standard error.
     curve
         Mean held-out loss by step, as far as all folds went.
     """
 
-    steps: int
+    rounds: int
     gain: float
     error: float
     curve: tuple[float, ...]
+
+    @property
+    def note(self) -> str:
+        """In words."""
+        said = f"held-out loss falls by {self.gain:.3g} (standard error {self.error:.2g})"
+        if self.rounds == 0:
+            said += ": no more than noise, so the base's predictions are returned unchanged"
+        return said
 
 
 def row_losses(y: Scores, f: Scores, link: Link) -> Scores:
@@ -85,7 +93,7 @@ def run_folds(
         train, held_out = fold
         with rows_in_memory(rows.take(train), scale, held_out=rows.take(held_out)) as source:
             boosted = boost(source, learner, settings, start, encoder=encoder, progress=False)
-        return FoldRun(boosted.log, held_out, boosted.history.held_out)
+        return FoldRun(boosted.path, held_out, boosted.history.held_out)
 
     if threads == 1 or len(folds) == 1:
         return [run(fold) for fold in folds]
@@ -93,23 +101,24 @@ def run_folds(
         return list(pool.map(run, folds))
 
 
-def judge(
-    runs: Sequence[FoldRun], rows: Rows, weight: Scores | None, start: Rounds, se_rule: float
-) -> Verdict:
-    """Number of steps by the folds' mean, and whether their gain is more than noise."""
-    steps = round(float(np.mean([run.best for run in runs])))
+def judge(runs: Sequence[FoldRun], rows: Rows, weight: Scores | None, start: Rounds) -> Verdict:
+    """Number of rounds by the folds' mean, and whether their gain is more than noise.
+
+    More than noise: more than one standard error of the paired difference.
+    """
+    best = [run.log.first(len(start.steps) + run.best).n_rounds for run in runs]
+    rounds = round(float(np.mean(best)))
     held_out = np.concatenate([run.held_out for run in runs])
     before, after = [], []
     for run in runs:
         own = rows.take(run.held_out)
-        begin = start.apply(own.blocks, own.base)
-        end = run.log.first(len(start.steps) + min(steps, run.best)).apply(own.blocks, own.base)
-        before.append(row_losses(own.y, begin, start.link))
-        after.append(row_losses(own.y, end, start.link))
+        before.append(row_losses(own.y, start.apply(own.blocks, own.base), start.link))
+        end = run.log.first_rounds(start.n_rounds + rounds)
+        after.append(row_losses(own.y, end.apply(own.blocks, own.base), start.link))
     mass = None if weight is None else weight[held_out]
     gain, error = paired_gain(np.concatenate(before), np.concatenate(after), mass)
-    if gain <= se_rule * error:
-        steps = 0
     length = min(len(run.curve) for run in runs)
     curve = np.mean([run.curve[:length] for run in runs], axis=0)
-    return Verdict(steps, gain, error, tuple(float(value) for value in curve))
+    return Verdict(
+        rounds if gain > error else 0, gain, error, tuple(float(value) for value in curve)
+    )

@@ -12,7 +12,6 @@ from recalibrate.boost import Boosted, Settings, boost
 from recalibrate.classes.base import FunctionClass, Learner
 from recalibrate.engines.memory import Rows, rows_in_memory
 from recalibrate.fixedpoint import Scale, label_bits, make_scale
-from recalibrate.folds import Fold, deal_folds, split_folds
 from recalibrate.labels import read_labels
 from recalibrate.problem import Problem, base_margin, read_features
 from recalibrate.rounds import Rounds
@@ -61,18 +60,6 @@ class Workbench:
         ) as source:
             return boost(source, self.learner, settings, self.start(settings), progress=progress)
 
-    def folds(self, cv: Any, seed: int, X: Any = None) -> list[Fold]:
-        """Folds: a number deals rows by their content, anything else is a splitter."""
-        labels = self.problem.labels
-        if not isinstance(cv, (int, np.integer)) or isinstance(cv, bool):
-            return split_folds(cv, np.zeros((len(self.rows), 1)), labels.values)
-        if cv < 2:
-            raise ValueError(f"cv must be at least 2 folds or a splitter, got {cv!r}")
-        count = min(int(cv), len(self.rows))
-        return deal_folds(
-            count, self.problem.table, labels.values, self.problem.base, labels.weight, seed
-        )
-
     def read_held_out(self, base: Base, given: Any, clip: bool) -> Rows:
         """Validation rows that the user gave, encoded like the others."""
         parts = _validation_parts(given)
@@ -85,11 +72,14 @@ class Workbench:
         features = X if parts.get("Z") is None else parts["Z"]
         table = read_features(problem.table.schema, self.learner.encoder.names, features, margin)
         y = labels.scale(own.unscale(own.values))
-        weight = np.empty(0, dtype=np.int64)
-        if own.weight is not None or self.scale.weighted:
-            given_weight = np.ones(n_rows) if own.weight is None else own.weight
-            weight = np.rint(given_weight * self.scale.weight_factor).astype(np.int64)
-        return Rows((self.learner.encoder.encode(table, self.threads),), y, margin, weight)
+        if own.weight is not None and not self.scale.weighted:
+            raise ValueError(
+                "validation= has a sample_weight but the calibration rows have none; give both "
+                "or neither"
+            )
+        weight = np.ones(n_rows) if own.weight is None else own.weight
+        block = self.learner.encoder.encode(table, self.threads)
+        return Rows((block,), y, margin, self.scale.quantise_weight(weight))
 
 
 def make_workbench(

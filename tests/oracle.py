@@ -3,13 +3,11 @@
 Plain loops over level sets, rows, features and thresholds. Shared with the product is only what
 *defines* the numbers: how rows are quantised (``Scale``, the encoders' codes, ``exp_negative``
 for the gradient of a row, ``snap`` for a leaf), the thresholds of the level sets, and the one
-linear solver. Histograms, sibling subtraction, packed words, split search, growing all level
-sets at once, walking trees, sums of products, parts and their caches are all done another way.
+linear solver; nothing that makes the product fast.
 
 Sums are sums of Python integers, so they are exact, and gains come from them by the very
 float64 formula of the product, operation by operation. Hence two splits tie here exactly when
-they tie there (within rounding of the formula, not of the sums), and "the first one wins" means
-the same.
+they tie there.
 
 What ties mean:
 
@@ -44,7 +42,7 @@ from recalibrate.levels import MARGIN_LIMIT, QUANTILE_CELLS, Levels
 
 RESIDUAL_LIMIT = 4.0
 Predictor = Callable[[Sequence[int]], float]
-"""From a row of codes to the value that is added, or that replaces the score."""
+Design = Callable[[Sequence[int]], list[int]]
 
 
 @dataclass(frozen=True)
@@ -62,10 +60,6 @@ class Sums:
         return Sums(self.count - other.count, self.s - other.s, self.g - other.g)
 
 
-def add_up(terms: Iterator[Sums] | Sequence[Sums]) -> Sums:
-    return sum(terms, start=Sums())
-
-
 @dataclass(frozen=True)
 class Question:
     """One table to be fitted: the rows with their statistics, and the rules."""
@@ -74,13 +68,15 @@ class Question:
     stats: list[Sums]
     level: list[int]
     levels: int
-    values: list[float]
-    """Score of every level set where tables replace it, else zeros."""
+    values: list[float]  # score of every level set where tables replace it, else zeros
     scale: Scale
     settings: Settings
 
     def members(self, v: int) -> list[int]:
         return [i for i, at in enumerate(self.level) if at == v]
+
+    def total(self, rows: Sequence[int]) -> Sums:
+        return sum((self.stats[i] for i in rows), start=Sums())
 
 
 Fitter = Callable[[Question], list[Predictor | None]]
@@ -99,25 +95,21 @@ class Rows:
     level: list[int] = field(default_factory=list)
 
     def draw(self, levels: Levels) -> None:
-        self.level = [level_of(value, levels) for value in self.f]
+        thresholds = levels.thresholds.tolist()
+        self.level = [sum(threshold <= value for threshold in thresholds) for value in self.f]
 
-    def update(self, models: list[Predictor | None], replaces: bool, grid: Levels | None) -> None:
+    def update(self, models: list[Predictor | None], settings: Settings) -> None:
         for i, v in enumerate(self.level):
             model = models[v]
             if model is not None:
                 value = model(self.codes[i])
-                self.f[i] = value if replaces else self.f[i] + value
-        if grid is not None:
-            self.round(grid)
+                self.f[i] = value if settings.replaces else self.f[i] + value
+        self.round(settings.grid)
 
-    def round(self, grid: Levels) -> None:
-        self.draw(grid)
-        assert grid.values is not None
-        self.f = [float(grid.values[v]) for v in self.level]
-
-
-def level_of(value: float, levels: Levels) -> int:
-    return sum(1 for threshold in levels.thresholds.tolist() if threshold <= value)
+    def round(self, grid: Levels | None) -> None:
+        if grid is not None and grid.values is not None:
+            self.draw(grid)
+            self.f = [float(grid.values[v]) for v in self.level]
 
 
 def lsboost(
@@ -130,13 +122,12 @@ def lsboost(
     settings: Settings,
 ) -> Iterator[tuple[list[float], list[float]]]:
     """Scores of both sets of rows before the first and after every table."""
-    grid = settings.grid
     for rows in (train, others):
-        if grid is not None:
-            rows.round(grid)
+        rows.round(settings.grid)
+    mass = weight if len(weight) else [1] * len(y)
     yield list(train.f), list(others.f)
     for _ in range(settings.max_rounds):
-        partition = draw(train.f, weight, settings)
+        partition = draw(train.f, mass, settings)
         for rows in (train, others):
             rows.draw(partition)
         for k in range(settings.tables_per_round):
@@ -144,23 +135,16 @@ def lsboost(
             # the levels of the rounded score, and move with it. Such a table does not know its
             # level sets' values: where it replaces, categories are ordered by their labels.
             values = partition.values if k == 0 else None
-            question = Question(
-                train.codes,
-                [
-                    response(y[i], train.f[i], weight[i] if len(weight) else 1, scale, settings)
-                    for i in range(len(y))
-                ],
-                train.level,
-                partition.count,
-                [0.0] * partition.count if values is None else values.tolist(),
-                scale,
-                settings,
+            count = partition.count
+            stats = [response(*row, scale, settings) for row in zip(y, train.f, mass, strict=True)]
+            taken_off = [0.0] * count if values is None else values.tolist()
+            models = fit(
+                Question(train.codes, stats, train.level, count, taken_off, scale, settings)
             )
-            models = fit(question)
             if all(model is None for model in models):
                 return
             for rows in (train, others):
-                rows.update(models, settings.replaces, grid)
+                rows.update(models, settings)
             yield list(train.f), list(others.f)
 
 
@@ -174,9 +158,9 @@ def draw(f: Sequence[float], weight: Sequence[int], settings: Settings) -> Level
         return Levels(Levels.uniform(settings.levels, settings.link).thresholds)
     low, high = (0.0, 1.0) if settings.link == "identity" else (-MARGIN_LIMIT, MARGIN_LIMIT)
     cells = np.zeros(QUANTILE_CELLS, dtype=np.int64)
-    for i, value in enumerate(f):
+    for value, w in zip(f, weight, strict=True):
         at = (value - low) * (QUANTILE_CELLS / (high - low))
-        cells[int(min(max(at, 0.0), QUANTILE_CELLS - 1.0))] += weight[i] if len(weight) else 1
+        cells[int(min(max(at, 0.0), QUANTILE_CELLS - 1.0))] += w
     return Levels.from_cells(cells, low, high, settings.levels)
 
 
@@ -205,10 +189,8 @@ class Node:
     rows: list[int]
     sums: Sums
     depth: int
-    place: int
-    """Left to right, in the full binary tree of its depth."""
+    place: int  # left to right, in the full binary tree of its depth
     gain: float = -1.0
-    key: float = -1.0
     feature: int = -1
     goes_left: frozenset[int] = frozenset()
     missing_left: bool = False
@@ -230,8 +212,7 @@ class TreeFitter:
     """Grows one tree per level set, each on its own."""
 
     def __init__(self, spec: Trees, bins: Bins) -> None:
-        self.spec = spec
-        self.bins = bins
+        self.spec, self.bins = spec, bins
 
     def __call__(self, question: Question) -> list[Predictor | None]:
         orders = [self._order(question, j) for j in range(len(self.bins.features))]
@@ -239,11 +220,9 @@ class TreeFitter:
         models: list[Predictor | None] = []
         for v in range(question.levels):
             rows = question.members(v)
-            sums = add_up([question.stats[i] for i in rows])
-            if len(rows) < penalty.min_level_rows or sums.s == 0:
-                models.append(None)
-            else:
-                models.append(self._grow(question, Node(rows, sums, 0, 0), orders))
+            root = Node(rows, question.total(rows), 0, 0)
+            alone = len(rows) < penalty.min_level_rows or root.sums.s == 0
+            models.append(None if alone else self._grow(question, root, orders))
         return models
 
     def _one_against_rest(self, j: int) -> bool:
@@ -259,7 +238,7 @@ class TreeFitter:
         means = {}
         for code in codes:
             rows = [i for i in range(len(question.stats)) if question.codes[i][j] == code]
-            sums = add_up([question.stats[i] for i in rows])
+            sums = question.total(rows)
             residual = sums.g * scale.response_step
             if question.settings.replaces:
                 # Rows carry labels, so the score of each level set is taken off here.
@@ -282,27 +261,22 @@ class TreeFitter:
                 return
             self._find(question, node, orders)
             if node.gain > question.settings.penalty.min_gain:
-                node.key = min(node.gain, above)
-                heapq.heappush(queue, (-node.key, node.depth, node.place, node))
+                key = min(node.gain, above)
+                heapq.heappush(queue, (-key, node.depth, node.place, node))
 
         consider(root, float("inf"))
         while queue and leaves < most:
-            node = heapq.heappop(queue)[-1]
+            minus_key, _, _, node = heapq.heappop(queue)
             sides: tuple[list[int], list[int]] = ([], [])
             for i in node.rows:
                 sides[0 if node.sends_left(question.codes[i]) else 1].append(i)
             node.left, node.right = (
-                Node(
-                    rows,
-                    add_up([question.stats[i] for i in rows]),
-                    node.depth + 1,
-                    2 * node.place + k,
-                )
+                Node(rows, question.total(rows), node.depth + 1, 2 * node.place + k)
                 for k, rows in enumerate(sides)
             )
             leaves += 1
-            consider(node.left, node.key)
-            consider(node.right, node.key)
+            consider(node.left, -minus_key)
+            consider(node.right, -minus_key)
         return root
 
     def _find(self, question: Question, node: Node, orders: list[list[int]]) -> None:
@@ -317,37 +291,29 @@ class TreeFitter:
                 if last not in by_code:
                     continue
                 inside = frozenset([last] if self._one_against_rest(j) else order[: b + 1])
-                left = add_up([by_code[code] for code in inside if code in by_code])
-                if missing is None:
-                    # Missing values of rows still to come go with the larger child.
-                    self._try(question, node, j, inside, left, 2 * left.count >= node.sums.count)
-                else:
-                    self._try(question, node, j, inside, left, False)
-                    self._try(question, node, j, inside, left + missing, True)
+                left = sum((by_code[c] for c in inside if c in by_code), start=Sums())
+                # Without any, missing values of rows still to come go with the larger child.
+                tries = [(left, missing is None and 2 * left.count >= node.sums.count)]
+                if missing is not None:
+                    tries.append((left + missing, True))
+                for sums, missing_left in tries:
+                    gain = self._gain(question, node.sums, sums)
+                    if gain > node.gain:
+                        node.gain, node.feature = gain, j
+                        node.goes_left, node.missing_left = inside, missing_left
 
-    def _try(
-        self,
-        question: Question,
-        node: Node,
-        j: int,
-        inside: frozenset[int],
-        left: Sums,
-        missing_left: bool,
-    ) -> None:
-        """Take the split if it is better than the best so far."""
-        right = node.sums - left
-        if min(left.count, right.count) < self.spec.min_leaf_rows:
-            return
+    def _gain(self, question: Question, whole: Sums, left: Sums) -> float:
+        """Fall of the loss by a split; -1 where a child is too small."""
 
         def part(sums: Sums) -> float:
             total = sums.g * question.scale.response_step
             mass = sums.s * question.scale.weight_step + question.settings.penalty.l2
             return total * total / mass if mass > 0.0 else 0.0
 
-        gain = (part(left) + part(right)) - part(node.sums)
-        if gain > node.gain:
-            node.gain, node.feature, node.goes_left = gain, j, inside
-            node.missing_left = missing_left
+        right = whole - left
+        if min(left.count, right.count) < self.spec.min_leaf_rows:
+            return -1.0
+        return (part(left) + part(right)) - part(whole)
 
     def _value(self, question: Question, node: Node) -> float:
         """Mean label, or step times G / (S + l2), snapped."""
@@ -364,65 +330,51 @@ class TreeFitter:
 # ---- least squares
 
 
-class LinearFitter:
-    """One linear regression per level set on integer columns, the first one constant."""
+class LeastSquaresFitter:
+    """One regression per level set; ``design``: codes to integer columns, the first constant."""
 
-    def __init__(self, terms: int, ridge: float) -> None:
-        self.terms = terms
-        self.ridge = ridge
-
-    def __call__(self, question: Question) -> list[Predictor | None]:
-        scale = question.scale
-        s_cut, gram_cut, g_cut, cross_cut = bits_to_cut(scale)
-        unit = scale.weight_step * 2.0 ** (s_cut + gram_cut) / UNIT**2
-        cross_unit = scale.response_step * 2.0 ** (g_cut + cross_cut) / UNIT
-        models: list[Predictor | None] = []
-        for v in range(question.levels):
-            rows = question.members(v)
-            gram = [[0] * self.terms for _ in range(self.terms)]
-            cross = [0] * self.terms
-            for i in rows:
-                x = question.codes[i]
-                s, g = nearest(question.stats[i].s, s_cut), nearest(question.stats[i].g, g_cut)
-                for a in range(self.terms):
-                    cross[a] += nearest(g * x[a], cross_cut)
-                    for b in range(self.terms):
-                        gram[a][b] += nearest(s * x[a] * x[b], gram_cut)
-            solved = solve(question, rows, gram, cross, unit, cross_unit, self.ridge)
-            models.append(None if solved is None else linear(snap(solved / UNIT).tolist()))
-        return models
-
-
-class GroupFitter:
-    """An intercept and one number per group, by level set."""
-
-    def __init__(self, offsets: Sequence[int]) -> None:
-        self.offsets = [int(offset) for offset in offsets]
-
-    def _groups(self, codes: Sequence[int]) -> list[int]:
-        """Numbers of a row's groups; 0 is everyone."""
-        inside = [t for t, code in enumerate(codes) if code > 0]
-        return [0] + [self.offsets[t] + codes[t] for t in inside]
+    def __init__(self, design: Design, unit: int, ridge: float) -> None:
+        self.design, self.unit, self.ridge = design, unit, ridge
 
     def __call__(self, question: Question) -> list[Predictor | None]:
-        scale, count = question.scale, self.offsets[-1] + 1
-        models: list[Predictor | None] = []
-        for v in range(question.levels):
-            rows = question.members(v)
-            gram = [[0] * count for _ in range(count)]
-            cross = [0] * count
-            for i in rows:
-                groups = self._groups(question.codes[i])
-                for a in groups:
-                    cross[a] += question.stats[i].g
-                    for b in groups:
-                        gram[a][b] += question.stats[i].s
-            solved = solve(question, rows, gram, cross, scale.weight_step, scale.response_step, 0.0)
-            models.append(None if solved is None else self._model(snap(solved).tolist()))
-        return models
+        return [self._fit(question, question.members(v)) for v in range(question.levels)]
 
-    def _model(self, coefficient: list[float]) -> Predictor:
-        return lambda codes: one_by_one([coefficient[a] for a in self._groups(codes)])
+    def _fit(self, question: Question, rows: list[int]) -> Predictor | None:
+        """Normal equations from integer sums; the intercept is not penalised."""
+        scale, settings = question.scale, question.settings
+        # Columns of many bits leave fewer to the weights and responses of long tables.
+        s_cut, gram_cut, g_cut, cross_cut = bits_to_cut(scale) if self.unit > 1 else (0, 0, 0, 0)
+        terms = range(len(self.design(question.codes[0])))
+        gram, cross = [[0 for _ in terms] for _ in terms], [0 for _ in terms]
+        for i in rows:
+            x = self.design(question.codes[i])
+            s, g = nearest(question.stats[i].s, s_cut), nearest(question.stats[i].g, g_cut)
+            inside = [a for a in terms if x[a] != 0]
+            for a in inside:
+                cross[a] += nearest(g * x[a], cross_cut)
+                for b in inside:
+                    gram[a][b] += nearest(s * x[a] * x[b], gram_cut)
+        if len(rows) < settings.penalty.min_level_rows or gram[0][0] <= 0:
+            return None
+        gram_step = scale.weight_step * 2.0 ** (s_cut + gram_cut) / self.unit**2
+        cross_step = scale.response_step * 2.0 ** (g_cut + cross_cut) / self.unit
+        matrix = np.array([[value * gram_step for value in line] for line in gram])
+        for a in terms[1:]:
+            matrix[a, a] += self.ridge + settings.penalty.l2
+        solved = np.empty(len(terms))
+        solve_level(matrix, np.array([value * cross_step for value in cross]), COLLINEAR, solved)
+        if not settings.replaces:
+            solved *= settings.step
+        coefficient = snap(solved / self.unit).tolist()
+
+        def predict(codes: Sequence[int]) -> float:
+            total = 0.0
+            # Not sum(): it compensates its rounding since Python 3.12.
+            for c, x in zip(coefficient, self.design(codes), strict=True):
+                total += c * x
+            return total
+
+        return predict
 
 
 def nearest(value: int, bits: int) -> int:
@@ -430,34 +382,19 @@ def nearest(value: int, bits: int) -> int:
     return value if bits == 0 else (value + 2 ** (bits - 1)) // 2**bits
 
 
-def linear(coefficient: list[float]) -> Predictor:
-    return lambda x: one_by_one([c * value for c, value in zip(coefficient, x, strict=True)])
+def linear_fitter(ridge: float) -> Fitter:
+    """Codes are the columns themselves, in units of 2**-15."""
+    return LeastSquaresFitter(list, UNIT, ridge)
 
 
-def one_by_one(terms: Sequence[float]) -> float:
-    """Sum from left to right; since Python 3.12 ``sum`` compensates its rounding."""
-    total = 0.0
-    for term in terms:
-        total = total + term
-    return total
+def group_fitter(offsets: Sequence[int]) -> Fitter:
+    """Columns are everyone, then each term's groups; a code of 0 is in none of them."""
 
+    def design(codes: Sequence[int]) -> list[int]:
+        row = [1] + [0] * offsets[-1]
+        for t, code in enumerate(codes):
+            if code > 0:
+                row[offsets[t] + code] = 1
+        return row
 
-def solve(
-    question: Question,
-    rows: Sequence[int],
-    gram: list[list[int]],
-    cross: list[int],
-    unit: float,
-    cross_unit: float,
-    ridge: float,
-) -> np.ndarray | None:
-    """Coefficients from integer sums; the intercept is not penalised."""
-    settings = question.settings
-    if len(rows) < settings.penalty.min_level_rows or gram[0][0] <= 0:
-        return None
-    matrix = np.array([[value * unit for value in line] for line in gram])
-    for a in range(1, len(cross)):
-        matrix[a, a] += ridge + settings.penalty.l2
-    out = np.empty(len(cross))
-    solve_level(matrix, np.array([value * cross_unit for value in cross]), COLLINEAR, out)
-    return out if settings.replaces else out * settings.step
+    return LeastSquaresFitter(design, 1, 0.0)

@@ -44,7 +44,7 @@ def frames(n_rows: int) -> st.SearchStrategy[pd.DataFrame]:
     def column(elements: st.SearchStrategy[object]) -> st.SearchStrategy[list[object]]:
         return st.lists(elements, min_size=n_rows, max_size=n_rows)
 
-    def frame(whole: object, halves: object, letters: object) -> pd.DataFrame:
+    def frame(whole: list[float], halves: list[float], letters: list[str | None]) -> pd.DataFrame:
         return pd.DataFrame(
             {
                 "whole": np.array(whole, dtype=float),

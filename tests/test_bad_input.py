@@ -72,20 +72,21 @@ def test_labels_of_text():
     refused(["y holds text", "'no', 'yes'", "astype"], y=np.where(y == 1, "yes", "no"))
 
 
-@pytest.mark.parametrize("options", [PLAIN, {}, {"alpha": 0.5}], ids=["plain", "default", "paper"])
+@pytest.mark.parametrize(
+    "options", [PLAIN, {"max_rounds": 20}, {"alpha": 0.5}], ids=["plain", "folds", "paper"]
+)
 @pytest.mark.parametrize("constant", [0.0, 1.0, 0.3, 7.0])
 @pytest.mark.filterwarnings("ignore:no round lowered")
 def test_constant_labels(options, constant):
     """One class, or one number: the model goes towards it and stays inside its range."""
     base, X, y = sample()
     model = rc.fit(base, X, np.full(len(y), constant), rc.Trees(depth=1), **options)
-    before = abs(model.labels.scale(base if constant == 7.0 else base) - model.labels.scale(constant))
     f = model.predict(X, base=base)
     assert np.isfinite(f).all()
-    if constant != 7.0:
+    half_a_grid_step = 0.125 if "alpha" in options else 0.0
+    assert np.abs(f - constant).mean() <= np.abs(base - constant).mean() + half_a_grid_step
+    if constant <= 1:
         assert ((f >= 0) & (f <= 1)).all()
-        after = np.abs(f - constant)
-        assert after.mean() <= before.mean() + 0.25 * ("alpha" in options)  # half a grid step
 
 
 # --- weights ------------------------------------------------------------------------------------
@@ -164,9 +165,9 @@ def test_bad_scores_at_predict():
     model = rc.fit(base, X, y, **PLAIN)
     with pytest.raises(ValueError, match=r"probabilities in \[0, 1\].*2\.0 in row 1"):
         model.predict(X, base=replaced(base, 1, 2.0))
-    with pytest.raises(ValueError, match="missing or infinite.*nan in row 1"):
+    with pytest.raises(ValueError, match=r"missing or infinite.*nan in row 1"):
         model.predict(X, base=replaced(base, 1, np.nan))
-    with pytest.raises(ValueError, match="199 .*200|200 .*199"):
+    with pytest.raises(ValueError, match=r"199 .*200|200 .*199"):
         model.predict(X, base=base[:-1])
     with pytest.raises(ValueError, match="pass them as base="):
         model.predict(X)
@@ -179,7 +180,7 @@ def test_scores_at_predict_need_not_be_asked_of_h():
     base, X, y = sample()
     model = rc.fit(base, X, y, rc.Trees(features=[], base_score=True), **PLAIN)
     assert len(model.predict(X, base=base)) == len(X)
-    with pytest.raises(ValueError, match="199 .*200|200 .*199"):
+    with pytest.raises(ValueError, match=r"199 .*200|200 .*199"):
         model.predict(X, base=base[:-1])
 
 
@@ -206,14 +207,15 @@ def test_one_row():
     before, after = abs(base[0] - y[0]), abs(model.predict(X[:1], base=base[:1])[0] - y[0])
     assert after < before
     # There is nothing to validate on, so nothing is changed.
-    kept = rc.fit(base[:1], X[:1], y[:1])
-    assert kept.predict(X[:1], base=base[:1]) == pytest.approx(base[:1])
+    for options in ({}, {"max_rounds": 3}, {"validation": 0.5}):
+        kept = rc.fit(base[:1], X[:1], y[:1], **options)
+        assert kept.predict(X[:1], base=base[:1]) == pytest.approx(base[:1])
 
 
 @pytest.mark.parametrize("n", [2, 3, 4])
 def test_fewer_rows_than_folds(n):
     base, X, y = sample()
-    model = rc.fit(base[:n], X[:n], y[:n])
+    model = rc.fit(base[:n], X[:n], y[:n], max_rounds=20)
     assert np.isfinite(model.predict(X, base=base)).all()
 
 
@@ -225,9 +227,7 @@ def test_constant_features(H):
     base, X, y = sample()
     X = X.assign(age=1, sex="F")
     model = rc.fit(base, X, y, H, levels=1, link="identity", step=1.0, **PLAIN)
-    np.testing.assert_allclose(
-        model.margins(X, base=base), base + np.mean(y - base), atol=2.0**-25
-    )
+    np.testing.assert_allclose(model.margins(X, base=base), base + np.mean(y - base), atol=2.0**-25)
 
 
 @pytest.mark.parametrize("H", [rc.Trees(), rc.Linear(), rc.Groups("gone == 1", "sex")], ids=repr)
@@ -264,8 +264,7 @@ def test_many_categories():
         assert np.isfinite(f).all()
         assert model.n_rounds_ == 2
     # A group each would be a system of equations of 300,000 unknowns per level set.
-    refused_size = pytest.raises(ValueError, match="300000 groups.*GiB.*min_rows")
-    with refused_size:
+    with pytest.raises(ValueError, match=r"300000 groups.*GiB.*min_rows"):
         rc.fit(base, X, y, rc.Groups("id"), validation=False, max_rounds=1)
 
 
@@ -283,7 +282,7 @@ def test_columns_at_predict():
     np.testing.assert_array_equal(model.predict(X.assign(more=1), base=base), f)
     with pytest.raises(ValueError, match=r"no column 'sex'.*Existing columns: 'age'"):
         model.predict(X[["age"]], base=base)
-    with pytest.raises(ValueError, match="'age' is numeric, but holds text.*'old'"):
+    with pytest.raises(ValueError, match=r"'age' is numeric, but holds text.*'old'"):
         model.predict(X.assign(age="old"), base=base)
 
 
@@ -438,7 +437,6 @@ def test_bad_classes(H, error, words):
     ids=["Trees", "Linear", "Estimator"],
 )
 def test_features_as_a_string(make):
-    _, X, _ = sample()
     with pytest.raises(TypeError, match=r"list of column names.*'age'.*\['age'\]"):
         rc.fit(*sample(), make(features="age"), **PLAIN)
 
@@ -473,8 +471,6 @@ def test_features_as_a_string(make):
         ({"seed": None}, ["seed", "got None"]),
         ({"rounded": "yes"}, ["rounded", "'yes'"]),
         ({"categorical": ["agee"]}, ["categorical", "'agee'", "Did you mean 'age'"]),
-        ({"alpha": 0}, ["alpha", "above 0", "got 0"]),
-        ({"B": 1}, ["B = 1", "without alpha"]),
     ],
     ids=str,
 )

@@ -51,7 +51,9 @@ def test_a_code_says_which_edges_a_value_is_above(values, new, most):
     assert (np.diff(feature.edges) > 0).all()
     assert feature.count == len(feature.edges) + 2 <= most + 1
     edges = feature.edges
-    probe = np.concatenate([values, new, edges, np.nextafter(edges, np.float32(np.inf))])
+    with np.errstate(over="ignore"):  # the neighbour of the largest float is infinite
+        above = np.nextafter(edges, np.float32(np.inf))
+    probe = np.concatenate([values, new, edges, above])
     for x, code in zip(probe.tolist(), codes_of(bins, probe), strict=True):
         if np.isnan(x):
             assert code == 0

@@ -8,6 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+import recalibrate as rc
 from recalibrate.classes.linear import UNIT, bits_to_cut
 from recalibrate.engines.part import LOSS_LIMIT
 from recalibrate.fixedpoint import (
@@ -169,3 +170,49 @@ def test_snapped_values_sum_exactly_in_any_order(values, order):
         forwards += snapped[i]
         backwards += snapped[order[i]]
     assert forwards == backwards
+
+
+# ---- rows that the scale was not made for
+
+
+def seen_and_unseen(n_rows: int, n_others: int):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=n_rows + n_others)
+    y = (rng.random(len(x)) < 1 / (1 + np.exp(-x))).astype(float)
+    X, base = x.reshape(-1, 1), np.full(len(x), 0.5)
+    return (X[:n_rows], y[:n_rows], base[:n_rows]), (X[n_rows:], y[n_rows:], base[n_rows:])
+
+
+def test_more_held_out_rows_than_fitted_ones():
+    """The scale of 100 rows cannot hold sums over 50,000."""
+    (X, y, base), (X_other, y_other, base_other) = seen_and_unseen(100, 50_000)
+    held_out = {"X": X_other, "y": y_other, "base": base_other}
+    model = rc.fit(base, X, y, rc.Trees(depth=1), alpha=0.05, validation=held_out)
+    # H fitted on those very rows cannot be worse there than the model it starts from.
+    assert model.certificate_.held_out.ceiling >= 0
+
+
+@pytest.mark.parametrize("times", [1e3, 1e6])
+def test_held_out_weights_larger_than_fitted_ones(times):
+    """Only ratios of weights matter, so the held-out loss is the same."""
+    (X, y, base), (X_other, y_other, base_other) = seen_and_unseen(500, 500)
+    weight = np.random.default_rng(1).gamma(2.0, size=500)
+
+    def losses(factor: float) -> tuple[float, ...]:
+        held_out = {
+            "X": X_other,
+            "y": y_other,
+            "base": base_other,
+            "sample_weight": weight * factor,
+        }
+        model = rc.fit(
+            base, X, y, rc.Trees(depth=1), sample_weight=weight, validation=held_out, max_rounds=3
+        )
+        return model.history_.held_out
+
+    assert losses(times) == pytest.approx(losses(1.0), rel=1e-4)
+
+
+@pytest.mark.parametrize("size", [1e-310, 1e-300, 1e300])
+def test_weights_of_any_size(size):
+    assert make_scale(2, np.array([size, size / 2]), newton=False).weight_bits == 20

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import Fitter, GroupFitter, LinearFitter, Rows, TreeFitter, lsboost
+from oracle import Fitter, Rows, TreeFitter, group_fitter, linear_fitter, lsboost
 from strategies import CATEGORIES, Case, cases, tree_specs
 
 from recalibrate.boost import Settings, boost
@@ -31,9 +31,9 @@ def slow(learner: Learner) -> Fitter:
     if isinstance(learner, TreeLearner):
         return TreeFitter(learner.spec, learner.bins)
     if isinstance(learner, LinearLearner):
-        return LinearFitter(len(learner.encoder.terms), learner.spec.ridge)
+        return linear_fitter(learner.spec.ridge)
     assert isinstance(learner, GroupLearner)
-    return GroupFitter(learner.encoder.offsets.tolist())
+    return group_fitter(learner.encoder.offsets.tolist())
 
 
 def scale_of(case: Case, run: Settings, words: int | None) -> Scale:

@@ -1,6 +1,5 @@
 """Algorithm 1: its invariants, an independent implementation of it, and what it certifies."""
 
-import itertools
 import warnings
 from math import ceil, sqrt
 
@@ -62,32 +61,28 @@ def quietly(*args, **options):
 
 def best_responses(H, X, y, level):
     """Least squares over H on every level set, by enumeration or numpy."""
+    if H is GROUPS:
+        cells = [(X["sex"] == s) & (X["age"] == a) for s in "FM" for a in range(5)]
+        columns = [X["sex"] == "F", X["age"] < 2, *cells]
+    else:
+        columns = [X["age"], X["size"], X["sex"] == "M"][: 3 if H is STUMPS else 2]
+    design = np.column_stack([np.ones(len(X)), *columns]).astype(float)
     out = np.empty(len(y))
     for v in np.unique(level):
         rows = level == v
-        part, target = X[rows], y[rows]
         if H is STUMPS:
-            out[rows] = _best_stump(part, target)
-            continue
-        design = [np.ones(len(part))]
-        if H is GROUPS:
-            design += [part["sex"] == "F", part["age"] < 2]
-            cells = itertools.product(["F", "M"], range(5))
-            design += [(part["sex"] == s) & (part["age"] == a) for s, a in cells]
+            out[rows] = _best_stump(design[rows], y[rows])
         else:
-            design += [part["age"], part["size"]]
-        matrix = np.column_stack(design).astype(float)
-        out[rows] = matrix @ np.linalg.lstsq(matrix, target, rcond=None)[0]
+            out[rows] = design[rows] @ np.linalg.lstsq(design[rows], y[rows], rcond=None)[0]
     return out
 
 
-def _best_stump(part, target):
+def _best_stump(design, target):
     best = np.full(len(target), target.mean())
     least = ((best - target) ** 2).sum()
-    columns = [part["age"], part["size"], (part["sex"] == "M") * 1]
-    for column in columns:
+    for column in design.T:
         for cut in np.unique(column)[:-1]:
-            left = (column <= cut).to_numpy()
+            left = column <= cut
             fitted = np.where(left, target[left].mean(), target[~left].mean())
             error = ((fitted - target) ** 2).sum()
             if error < least - 1e-12:
@@ -245,7 +240,9 @@ def test_bound_holds_for_every_bounded_function(H, B, seed):
     assert c.bound <= alpha
     # The base itself is not multicalibrated to this degree, or the test would say nothing.
     start = Levels.uniform(c.m).round(base)
-    assert worst < max(k2(start, y, h) for h in bounded_functions(H, X, np.random.default_rng(9), B))
+    assert worst < max(
+        k2(start, y, h) for h in bounded_functions(H, X, np.random.default_rng(9), B)
+    )
 
 
 @BY_CLASS
@@ -411,19 +408,18 @@ def test_validation_as_a_dict():
     X, y, _ = drawn(1, 600)
     new_X, new_y, _ = drawn(2, 300)
     pair = rc.fit(score_of, X, y, STUMPS, alpha=0.05, validation=(new_X, new_y))
-    given = {"X": new_X, "y": new_y, "base": score_of(new_X), "sample_weight": np.full(300, 1.0)}
+    given = {"X": new_X, "y": new_y, "base": score_of(new_X)}
     named = rc.fit(score_of(X), X, y, STUMPS, alpha=0.05, validation=given)
     assert named.certificate_.held_out == pair.certificate_.held_out
 
 
 @pytest.mark.parametrize("unit", [1.0, 0.25, 1000.0])
-@pytest.mark.parametrize("fitted_with_weights", [False, True])
-def test_validation_weights_repeat_rows(unit, fitted_with_weights):
+def test_validation_weights_repeat_rows(unit):
     X, y, _ = drawn(1, 600)
     new_X, new_y, _ = drawn(2, 300)
     heavy = np.where(new_y == 1, 2.0, 1.0)
     repeated = np.concatenate([np.arange(300), np.flatnonzero(new_y)])
-    weight = np.where(y == 1, 1.0, 1.5) if fitted_with_weights else None
+    weight = np.where(y == 1, 1.0, 1.5)
     weighted, repetition = (
         rc.fit(
             score_of, X, y, STUMPS, sample_weight=weight, alpha=0.05, validation=v
@@ -435,6 +431,13 @@ def test_validation_weights_repeat_rows(unit, fitted_with_weights):
     )
     assert weighted.estimate == pytest.approx(repetition.estimate, abs=1e-7)
     assert weighted.ceiling == pytest.approx(repetition.ceiling, abs=1e-7)
+
+
+def test_validation_weights_need_weights_of_the_fit():
+    X, y, _ = drawn(1, 100)
+    given = {"X": X, "y": y, "sample_weight": np.full(100, 2.0)}
+    with pytest.raises(ValueError, match="give both or neither"):
+        rc.fit(score_of, X, y, STUMPS, alpha=0.05, validation=given)
 
 
 def test_validation_share_sets_rows_aside():

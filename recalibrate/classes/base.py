@@ -118,8 +118,9 @@ def choose_columns(table: Table, features: tuple[str, ...] | None, base_score: b
     if features is None:
         names = [name for name in table.schema.names if name != SCORE_COLUMN]
     else:
+        own = table.schema.select([n for n in table.schema.names if n != SCORE_COLUMN])
         for name in features:
-            table.schema.index(name)
+            own.index(name)
         names = list(features)
     if base_score and SCORE_COLUMN not in names:
         names.append(SCORE_COLUMN)

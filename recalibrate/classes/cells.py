@@ -4,13 +4,16 @@ The last stage of a default fit. Where a booster has stopped gaining, what is le
 inside cells (group x level). Each step tests every candidate term for more variation of its
 cells' summed residuals G than noise explains: the sum of G^2 / V over its m cells (V the variance
 of G for a calibrated model) is chi-square with m degrees of freedom, and Wilson and Hilferty's
-cube root makes it a normal z. The term that exceeds its threshold most has its cells moved by a
-shrunken share of their gaps. When no term exceeds its own nothing is learned, which ends the run.
+cube root makes it a normal z. The term that exceeds its threshold most has its cells moved, each
+by the share of its gap that is more than noise. When no term exceeds its threshold nothing is
+learned, which ends the run.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,34 +76,43 @@ class CellLearner:
     def inexact(self) -> str:
         return "one term at a time, chosen by a test"
 
-    def statistics(
-        self, task: Task
-    ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-        """z of every term, and per level set and group: rows, weight-like and response sums."""
+    def sums(self, task: Task) -> CellTotals:
+        """Rows, sums and noise of all cells, [level set, group over all terms]."""
         scale = task.source.scale
-        sizes = np.diff(self.encoder.offsets) + 1
-        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        offsets = self._starts
         question = CellSums(task.draft, self.index, task.levels, offsets.astype(np.uint64))
         words, squares = total(task.source, question)
         shape = (task.levels, int(offsets[-1]), scale.words)
         rows, mass, response = scale.unpack(words.reshape(shape))
-        s = mass * scale.weight_step
-        g = response * scale.response_step
-        usable = rows >= LEAST_CELL_ROWS
+        s: NDArray[Any] = mass * scale.weight_step
+        g: NDArray[Any] = response * scale.response_step
+        noise = self._noise(task, squares, s[:, offsets[0] : offsets[1]].sum(axis=1))
+        variance = s * noise * self.weight_spread
+        usable = (rows >= LEAST_CELL_ROWS) & (variance > 0)
         usable[:, offsets[:-1]] = False  # code 0: in none of the term's groups
-        variance = s * self._noise(task, squares, s[:, offsets[0] : offsets[1]].sum(axis=1))
-        variance = variance * self.weight_spread
-        usable &= variance > 0
-        z2 = np.where(usable, g**2 / np.where(usable, variance, 1.0), 0.0)
-        cells = np.add.reduceat(usable.sum(axis=0), offsets[:-1])
-        sums = np.add.reduceat(z2.sum(axis=0), offsets[:-1])
-        return _normal_score(sums, cells), np.where(usable, rows, 0), s, g
+        return CellTotals(usable, s, g, np.where(usable, variance, 1.0))
+
+    def statistics(self, task: Task) -> NDArray[np.float64]:
+        """How far every term is off, as a normal score."""
+        return self._scores(self.sums(task))
+
+    def _scores(self, cells: CellTotals) -> NDArray[np.float64]:
+        starts = self._starts[:-1]
+        count = np.add.reduceat(cells.usable.sum(axis=0), starts)
+        sums = np.add.reduceat(cells.squares.sum(axis=0), starts)
+        return _normal_score(sums, count)
+
+    @cached_property
+    def _starts(self) -> NDArray[np.int64]:
+        """Where every term's codes begin, its code 0 (in none of its groups) included."""
+        sizes = np.diff(self.encoder.offsets) + 1
+        return np.concatenate([[0], np.cumsum(sizes)])
 
     @staticmethod
     def _noise(
         task: Task, squares: NDArray[np.int64], mass: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Residual variance per unit of s: 1 under the logit link (s is p (1 - p)), else by level."""
+        """Residual variance per unit of s: 1 under the logit link, where s is p (1 - p)."""
         if task.draft.log.link == "logit":
             return np.ones((task.levels, 1))
         scale = task.source.scale
@@ -108,23 +120,52 @@ class CellLearner:
         return np.asarray(mean[:, None])
 
     def learn(self, task: Task) -> Lesson:
-        z, rows, s, g = self.statistics(task)
-        best = int(np.argmax(z - self.thresholds))
-        offsets = self.encoder.offsets
-        size = int(offsets[best + 1] - offsets[best])
-        begin = int(offsets[best]) + best
-        cells = slice(begin + 1, begin + 1 + size)
-        coefficient = np.zeros((task.levels, size + 1))
-        present = np.zeros(task.levels, np.bool_)
-        if z[best] > self.thresholds[best]:
-            moved = rows[:, cells] > 0
-            shrunk = g[:, cells] / (s[:, cells] + task.penalty.l2)
-            coefficient[:, 1:] = snap(np.where(moved, task.step * shrunk, 0.0))
-            present = moved.any(axis=1)
+        cells = self.sums(task)
+        excess = self._scores(cells) - self.thresholds
+        best = int(np.argmax(excess))
+        own = cells.of(slice(self._starts[best] + 1, self._starts[best + 1]))
+        shift = own.shift() if excess[best] > 0 else np.zeros(own.g.shape)
+        coefficient = snap(np.column_stack([np.zeros(task.levels), task.step * shift]))
+        size = shift.shape[1]
         table = GroupTable(
-            present, coefficient, np.array([best]), np.array([0, size], dtype=np.int64)
+            coefficient.any(axis=1), coefficient, np.array([best]), np.array([0, size])
         )
         return Lesson(table)
+
+
+@dataclass(frozen=True, eq=False)
+class CellTotals:
+    """Cells of some terms: which ones are usable, s, G, and the variance of G if calibrated."""
+
+    usable: NDArray[np.bool_]
+    s: NDArray[np.float64]
+    g: NDArray[np.float64]
+    variance: NDArray[np.float64]
+
+    def of(self, columns: slice) -> CellTotals:
+        """Some of the columns."""
+        return CellTotals(
+            self.usable[:, columns],
+            self.s[:, columns],
+            self.g[:, columns],
+            self.variance[:, columns],
+        )
+
+    @property
+    def squares(self) -> NDArray[np.float64]:
+        """G^2 / V, 0 where a cell is not usable."""
+        return np.where(self.usable, self.g**2 / self.variance, 0.0)
+
+    def shift(self) -> NDArray[np.float64]:
+        """Best linear prediction of every cell's shift.
+
+        A shift d moves G by s d. If shifts vary by tau^2 over the cells, G^2 / V exceeds 1 by
+        tau^2 s^2 / V on average, which gives tau^2, and with it the share of G / s to believe.
+        """
+        surplus = float(self.squares.sum() - self.usable.sum())
+        tau2 = surplus / float(np.sum(np.where(self.usable, self.s**2 / self.variance, 0.0)))
+        believed = self.s + self.variance / np.where(self.usable, self.s * tau2, 1.0)
+        return np.where(self.usable, self.g / believed, 0.0)
 
 
 def _normal_score(sums: NDArray[np.float64], cells: NDArray[np.int64]) -> NDArray[np.float64]:

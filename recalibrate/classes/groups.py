@@ -55,7 +55,9 @@ class Groups:
             shown.append(f"min_rows={self.min_rows!r}")
         return f"Groups({', '.join(shown)})"
 
-    def bind(self, table: Table, weight: NDArray[np.int64], *, threads: int = 1, index: int = 0) -> GroupLearner:
+    def bind(
+        self, table: Table, weight: NDArray[np.int64], *, threads: int = 1, index: int = 0
+    ) -> GroupLearner:
         """The groups on the columns of a table."""
         if not self.terms:
             raise ValueError('Groups() names no group; write for example Groups("sex", "age < 25")')

@@ -124,7 +124,7 @@ def grow(task: Task, bins: Bins, encoder: int, rules: Rules) -> Forest:
     trees = Forest(task.levels, rules, bins)
     features, starts = rules.features.astype(np.uint64), offsets.astype(np.uint64)
     trees.slot[: task.levels] = trees.owner[: task.levels]
-    first, slots = 0, task.levels
+    before, first, slots = 0, 0, task.levels
     cells = above = np.empty(0, np.int64)
     for depth in range(rules.depth):
         question = Histogram(task.draft, encoder, trees, depth, slots, features, starts)
@@ -183,9 +183,7 @@ def _find(
     )
 
 
-def _plan(
-    task: Task, trees: Forest, first: int, rules: Rules, offsets: NDArray[np.int64]
-) -> int:
+def _plan(task: Task, trees: Forest, first: int, rules: Rules, offsets: NDArray[np.int64]) -> int:
     """Take the splits that are in the trees so far; the number of nodes with their children."""
     last = forest.plan_depth(
         first,

@@ -64,7 +64,9 @@ class Linear:
         if self.features is not None:
             object.__setattr__(self, "features", tuple(self.features))
 
-    def bind(self, table: Table, weight: NDArray[np.int64], *, threads: int = 1, index: int = 0) -> LinearLearner:
+    def bind(
+        self, table: Table, weight: NDArray[np.int64], *, threads: int = 1, index: int = 0
+    ) -> LinearLearner:
         """The class on the columns of a table."""
         if not (np.isfinite(self.ridge) and self.ridge >= 0):
             raise ValueError(f"Linear(ridge=...) must be a number >= 0, got {self.ridge!r}")

@@ -90,7 +90,9 @@ class Trees:
         ]
         return f"Trees({', '.join(shown)})"
 
-    def bind(self, table: Table, weight: NDArray[np.int64], *, threads: int = 1, index: int = 0) -> TreeLearner:
+    def bind(
+        self, table: Table, weight: NDArray[np.int64], *, threads: int = 1, index: int = 0
+    ) -> TreeLearner:
         """The class on the columns of a table."""
         self._check()
         names = choose_columns(table, _as_tuple(self.features), self.base_score)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -122,7 +123,7 @@ def cut(n_rows: int, blocks: int | None, threads: int) -> list[slice]:
     if blocks is None:
         blocks = max(1, min(threads, n_rows // LEAST_ROWS_PER_BLOCK))
     borders = np.linspace(0, n_rows, blocks + 1).astype(int)
-    return [slice(int(a), int(b)) for a, b in zip(borders[:-1], borders[1:], strict=True)]
+    return [slice(int(a), int(b)) for a, b in pairwise(borders)]
 
 
 @dataclass(frozen=True, eq=False)

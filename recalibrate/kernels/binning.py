@@ -66,7 +66,7 @@ def code_by_lookup(
 def code_by_search(
     column: NDArray[np.float32], edges: NDArray[np.float32], out: NDArray[np.integer]
 ) -> None:
-    """Code = 1 + number of edges below the value, so that ``x <= edges[b]`` is ``code <= b + 1``."""
+    """Code = 1 + edges below the value, so that ``x <= edges[b]`` is ``code <= b + 1``."""
     count = edges.shape[0]
     for i in range(column.shape[0]):
         value = column[i]

@@ -1,0 +1,173 @@
+"""Folds: dealt by what rows say, or taken from a splitter and checked."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, TimeSeriesSplit
+
+from recalibrate.folds import deal_folds, dealing_order, hold_out, row_hash, split_folds
+from recalibrate.table import read_table
+
+
+def rows(n=103, seed=0, distinct=1000):
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame({"a": rng.integers(0, distinct, n), "b": rng.choice(["u", "v"], n)})
+    return X, rng.integers(0, 2, n) * 1.0, np.round(rng.random(n), 3)
+
+
+def deal(count, X, y, f, weight=None, seed=0):
+    return deal_folds(dealing_order(read_table(X), y, f, weight, seed), count)
+
+
+@pytest.mark.parametrize("count", [2, 5, 103])
+def test_folds_partition_the_rows(count):
+    X, y, f = rows()
+    folds = deal(count, X, y, f)
+    assert len(folds) == count
+    held_out = np.concatenate([held for _, held in folds])
+    assert sorted(held_out) == list(range(103))
+    for train, held in folds:
+        assert sorted([*train, *held]) == list(range(103))
+        assert len(held) in (103 // count, 103 // count + 1)
+
+
+def test_folds_are_stratified_by_label():
+    X, y, f = rows(1000)
+    y = (np.arange(1000) < 37) * 1.0
+    counts = [y[held].sum() for _, held in deal(5, X, y, f)]
+    assert max(counts) - min(counts) <= 1
+    y = np.random.default_rng(0).normal(size=1000)
+    means = [y[held].mean() for _, held in deal(5, X, y, f)]
+    # Ten bands of equal size are dealt out evenly; inside a band chance decides.
+    assert np.std(means) < 0.5 * np.std(y) / np.sqrt(200)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(2, 6))
+def test_folds_follow_the_rows_not_their_order(seed, count):
+    X, y, f = rows(60, seed, distinct=3)
+    weight = np.random.default_rng(seed).integers(1, 3, 60) * 1.0
+    order = np.random.default_rng(seed + 1).permutation(60)
+    one = deal(count, X, y, f, weight, 7)
+    two = deal(count, X.iloc[order], y[order], f[order], weight[order], 7)
+
+    def contents(at, frame, labels, scores, weights):
+        part = frame.iloc[at].assign(y=labels[at], f=scores[at], w=weights[at])
+        return sorted(part.itertuples(index=False, name=None))
+
+    for (_, a), (_, b) in zip(one, two, strict=True):
+        assert contents(a, X, y, f, weight) == contents(
+            b, X.iloc[order], y[order], f[order], weight[order]
+        )
+
+
+@pytest.mark.parametrize("share", [0.01, 0.2, 0.3, 0.5, 0.7, 0.99])
+def test_hold_out_takes_the_share_evenly(share):
+    X, y, f = rows(1000)
+    y = (np.arange(1000) < 300) * 1.0
+    train, held = hold_out(dealing_order(read_table(X), y, f, None, 0), share)
+    assert sorted([*train, *held]) == list(range(1000))
+    assert len(held) == pytest.approx(1000 * share, abs=1)
+    assert y[held].sum() == pytest.approx(300 * share, abs=1)
+
+
+def test_seed_changes_the_deal():
+    X, y, f = rows()
+    zero, again, one = (deal(4, X, y, f, None, s)[0][1] for s in (0, 0, 1))
+    np.testing.assert_array_equal(zero, again)
+    assert not np.array_equal(zero, one)
+
+
+def test_hash_reads_every_number():
+    X, y, f = rows()
+    plain = row_hash(read_table(X), [y, f])
+    assert plain.dtype == np.uint64
+    assert len(np.unique(plain)) == len(X.assign(y=y, f=f).drop_duplicates())
+    row = 11
+    for other in (
+        row_hash(read_table(X.assign(a=X["a"].mask(X.index == row, 5000))), [y, f]),
+        row_hash(read_table(X), [np.where(np.arange(103) == row, 0.5, y), f]),
+        row_hash(read_table(X), [y, np.where(np.arange(103) == row, 2.0, f)]),
+    ):
+        assert np.flatnonzero(other != plain).tolist() == [row]
+    assert (row_hash(read_table(X), [y, f], seed=1) != plain).all()
+
+
+def test_hash_does_not_tell_zero_from_minus_zero():
+    positive, negative = np.array([[0.0], [1.0]]), np.array([[-0.0], [1.0]])
+    np.testing.assert_array_equal(
+        row_hash(read_table(positive), [np.array([0.0, 1.0])]),
+        row_hash(read_table(negative), [np.array([-0.0, 1.0])]),
+    )
+
+
+def test_hash_takes_missing_values():
+    table = read_table(np.array([[np.nan], [1.0], [np.nan]]))
+    found = row_hash(table, [])
+    assert found[0] == found[2] != found[1]
+
+
+@pytest.mark.parametrize(
+    "splitter",
+    [KFold(4), StratifiedKFold(3), TimeSeriesSplit(4), KFold(5, shuffle=True, random_state=1)],
+    ids=repr,
+)
+def test_splitters(splitter):
+    _, y, _ = rows()
+    expected = list(splitter.split(np.zeros((len(y), 1)), y))
+    found = split_folds(splitter, y, (len(y), None))
+    for (a, b), (c, d) in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(a, c)
+        np.testing.assert_array_equal(b, d)
+
+
+def test_splitter_of_groups_as_pairs():
+    _, y, _ = rows()
+    groups = np.arange(len(y)) % 10
+    pairs = GroupKFold(5).split(np.zeros(len(y)), groups=groups)
+    for train, held in split_folds(pairs, y, (len(y), None)):
+        assert not set(groups[train]) & set(groups[held])
+
+
+def test_pairs_may_be_lists_or_a_generator():
+    pairs = [([0, 1], [2]), ([1, 2], [0])]
+    for cv in (pairs, iter(pairs), tuple(pairs)):
+        found = split_folds(cv, np.zeros(3), (3, None))
+        assert [(a.tolist(), b.tolist()) for a, b in found] == pairs
+        assert all(part.dtype == np.intp for fold in found for part in fold)
+
+
+def test_rows_are_numbered_as_given():
+    """Rows 0 and 2 of five are gone (weight zero); the others are 0, 1, 2 now."""
+    given = (5, np.array([1, 3, 4]))
+    (fold,) = split_folds([([0, 1, 2, 3], [4])], np.zeros(3), given)
+    assert [part.tolist() for part in fold] == [[0, 1], [2]]
+    with pytest.raises(ValueError, match="without rows"):
+        split_folds([([1, 3, 4], [0, 2])], np.zeros(3), given)
+
+
+def test_splitters_number_the_rows_as_given():
+    kept = np.arange(4, 20)
+    folds = split_folds(KFold(4), np.zeros(16), (20, kept))
+    assert [held.tolist() for _, held in folds] == [[0], *np.arange(1, 16).reshape(3, 5).tolist()]
+
+
+@pytest.mark.parametrize(
+    ("pairs", "words"),
+    [
+        ([], "no folds"),
+        ([([0], [])], "without rows"),
+        ([([], [0])], "without rows"),
+        ([([0, 1], [1, 2])], "overlap"),
+    ],
+)
+def test_bad_pairs(pairs, words):
+    with pytest.raises(ValueError, match=words):
+        split_folds(pairs, np.zeros(3), (3, None))
+
+
+@pytest.mark.parametrize("pairs", [[([0, 1], [3])], [([0, 5], [1])], [([0, 1], [-1])]])
+def test_rows_that_do_not_exist(pairs):
+    with pytest.raises(ValueError, match="cv="):
+        split_folds(pairs, np.zeros(3), (3, None))
