@@ -8,7 +8,6 @@ rows only through a ``StatsSource``.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -20,6 +19,7 @@ from recalibrate.engines.memory import StatsSource, total
 from recalibrate.engines.part import Answer, Draft, Part
 from recalibrate.kernels.rows import count_cells
 from recalibrate.levels import MARGIN_LIMIT, QUANTILE_CELLS, Levels, Link
+from recalibrate.notices import warn_user
 from recalibrate.progress import Progress
 from recalibrate.rounds import Rounds, Step
 
@@ -55,7 +55,9 @@ class Settings:
     max_rounds
         Most rounds.
     keep_unrounded
-        Whether the rejected round is kept without rounding, as the last one.
+        Whether a run with a grid ends with one more update that is not rounded: the rejected
+        round's, or one learned after the last. A run that changed nothing stays as it is, unless
+        it rejected a round.
     seed
         For classes that draw at random.
     """
@@ -96,7 +98,10 @@ class History:
     held_out
         Held-out error after every step (table).
     unrounded
-        Training error of the last round's update before rounding; NaN without a grid.
+        Training error of the un-rounded update that ``Boosted.witness`` ends with, or of the
+        model where H found none; NaN where H was not asked.
+    final
+        Training error of the model.
     skipped
         Share of the weight on level sets that the last round left alone as too small.
     stopped
@@ -106,6 +111,7 @@ class History:
     errors: tuple[float, ...] = ()
     held_out: tuple[float, ...] = ()
     unrounded: float = float("nan")
+    final: float = float("nan")
     skipped: float = 0.0
     stopped: StopReason = "max_rounds"
 
@@ -121,7 +127,7 @@ class Boosted:
     history
         What happened.
     witness
-        The model with the rejected round's update, un-rounded: the best that H still found.
+        The rounded model with one more update, un-rounded: the best that H still found.
     path
         All steps that were taken, before the model went back to its best one.
     """
@@ -183,9 +189,11 @@ def _weight_of(part: Part) -> NDArray[np.int64]:
 
 def mean_loss(source: StatsSource, log: Rounds, *, held_out: bool = False) -> float:
     """Mean loss of a model on the rows: squared error, or log loss under the logit link."""
-    loss, weight = total(source, Losses(log), held_out=held_out)
-    mean = int(loss[0]) * source.scale.loss_step * source.scale.weight_factor / int(weight[0])
-    return float(mean)
+    return _mean(source, *total(source, Losses(log), held_out=held_out))
+
+
+def _mean(source: StatsSource, loss: NDArray[np.int64], weight: NDArray[np.int64]) -> float:
+    return float(int(loss[0]) * 2.0**-source.scale.loss_bits / int(weight[0]))
 
 
 def draw_levels(source: StatsSource, log: Rounds, settings: Settings) -> Levels:
@@ -210,10 +218,12 @@ def boost(
     *,
     encoder: int = 0,
     progress: bool | None = None,
+    keep_if_interrupted: bool = True,
 ) -> Boosted:
     """Run the loop from ``log`` on; the model and what happened on the way.
 
-    Ctrl-C ends the run with the rounds so far and a warning.
+    Ctrl-C ends the run with the rounds so far and a warning, unless these are of no use to the
+    caller (a fold's model, for instance).
     """
     run = _Run(source, learner, settings, log, encoder)
     with Progress(settings.max_rounds, enabled=progress) as bar:
@@ -222,11 +232,13 @@ def boost(
                 run.round()
                 bar.update(round=run.log.n_rounds, **run.latest)
         except KeyboardInterrupt:
+            if not keep_if_interrupted:
+                raise
             run.stopped = "interrupted"
-            warnings.warn(
-                f"interrupted: the model has the {run.log.n_rounds} rounds finished so far",
-                UserWarning,
-                stacklevel=3,
+            count = run.log.n_rounds
+            warn_user(
+                f"interrupted: the model has the {count} round{'' if count == 1 else 's'} "
+                "finished so far"
             )
     return run.finish()
 
@@ -251,7 +263,7 @@ class _Run:
         self.rounds = 0
         self.errors: list[float] = []
         self.held_out: list[float] = []
-        self.rejected: Step | None = None
+        self.rejected: Rounds | None = None
         self.skipped = 0
         self.stopped: StopReason | None = None
         if settings.tolerance is not None or not source.has_held_out:
@@ -291,7 +303,7 @@ class _Run:
         if self.errors:
             self.errors.append(mean_loss(self.source, candidate))
             if self._rejects():
-                self.rejected = candidate.steps[-1] if candidate is not self.log else None
+                self.rejected = candidate
                 del self.held_out[known:]
                 self.stopped = "tolerance"
                 return
@@ -303,25 +315,38 @@ class _Run:
     def finish(self) -> Boosted:
         """The accepted model, at its best step where held-out rows decide."""
         settings, log = self.settings, self.log
-        unrounded = float("nan")
-        witness = None
-        if self.rejected is not None and settings.grid is not None:
-            witness = log.append(replace(self.rejected, grid=None))
-            unrounded = mean_loss(self.source, witness)
-            if settings.keep_unrounded:
-                log = witness
-        path = log
         if settings.patience is not None and self.held_out:
             log = log.first(self.start + int(np.argmin(self.held_out)))
-        weight = total(self.source, Losses(log))[1]
+        asked = self._ask_once_more(log)
+        witness = None if asked is log else asked
+        unrounded = float("nan") if asked is None else mean_loss(self.source, asked)
+        if settings.keep_unrounded and asked is not None:
+            log = asked
+        loss, weight = total(self.source, Losses(log))
         history = History(
             tuple(self.errors),
             tuple(self.held_out),
             unrounded,
+            _mean(self.source, loss, weight),
             self.skipped / int(weight[0]),
             self.stopped or "max_rounds",
         )
-        return Boosted(log, history, witness, path)
+        return Boosted(log, history, witness, self.log)
+
+    def _ask_once_more(self, log: Rounds) -> Rounds | None:
+        """The model with H's next update, un-rounded; itself where H has none, None if unasked."""
+        grid, candidate = self.settings.grid, self.rejected
+        if grid is None or self.stopped == "interrupted":
+            return None
+        if candidate is None or len(log.steps) < len(self.log.steps):
+            if not self.settings.keep_unrounded or len(log.steps) == self.start:
+                return None
+            step = self._learn(Draft(log, grid, self.settings.replaces), grid.count)
+            candidate = log.append(step) if step.table.n_learners else log
+        if len(candidate.steps) == len(log.steps):
+            return log
+        last = len(candidate.steps) - 1
+        return candidate.first(last).append(replace(candidate.steps[last], grid=None))
 
     def _learn(self, draft: Draft, levels: int) -> Step:
         settings = self.settings

@@ -10,11 +10,19 @@ import numpy as np
 
 from recalibrate.boost import Boosted, History, Settings
 from recalibrate.certificate import Certificate
-from recalibrate.engines.memory import resolve_threads
+from recalibrate.engines.memory import Rows, resolve_threads
 from recalibrate.folds import Fold, deal_folds, dealing_order, hold_out, split_folds
 from recalibrate.levels import Link
 from recalibrate.model import Recalibrated
-from recalibrate.options import Knobs, LevelKind, loop_settings, paper_settings, read_class
+from recalibrate.options import (
+    Knobs,
+    LevelKind,
+    check_paper,
+    check_run,
+    loop_settings,
+    paper_settings,
+    read_class,
+)
 from recalibrate.paper import certify
 from recalibrate.problem import Problem, read_problem
 from recalibrate.recipe import DEFAULT_CLASS, follow_recipe
@@ -84,7 +92,8 @@ def fit(
     Z
         H's own table, where X is not a table.
     sample_weight
-        Weights of the rows; a row of weight 2 counts as the row twice.
+        Weights of the rows; a row of weight 2 counts as the row twice. Weights that are all the
+        same are no weights.
     alpha, B
         Run Algorithm 1: the output is alpha-approximately multicalibrated for the h in H with
         h(x)^2 <= B (default 1) on the fitted rows, see ``certificate_``.
@@ -93,7 +102,8 @@ def fit(
         model is then refitted on all rows. Default 5.
     validation
         Instead of folds: a pair (X, y) or dict of held-out rows, a share of the rows such as
-        0.2, or False for no validation.
+        0.2, or False for no validation. With ``alpha`` held-out rows only estimate: a share is
+        set aside and not fitted.
     bounds
         Smallest and largest possible label of a regression; default: as observed.
     base_link
@@ -116,16 +126,19 @@ def fit(
         Level sets with fewer rows are left alone.
     tolerance
         Stop when a round lowers the training error by less; "authors" is the rule of the
-        paper's own code, .1 / levels.
+        paper's own code, .1 / levels. With folds (or a share) it stops the runs on the folds;
+        the refit on all rows takes as many rounds as they say.
     patience
         Steps without a lower held-out error before stopping.
     accept
-        With held-out rows: keep a level set's update only if its held-out error falls by more
-        than this share (validated updates).
+        Keep a level set's update only if its held-out error falls by more than this share
+        (validated updates). Needs ``validation=`` with held-out rows, a pair or dict: a refit on
+        all rows has none.
     max_rounds
         Most rounds.
     keep_unrounded
-        Keep the last update un-rounded as the output of a rounded run.
+        End a rounded run that changed anything with one more update that is not rounded (of a
+        run stopped by the tolerance: the rejected one).
     threads, blocks
         How the work is cut; the model is the same for all values.
     seed
@@ -171,6 +184,18 @@ def fit(
         max_rounds,
         keep_unrounded,
     )
+    knobs.check()
+    check_run(threads, blocks, seed)
+    seed = int(seed)  # numpy's integers overflow where Python's do not
+    if paper:
+        check_paper(knobs, cv, link)
+    if cv is not None and validation is not None:
+        raise ValueError("give either cv= or validation=, not both")
+    if accept is not None and not _gives_rows(validation):
+        raise ValueError(
+            f"accept={accept!r} compares updates on held-out rows, but validation= gives none; "
+            "pass a pair validation=(X, y) or a dict (folds end with a refit on all rows)"
+        )
     problem = read_problem(
         base,
         X,
@@ -186,12 +211,19 @@ def fit(
     if paper:
         settings = paper_settings(alpha, B, knobs, seed)
         return run.paper(settings, float(alpha or 0.0), 1.0 if B is None else B, validation)
-    split_by_us = validation is None or (
-        isinstance(validation, (int, float)) and validation is not False
-    )
-    if knobs.untouched and split_by_us:
+    if not knobs.turned and (validation is None or _is_share(validation)):
         return run.recipe(cv, validation)
     return run.loop(loop_settings(problem, knobs, seed), cv, validation)
+
+
+def _is_share(validation: Any) -> bool:
+    """Whether a share of the rows is to be held out; its range is checked where it is used."""
+    number = isinstance(validation, int | float | np.integer | np.floating)
+    return number and validation is not False
+
+
+def _gives_rows(validation: Any) -> bool:
+    return validation is not None and validation is not False and not _is_share(validation)
 
 
 class _Fit:
@@ -216,11 +248,17 @@ class _Fit:
         self.progress = progress
 
     def paper(self, settings: Settings, alpha: float, B: float, validation: Any) -> Recalibrated:
-        """Algorithm 1 on all rows; validation rows only estimate."""
-        bench = self._bench(settings)
-        held_out = None
-        if validation is not None and validation is not False:
-            held_out = bench.read_held_out(self.base, validation, clip=True)
+        """Algorithm 1 on all rows but those that validate, which only estimate."""
+        folds = self._folds(None, validation) if _is_share(validation) else []
+        held_out: Rows | None = None
+        if folds:
+            train, aside = folds[0]
+            bench = self._bench(settings, self.problem.take(train))
+            held_out = bench.take_held_out(self.problem.take(aside))
+        else:
+            bench = self._bench(settings)
+            if _gives_rows(validation):
+                held_out = bench.read_held_out(self.base, validation, clip=True)
         boosted = bench.run(settings, held_out=held_out, progress=self.progress)
         certificate = certify(bench, settings, boosted, alpha, B, held_out)
         return self._model(boosted, settings, certificate)
@@ -230,11 +268,7 @@ class _Fit:
         problem = self.problem
         folds = self._folds(cv, validation)
         if not folds:
-            note = f"{problem.n_rows} row(s) cannot be split: the base is returned unchanged"
-            empty = Rounds(problem.link)
-            return self._model(
-                Boosted(empty, History(), None, empty), Settings(link=problem.link), notes=(note,)
-            )
+            return self._unchanged()
         boosted, settings, notes = follow_recipe(
             problem,
             self.H,
@@ -252,37 +286,43 @@ class _Fit:
         if validation is False:
             plain = replace(settings, patience=None)
             return self._model(bench.run(plain, progress=self.progress), settings)
-        if validation is not None and not isinstance(validation, (int, float)):
-            if cv is not None:
-                raise ValueError("give either cv= or validation=, not both")
+        if _gives_rows(validation):
             held_out = bench.read_held_out(self.base, validation, clip=settings.grid is not None)
             boosted = bench.run(settings, held_out=held_out, progress=self.progress)
             return self._model(boosted, settings)
         folds = self._folds(cv, validation)
+        if not folds:
+            return self._unchanged()
         start = bench.start(settings)
         runs = run_folds(
             bench.rows, bench.scale, bench.learner, settings, start, folds, threads=self.threads
         )
         verdict = judge(runs, bench.rows, self.problem.labels.weight, start)
-        final = replace(
-            settings, patience=None, accept=None, max_rounds=verdict.rounds, tolerance=None
-        )
+        final = replace(settings, patience=None, max_rounds=verdict.rounds, tolerance=None)
+        if verdict.rounds == 0:
+            settings = final = replace(final, grid=None)  # not even rounded
         boosted = bench.run(final, progress=self.progress)
         boosted = replace(boosted, history=replace(boosted.history, held_out=verdict.curve))
         return self._model(boosted, settings, notes=(verdict.note,))
 
-    def _bench(self, settings: Settings) -> Workbench:
+    def _unchanged(self) -> Recalibrated:
+        """The base as it is: there are too few rows to hold any out."""
+        note = f"{self.problem.n_rows} row(s) cannot be split: the base is returned unchanged"
+        empty = Rounds(self.problem.link)
+        return self._model(
+            Boosted(empty, History(), None, empty), Settings(link=empty.link), notes=(note,)
+        )
+
+    def _bench(self, settings: Settings, problem: Problem | None = None) -> Workbench:
         return make_workbench(
-            self.problem, self.H, settings, threads=self.threads, blocks=self.blocks
+            problem or self.problem, self.H, settings, threads=self.threads, blocks=self.blocks
         )
 
     def _folds(self, cv: Any, validation: float | None) -> list[Fold]:
         """Folds by content, or as the user splits; none when there are too few rows."""
         problem = self.problem
-        if cv is not None and validation is not None:
-            raise ValueError("give either cv= or validation=, not both")
         if cv is not None and (isinstance(cv, bool) or not isinstance(cv, (int, np.integer))):
-            return split_folds(cv, problem.labels.values, problem.given)
+            return split_folds(cv, problem.given.labels, problem.given.rows)
         if cv is not None and cv < 2:
             raise ValueError(f"cv must be at least 2 folds or a splitter, got {cv!r}")
         if validation is not None and (isinstance(validation, bool) or not 0 < validation < 1):

@@ -27,6 +27,9 @@ RESPONSE_LIMIT_BITS = 2
 VALUE_STEP = 2.0**-40
 """Leaf values and coefficients are multiples of this, so that their float64 sums are exact."""
 
+LEAST_WEIGHT_BITS = 7
+"""Coarser weights than this are not accepted for the sake of many held-out rows."""
+
 LEAST_RESPONSE_BITS = 20
 """Coarser responses than 2**-20 are not accepted for the sake of packing."""
 
@@ -101,6 +104,20 @@ class Scale:
             return np.empty(0, dtype=np.int64)
         return np.rint(weight * self.weight_factor).astype(np.int64)
 
+    def quantise_held_out(self, weight: NDArray[np.float64] | None) -> NDArray[np.int64]:
+        """Integer weights of rows that only validate; empty when every row weighs one.
+
+        Of these rows only means are taken, ratios in which the unit of the weights cancels. So a
+        power of two brings the largest weight to the bits that the fitted rows' weights have,
+        less the bits by which there are more rows than fitted ones.
+        """
+        if weight is None or not self.weighted:
+            return np.empty(0, dtype=np.int64)
+        more = max(0, len(weight).bit_length() - self.row_bits)
+        bits = max(LEAST_WEIGHT_BITS, self.weight_bits - more)
+        _, exponent = np.frexp(float(weight.max()))
+        return np.rint(weight * 2.0 ** (bits - int(exponent))).astype(np.int64)
+
     def unpack(
         self, words: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
@@ -152,7 +169,8 @@ def make_scale(
     factor = 1.0
     if weighted and weight is not None:
         _, exponent = np.frexp(float(weight.max()))
-        factor = float(2.0 ** (weight_bits - int(exponent)))
+        # Weights below 2**-1000 of nothing: the factor itself has to be a number.
+        factor = float(2.0 ** min(weight_bits - int(exponent), 1023))
     room = INT64_BITS - row_bits - weight_bits - RESPONSE_LIMIT_BITS
     response_bits = min(30, room)
     hessian_bits = min(24, room) if newton else 0

@@ -63,20 +63,20 @@ def hold_out(order: NDArray[np.intp], share: float) -> Fold:
 
 
 def split_folds(
-    cv: Any, labels: NDArray[np.float64], given: tuple[int, NDArray[np.intp] | None]
+    cv: Any, labels: NDArray[np.float64], kept: NDArray[np.intp] | None = None
 ) -> list[Fold]:
     """Folds of a scikit-learn splitter or an iterable of index pairs, checked.
 
-    Both number the rows as the user gave them; ``given`` says which of those are left.
+    Both number the rows as the user gave them, and ``labels`` are those of all of them; ``kept``
+    says which are left (None: all).
     """
-    n_rows, kept = given
+    n_rows = len(labels)
+    kept = np.arange(n_rows) if kept is None else kept
     place = np.full(n_rows, -1, dtype=np.intp)
-    place[slice(None) if kept is None else kept] = np.arange(len(labels))
-    y = np.zeros(n_rows)
-    y[place >= 0] = labels
-    if hasattr(cv, "split"):
-        pairs = cv.split(np.zeros((n_rows, 1)), y)
-    elif isinstance(cv, Iterable):
+    place[kept] = np.arange(len(kept))
+    if hasattr(cv, "split") and not isinstance(cv, str):
+        pairs = cv.split(np.zeros((n_rows, 1)), labels)
+    elif isinstance(cv, Iterable) and not isinstance(cv, str):
         pairs = cv
     else:
         raise TypeError(
@@ -85,7 +85,7 @@ def split_folds(
         )
     folds = []
     for pair in pairs:
-        train, held_out = (place[np.asarray(rows, dtype=np.intp)] for rows in pair)
+        train, held_out = (place[rows] for rows in _row_numbers(pair, n_rows))
         train, held_out = train[train >= 0], held_out[held_out >= 0]
         if not len(train) or not len(held_out):
             raise ValueError("cv= gave a fold without rows to train on or to validate on")
@@ -95,3 +95,25 @@ def split_folds(
     if not folds:
         raise ValueError("cv= gave no folds")
     return folds
+
+
+def _row_numbers(pair: Any, n_rows: int) -> Fold:
+    """Training and held-out row numbers of a fold, checked."""
+    try:
+        train, held_out = (np.asarray(rows) for rows in pair)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"cv= must give pairs (row numbers to train on, row numbers to hold out), got {pair!r}"
+        ) from None
+    for rows in (train, held_out):
+        if rows.size and (rows.ndim != 1 or rows.dtype.kind not in "iu"):
+            raise ValueError(
+                f"cv= must give row numbers as a list of whole numbers, got {rows.dtype} values "
+                f"of shape {rows.shape}"
+            )
+        outside = rows[(rows < 0) | (rows >= n_rows)]
+        if outside.size:
+            raise ValueError(
+                f"cv= gave the row number {outside[0]}, but rows are numbered 0 to {n_rows - 1}"
+            )
+    return train.astype(np.intp), held_out.astype(np.intp)

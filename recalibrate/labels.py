@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from recalibrate.vectors import Float64, to_array, to_floats
 
-__all__ = ["Labels", "read_labels", "read_scores"]
+__all__ = ["Labels", "read_labels", "read_more_labels", "read_scores"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +28,9 @@ class Labels:
     kind : {"binary", "soft", "regression"}
         "binary" for labels 0 and 1, "soft" for labels in [0, 1], "regression" for all others and
         whenever bounds are given.
+    observed : bool
+        Whether the bounds are only the smallest and largest label seen, so that others may lie
+        outside of them.
     """
 
     values: Float64
@@ -35,6 +38,7 @@ class Labels:
     low: float
     high: float
     kind: Literal["binary", "soft", "regression"]
+    observed: bool = False
 
     def scale(self, f: ArrayLike) -> Float64:
         """Map from the scale of the user's labels to [0, 1]."""
@@ -104,7 +108,49 @@ def read_labels(
         # Adding 1 does nothing to a number above 2**53.
         high = max(low + 1.0, float(np.nextafter(low, np.inf)))
     _check_span(low, high)
-    return Labels((values - low) / (high - low), weight, low, high, "regression")
+    return Labels((values - low) / (high - low), weight, low, high, "regression", observed=True)
+
+
+def read_more_labels(
+    like: Labels, y: Any, *, n_rows: int, sample_weight: Any = None, what: str = "y"
+) -> Labels:
+    """Check further labels and bring them to the scale of those that were read before.
+
+    Parameters
+    ----------
+    like : Labels
+        Labels read before; unless their bounds were only observed, the new ones must keep them.
+    y : array-like of shape (n_rows,) or (n_rows, 1)
+        Numbers or bool; no missing or infinite values.
+    n_rows : int
+        Rows of the table that the labels belong to.
+    sample_weight : array-like of shape (n_rows,), optional
+        Finite, not negative, not all zero.
+    what : str
+        Name of the labels in error messages.
+
+    Returns
+    -------
+    Labels
+        The new labels, scaled like the old ones.
+
+    Examples
+    --------
+    >>> read_more_labels(read_labels([0, 1], n_rows=2), [0.5], n_rows=1).values
+    array([0.5])
+    """
+    if n_rows == 0:
+        raise ValueError("There are no rows: pass at least one row with its label.")
+    values = _finite_vector(y, "y", n_rows, "Drop these rows, or find their labels.")
+    if not like.observed:
+        _refuse(
+            (values < like.low) | (values > like.high),
+            values,
+            f"{what} must lie between {like.low:g} and {like.high:g}, like the fitted labels",
+            "Pass labels of the same kind.",
+        )
+    weight = None if sample_weight is None else _read_weight(sample_weight, n_rows)
+    return replace(like, values=like.scale(values), weight=weight)
 
 
 def read_scores(scores: Any, *, n_rows: int, probability: bool) -> Float64:
@@ -137,7 +183,7 @@ def read_scores(scores: Any, *, n_rows: int, probability: bool) -> Float64:
             (values < 0.0) | (values > 1.0),
             values,
             "scores must be probabilities in [0, 1]",
-            'If they are margins or log-odds, say so with link="logit".',
+            'If they are margins or log-odds, tell fit with base_link="logit".',
         )
     return values
 

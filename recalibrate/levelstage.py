@@ -79,7 +79,7 @@ def add_level_sets(
     if not steps:
         return log, f"level sets: none of {len(terms)} terms is off by more than noise"
     taken = sorted({int(table.columns[0]) for _, table in steps})
-    said = ", ".join(terms[t].text for t in taken)
+    said = ", ".join("everyone" if t == 0 else terms[t].text for t in taken)
     encoder = GroupEncoder(learner.encoder.groups.take(taken))
     moved = tuple(
         replace(
@@ -122,15 +122,16 @@ class _Stage:
         features = getattr(H, "features", None)
         names = self.table.schema.names if features is None else features
         quoted = [f"`{name}`" for name in names if name != SCORE_COLUMN and "`" not in name]
-        single = self._learner(self._bind(quoted, LEAST_TERM_ROWS), pairs=0)
+        single = self._learner(self._bind([EVERYONE, *quoted], LEAST_TERM_ROWS), pairs=0)
         if single is None:
             return None
-        columns = [term.text for term in single.encoder.groups.terms]
+        texts = [term.text for term in single.encoder.groups.terms]
+        columns = texts[1:]
         if len(columns) > MOST_PAIRED_COLUMNS:
-            worst = np.argsort(-self._scores_of(single), kind="stable")[:MOST_PAIRED_COLUMNS]
+            off = self._scores_of(single)[1:]
+            worst = np.argsort(-off, kind="stable")[:MOST_PAIRED_COLUMNS]
             columns = [columns[k] for k in sorted(worst)]
         pairs = [f"{a} * {b}" for a, b in combinations(columns, 2)]
-        texts = [EVERYONE, *(term.text for term in single.encoder.groups.terms)]
         bound = self._bind([*texts, *pairs], LEAST_TERM_ROWS)
         return self._learner(bound, pairs=0 if bound is None else len(bound.terms) - len(texts))
 
@@ -138,7 +139,10 @@ class _Stage:
         """Steps of the loop with these candidates."""
         start = Rounds(self.link, None, (learner.encoder,))
         with rows_in_memory(self._rows(learner), self.scale, threads=self.threads) as source:
-            steps = boost(source, learner, self.settings, start, progress=False).log.steps
+            boosted = boost(
+                source, learner, self.settings, start, progress=False, keep_if_interrupted=False
+            )
+        steps = boosted.log.steps
         return [(step, step.table) for step in steps if isinstance(step.table, GroupTable)]
 
     def _scores_of(self, learner: CellLearner) -> NDArray[np.float64]:
@@ -156,7 +160,8 @@ class _Stage:
         if groups is None:
             return None
         singles = len(groups.terms) - pairs
-        limits = [_limit(1)] + [_limit(singles)] * (singles-1) + [_limit(pairs)] * pairs
+        # The first term is everyone, a family of its own.
+        limits = [_limit(1), *[_limit(singles - 1)] * (singles - 1), *[_limit(pairs)] * pairs]
         return CellLearner(GroupEncoder(groups), np.array(limits), self.spread)
 
     def _bind(self, terms: list[str], min_rows: int) -> GroupSet | None:

@@ -13,7 +13,7 @@ from recalibrate.boost import History, Settings
 from recalibrate.certificate import Certificate
 from recalibrate.labels import Labels, read_scores
 from recalibrate.levels import from_margin
-from recalibrate.problem import base_margin, read_features
+from recalibrate.problem import base_margin, count_scores, read_features
 from recalibrate.rounds import Rounds, State
 from recalibrate.scores import Base
 from recalibrate.table import Schema
@@ -125,7 +125,7 @@ class Recalibrated:
     ) -> tuple[NDArray[np.float64], list[NDArray[Any]], NDArray[np.float64]]:
         """Base scores on the link's scale, blocks of all encoders, base scores as means."""
         given = self.base.scores(X) if base is None else base
-        n_rows = _length(given)
+        n_rows = count_scores(given)
         margin = base_margin(
             self.base, given, self.labels, self.rounds.link, n_rows, clip=self.clip
         )
@@ -150,7 +150,7 @@ class Recalibrated:
             f"stopped by {history.stopped}",
         ]
         if history.errors:
-            lines.append(f"  training error   {history.errors[0]:.6g} -> {history.errors[-1]:.6g}")
+            lines.append(f"  training error   {history.errors[0]:.6g} -> {history.final:.6g}")
         if history.held_out:
             lines.append(
                 f"  held-out error   {history.held_out[0]:.6g} -> {min(history.held_out):.6g}"
@@ -165,12 +165,3 @@ class Recalibrated:
             f"<Recalibrated: {self.base.name}, H={self.H!r}, {self.n_rounds_} rounds, "
             f"{self.n_learners_} learners>"
         )
-
-
-def _length(scores: Any) -> int:
-    try:
-        return len(scores)
-    except TypeError:
-        raise TypeError(
-            f"base= must hold one score per row, got {type(scores).__name__} {scores!r}"
-        ) from None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
 from math import ceil
 from typing import Any, Literal, TypeVar
 
 import numpy as np
 
 from recalibrate.boost import Settings
+from recalibrate.checks import check_flag, check_number, check_whole
 from recalibrate.classes.base import FunctionClass, Penalty
 from recalibrate.levels import Levels, to_margin
 from recalibrate.problem import Problem
@@ -35,6 +36,8 @@ def read_class(H: Any) -> FunctionClass:
                 "such as Trees(depth=2), Linear(), Groups('sex', 'age < 25'), Estimator(...)"
             )
         return short[H]
+    if isinstance(H, type):
+        raise TypeError(f"H={H.__name__} is the class itself; make one: H={H.__name__}(...)")
     if isinstance(H, (Trees, Linear, Groups, Estimator)) or hasattr(H, "bind"):
         return H  # type: ignore[no-any-return]
     if hasattr(H, "fit") and hasattr(H, "predict"):
@@ -64,9 +67,9 @@ class Knobs:
     keep_unrounded: bool | None = None
 
     @property
-    def untouched(self) -> bool:
-        """Whether every one is left to its default."""
-        return self == Knobs()
+    def turned(self) -> dict[str, Any]:
+        """Those that are not left to their default."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
     def check(self) -> None:
         """Refuse values that mean nothing."""
@@ -77,13 +80,37 @@ class Knobs:
             ("patience", 1, None),
             ("max_rounds", 0, None),
         ):
-            _check_whole(name, getattr(self, name), least=least, most=most)
-        _check_number("step", self.step, above=0.0, most=1.0)
-        _check_number("l2", self.l2, least=0.0)
-        _check_number("min_gain", self.min_gain, least=0.0)
-        _check_number("accept", self.accept, least=0.0, most=1.0)
+            check_whole(name, getattr(self, name), least=least, most=most)
+        check_number("step", self.step, above=0.0, most=1.0)
+        check_number("l2", self.l2, least=0.0)
+        check_number("min_gain", self.min_gain, least=0.0)
+        check_number("accept", self.accept, least=0.0, most=1.0)
+        check_flag("rounded", self.rounded)
+        check_flag("keep_unrounded", self.keep_unrounded)
         if self.level_kind not in (None, "uniform", "quantile"):
             raise ValueError(f"level_kind must be 'uniform' or 'quantile', got {self.level_kind!r}")
+
+
+def check_run(threads: int | None, blocks: int | None, seed: int) -> None:
+    """Refuse ways of cutting the work, and seeds, that mean nothing."""
+    check_whole("threads", threads, least=1)
+    check_whole("blocks", blocks, least=1)
+    if seed is None:
+        raise ValueError("seed must be a whole number of at least 0, got None")
+    check_whole("seed", seed, least=0)
+
+
+def check_paper(knobs: Knobs, cv: Any, link: str | None) -> None:
+    """Refuse what does not go with Algorithm 1 to the letter."""
+    turned = {**knobs.turned, "cv": cv, "link": None if link == "identity" else link}
+    for fitting in ("min_level_rows", "keep_unrounded"):
+        turned.pop(fitting, None)
+    named = ", ".join(f"{name}={value!r}" for name, value in turned.items() if value is not None)
+    if named:
+        raise ValueError(
+            f"alpha asks for Algorithm 1 to the letter, which leaves no room for {named}: only "
+            "min_level_rows and keep_unrounded go with it"
+        )
 
 
 def paper_settings(alpha: float | None, B: float | None, knobs: Knobs, seed: int) -> Settings:
@@ -91,15 +118,8 @@ def paper_settings(alpha: float | None, B: float | None, knobs: Knobs, seed: int
     if alpha is None:
         raise ValueError(f"B = {B!r} was given without alpha; Algorithm 1 needs alpha")
     B = 1.0 if B is None else B
-    turned = replace(knobs, min_level_rows=None, keep_unrounded=None)
-    if not turned.untouched:
-        raise ValueError(
-            "alpha asks for Algorithm 1 to the letter, which has no such knobs: only "
-            f"min_level_rows and keep_unrounded go with it, got {turned}"
-        )
-    knobs.check()
-    _check_number("alpha", alpha, above=0.0)
-    _check_number("B", B, above=0.0)
+    check_number("alpha", alpha, above=0.0)
+    check_number("B", B, above=0.0)
     if alpha > 2 * B:
         raise ValueError(
             f"alpha = {alpha:g} is above 2B = {2 * B:g}, so every predictor fulfils it; "
@@ -123,7 +143,6 @@ def paper_settings(alpha: float | None, B: float | None, knobs: Knobs, seed: int
 
 def loop_settings(problem: Problem, knobs: Knobs, seed: int) -> Settings:
     """The loop with every knob as given, or at its plain default."""
-    knobs.check()
     rounded = bool(knobs.rounded)
     levels = _or(knobs.levels, 10)
     kind = knobs.level_kind or ("uniform" if rounded else "quantile")
@@ -155,7 +174,7 @@ def _tolerance(tolerance: float | str | None, levels: int) -> float | None:
             raise ValueError(f"tolerance must be a number, None or 'authors', got {tolerance!r}")
         return AUTHORS_GAMMA / levels
     if tolerance is not None:
-        _check_number("tolerance", tolerance, least=0.0)
+        check_number("tolerance", tolerance, least=0.0)
         return float(tolerance)
     return None
 
@@ -173,35 +192,3 @@ def _grid(problem: Problem, levels: int, kind: LevelKind) -> Levels:
     inner = quantile_edges(values, levels, labels.weight)
     borders = np.concatenate([[values.min()], inner, [values.max()]])
     return Levels.around((borders[:-1] + borders[1:]) / 2)
-
-
-def _check_number(
-    name: str,
-    value: object,
-    *,
-    above: float | None = None,
-    least: float | None = None,
-    most: float | None = None,
-) -> None:
-    if value is None:
-        return
-    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(
-        value, bool
-    )
-    if not number or not np.isfinite(value):  # type: ignore[call-overload]
-        raise ValueError(f"{name} must be a finite number, got {value!r}")
-    if above is not None and not value > above:  # type: ignore[operator]
-        raise ValueError(f"{name} must be above {above:g}, got {value!r}")
-    if least is not None and not value >= least:  # type: ignore[operator]
-        raise ValueError(f"{name} must be at least {least:g}, got {value!r}")
-    if most is not None and not value <= most:  # type: ignore[operator]
-        raise ValueError(f"{name} must be at most {most:g}, got {value!r}")
-
-
-def _check_whole(name: str, value: object, *, least: int, most: int | None = None) -> None:
-    if value is None:
-        return
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
-        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
-    if most is not None and value > most:
-        raise ValueError(f"{name} must be at most {most}, got {value!r}")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
-from math import ceil
+from dataclasses import replace
+from math import ceil, isfinite
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from recalibrate.classes.base import Task
 from recalibrate.classes.groups import GroupEncoder
 from recalibrate.engines.memory import Rows, rows_in_memory
 from recalibrate.engines.part import Draft
+from recalibrate.fixedpoint import label_bits, make_scale
+from recalibrate.notices import warn_user
 from recalibrate.rounds import Rounds, Step
 from recalibrate.validation import paired_gain, row_losses
 from recalibrate.workbench import Workbench
@@ -30,12 +32,10 @@ def certify(
     history = boosted.history
     accepted = len(history.errors) - (2 if history.stopped == "tolerance" else 1)
     if accepted == 0:
-        warnings.warn(
+        warn_user(
             f"no round lowered the squared error by alpha / (2B) = {alpha / (2 * B):g}: the "
             "output is just the rounded base. A smaller alpha asks for more; typical gains of a "
-            "correction are a few thousandths.",
-            UserWarning,
-            stacklevel=4,
+            "correction are a few thousandths."
         )
     final = history.errors[accepted]
     bound = B * (final - history.unrounded) + B * history.skipped
@@ -45,9 +45,9 @@ def certify(
         m=ceil(2 * B / alpha),
         rounds=accepted,
         errors=history.errors,
-        exact=not bench.learner.inexact and np.isfinite(bound),
+        exact=not bench.learner.inexact and isfinite(bound),
         reason=bench.learner.inexact
-        or ("" if np.isfinite(bound) else f"the run ended early: {history.stopped}"),
+        or ("" if isfinite(bound) else f"the run ended early: {history.stopped}"),
         bound=float(bound),
         skipped=history.skipped,
         group_shares=_group_shares(bench),
@@ -93,9 +93,13 @@ def _held_out(
 
 def _refitted_gain(bench: Workbench, settings: Settings, log: Rounds, rows: Rows) -> float:
     """Fall of the squared error on some rows by H fitted on those same rows."""
-    with rows_in_memory(rows, bench.scale, threads=bench.threads) as source:
-        if settings.grid is None:
-            raise ValueError("a certificate needs a grid")
+    if settings.grid is None:
+        raise ValueError("a certificate needs a grid")
+    # Their number and weights are not those that the fit's scale was made for.
+    weight = rows.weight.astype(np.float64) if len(rows.weight) else None
+    scale = make_scale(len(rows), weight, newton=False, exact_bits=label_bits(rows.y))
+    rows = replace(rows, weight=scale.quantise_weight(weight))
+    with rows_in_memory(rows, scale, threads=bench.threads) as source:
         draft = Draft(log, settings.grid, settings.replaces)
         task = Task(source, draft, settings.grid.count, 1.0, settings.penalty, settings.seed)
         lesson = bench.learner.learn(task)

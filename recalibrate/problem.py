@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,11 +12,31 @@ from numpy.typing import NDArray
 from recalibrate.classes.base import SCORE_COLUMN
 from recalibrate.labels import Labels, read_labels, read_scores
 from recalibrate.levels import MARGIN_LIMIT, Link, from_margin, to_margin
-from recalibrate.scores import Base, ScoreColumn
+from recalibrate.notices import warn_user
+from recalibrate.scores import Base, ScoreColumn, count_rows
 from recalibrate.table import Schema, Table, read_table
 
 TOO_GOOD_SHARE = 0.999
 """A base that ranks this share of binary labels right (AUC) has probably seen them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """What a problem keeps of the rows as the user gave them.
+
+    Attributes
+    ----------
+    labels
+        Labels of all rows, scaled to [0, 1].
+    rows
+        Which of them are left; None: all.
+    weighted
+        Whether there were weights, be they all the same.
+    """
+
+    labels: NDArray[np.float64]
+    rows: NDArray[np.intp] | None
+    weighted: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,14 +54,14 @@ class Problem:
     link
         The scale that scores are updated on.
     given
-        Number of rows as given, and which of them these are (None: all).
+        The rows as given.
     """
 
     table: Table
     labels: Labels
     base: NDArray[np.float64]
     link: Link
-    given: tuple[int, NDArray[np.intp] | None]
+    given: Given
 
     @property
     def n_rows(self) -> int:
@@ -56,7 +75,8 @@ class Problem:
             values=self.labels.values[rows],
             weight=None if weight is None else weight[rows],
         )
-        given = (self.given[0], rows)
+        kept = rows if self.given.rows is None else self.given.rows[rows]
+        given = replace(self.given, rows=kept)
         return Problem(self.table.take(rows), labels, self.base[rows], self.link, given)
 
 
@@ -85,14 +105,26 @@ def read_problem(
     scores = _given_scores(base, X)
     if labels.kind == "soft" and base.link == "identity" and bool(np.any(_outside(scores))):
         # Scores below 0 or above 1: a regression whose labels happen to lie in [0, 1].
-        labels = replace(labels, kind="regression")
+        labels = replace(labels, kind="regression", observed=True)
     chosen: Link = link or ("logit" if labels.kind == "binary" else "identity")
     margin = base_margin(base, scores, labels, chosen, table.n_rows, clip=clip)
     _warn_if_too_good(labels, margin)
-    problem = Problem(table, labels, margin, chosen, (table.n_rows, None))
+    given = Given(labels.values, None, labels.weight is not None)
+    problem = Problem(table, labels, margin, chosen, given)
     if labels.weight is not None and (labels.weight == 0).any():
         problem = problem.take(np.flatnonzero(labels.weight > 0))
-    return replace(problem, table=with_scores(problem.table, problem.base))
+    return replace(
+        problem,
+        table=with_scores(problem.table, problem.base),
+        labels=_without_equal_weights(problem.labels),
+    )
+
+
+def _without_equal_weights(labels: Labels) -> Labels:
+    """Weights that are all the same say nothing; without them sums are finer and faster."""
+    weight = labels.weight
+    equal = weight is not None and bool((weight == weight[0]).all())
+    return replace(labels, weight=None) if equal else labels
 
 
 def _given_scores(base: Base, X: Any) -> NDArray[np.float64]:
@@ -101,6 +133,16 @@ def _given_scores(base: Base, X: Any) -> NDArray[np.float64]:
 
 def _outside(scores: NDArray[np.float64]) -> NDArray[np.bool_]:
     return (scores < 0.0) | (scores > 1.0)
+
+
+def count_scores(scores: Any) -> int:
+    """Number of base scores given."""
+    try:
+        return len(scores)
+    except TypeError:
+        raise TypeError(
+            f"base= must hold one score per row, got {type(scores).__name__} {scores!r}"
+        ) from None
 
 
 def base_margin(
@@ -144,11 +186,21 @@ def read_features(
     """The table of new rows: the columns ``names`` of a fitted schema, and the base score."""
     wanted = [name for name in names if name != SCORE_COLUMN]
     if not wanted:
+        _check_lengths(count_rows(X), margin)
         return with_scores(Table(Schema((), schema.named), [], len(margin)), margin)
     own = schema.select([name for name in schema.names if name != SCORE_COLUMN])
     # Columns of an array have only their position, so all of them have to be there.
     table = own.select(wanted).read(X) if schema.named else own.read(X).select(wanted)
+    _check_lengths(table.n_rows, margin)
     return with_scores(table, margin)
+
+
+def _check_lengths(n_rows: int | None, margin: NDArray[np.float64]) -> None:
+    """Kernels read as many rows as there are scores."""
+    if n_rows is not None and n_rows != len(margin):
+        raise ValueError(
+            f"there are {len(margin)} base scores for {n_rows} rows; pass one score per row"
+        )
 
 
 def _warn_if_too_good(labels: Labels, margin: NDArray[np.float64]) -> None:
@@ -168,10 +220,8 @@ def _warn_if_too_good(labels: Labels, margin: NDArray[np.float64]) -> None:
         order = np.searchsorted(np.sort(negative), positive, side="left").sum()
         suspicious = order / (len(positive) * len(negative)) > TOO_GOOD_SHARE
     if suspicious:
-        warnings.warn(
+        warn_user(
             "the base scores predict the labels almost perfectly. If the base model was trained "
             "on these rows, what is learned here will not hold on new ones: calibrate on rows "
-            "that it has not seen.",
-            UserWarning,
-            stacklevel=4,
+            "that it has not seen."
         )

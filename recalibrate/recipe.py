@@ -1,8 +1,9 @@
 """What ``fit`` does when nobody turns its knobs.
 
 1. A line through the base score (on the log-odds for 0/1 labels): repairs over-confidence.
-2. Boosting from there with H: small penalised steps, as many as held-out rows support.
-3. Level sets have the last word (``levelstage``): on held-out predictions, every column and
+2. What is certain: single groups that are off by four standard errors are moved, in full.
+3. Boosting from there with H: small penalised steps, as many as held-out rows support.
+4. Level sets have the last word (``levelstage``): on held-out predictions, every column and
    pair of columns is tested on every level set, and what is more than noise is moved.
 
 A stage has to pay on held-out rows, otherwise it is left out; the base itself is the first
@@ -17,15 +18,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from recalibrate.bins import MOST_BINS
 from recalibrate.boost import Boosted, History, Settings, boost
-from recalibrate.classes.base import FunctionClass, Learner, Penalty
+from recalibrate.classes.base import SCORE_COLUMN, FunctionClass, Learner, Penalty
 from recalibrate.classes.groups import Groups
 from recalibrate.classes.linear import Linear
 from recalibrate.classes.trees import Trees
 from recalibrate.engines.memory import Rows, StatsSource, rows_in_memory
 from recalibrate.fixedpoint import Scale, make_scale
 from recalibrate.folds import Fold
+from recalibrate.levels import MARGIN_LIMIT
 from recalibrate.levelstage import HeldOutScores, add_level_sets, level_count
 from recalibrate.problem import Problem
 from recalibrate.rounds import Rounds
@@ -40,11 +44,22 @@ DEFAULT_CLASS = Trees(
     one_vs_rest=64,
     category_smoothing=50.0,
 )
-LINE, MAIN = 0, 1
+CERTAIN_CLASS = Trees(depth=1, one_vs_rest=MOST_BINS, min_leaf_rows=20, bare_roots=False)
+"""One threshold or one category at a time: the groups that everybody would look at first."""
+CERTAIN_GAIN = 16.0
+"""A gap of four standard errors is no accident even among all of a table's groups."""
+LINE, CERTAIN, MAIN = 0, 1, 2
 """Numbers of the stages, and of their encoders in the model."""
+MOST_CERTAIN = 3
+"""A base with more certain gaps than this is off everywhere, which boosting repairs better."""
+STAGE_NAMES = ("a line through the base score", "moving certain gaps", "boosting")
+UNCHANGED = "the data supports no correction: the base's predictions are returned unchanged"
+FEW_ROWS = 1000
 NEWTON_STEPS = 6
-MORE_ROWS = 1.25
-"""The refit has 5/4 of a fold's rows, and carries that many more steps."""
+REFIT_STEP = 0.5
+"""The refit's steps are half as long as the folds': twice as many are as quick to choose."""
+MORE_STEPS = 1.5
+"""The refit has more rows than a fold and carries more steps (cross-validated: 1.25 to 1.5)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,31 +70,86 @@ class Stage:
     settings: Settings
     encoder: int
 
-    def run(self, source: StatsSource, log: Rounds, **changes: Any) -> Boosted:
-        """Boost from ``log`` on."""
-        settings = replace(self.settings, **changes)
-        return boost(source, self.learner, settings, log, encoder=self.encoder, progress=False)
+    def run(
+        self,
+        source: StatsSource,
+        log: Rounds,
+        *,
+        progress: bool | None = False,
+        keep_if_interrupted: bool = False,
+        **changes: Any,
+    ) -> Boosted:
+        """Boost from ``log`` on, with some settings changed."""
+        return boost(
+            source,
+            self.learner,
+            replace(self.settings, **changes),
+            log,
+            encoder=self.encoder,
+            progress=progress,
+            keep_if_interrupted=keep_if_interrupted,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    """All steps fitted without a fold's rows, and what those rows say.
+
+    ``ends[k]`` is the number of steps before stage k; ``curve`` the held-out loss by step of
+    the last stage.
+    """
+
+    log: Rounds
+    ends: tuple[int, ...]
+    curve: tuple[float, ...]
+    held_out: NDArray[np.intp]
+
+    @property
+    def best(self) -> int:
+        """Steps of the last stage with the lowest held-out loss."""
+        return int(np.argmin(self.curve))
 
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """How far to go: number of stages, steps of the last one, and held-out scores there."""
+    """How far to go: number of stages, steps of the last one, and held-out scores there.
+
+    ``curve`` is the mean held-out loss of the base, then by step of the last stage.
+    """
 
     stages: int
     steps: int
     held_out: HeldOutScores
+    curve: tuple[float, ...]
     notes: tuple[str, ...]
 
 
 def line_settings(problem: Problem) -> Settings:
     """Least squares in one step, or Newton's method to convergence."""
     steps = NEWTON_STEPS if problem.link == "logit" else 1
-    return Settings(link=problem.link, levels=1, tables_per_round=steps, max_rounds=1)
+    far = Penalty(step_limit=4 * MARGIN_LIMIT)  # a line has to move saturated scores a long way
+    return Settings(link=problem.link, levels=1, tables_per_round=steps, penalty=far, max_rounds=1)
+
+
+def certain_settings(problem: Problem) -> Settings:
+    """Full steps for as long as there is a gap that no accident explains.
+
+    On the log-odds Newton's first step overshoots a gap of .1 by about a tenth.
+    """
+    y, f = problem.labels.values, problem.base
+    noise = 1.0 if problem.link == "logit" else float(np.mean((y - f) ** 2))
+    return Settings(
+        link=problem.link,
+        levels=1,
+        step=0.9 if problem.link == "logit" else 1.0,
+        penalty=Penalty(min_gain=CERTAIN_GAIN * noise),
+        max_rounds=MOST_CERTAIN + 1,
+    )
 
 
 def main_settings(problem: Problem, H: FunctionClass, seed: int) -> Settings:
     """Small penalised steps; a class that cannot split on the score gets level sets at once."""
-    levels, step, patience = 1, 0.1, 30
+    levels, step, patience = 1, 0.1, 20
     if isinstance(H, (Groups, Linear)):
         levels, step, patience = level_count(problem.n_rows), 0.3, 10
     elif not (isinstance(H, Trees) and H.base_score):
@@ -95,6 +165,17 @@ def main_settings(problem: Problem, H: FunctionClass, seed: int) -> Settings:
     )
 
 
+def standard_errors(stage: int, n_rows: int) -> float:
+    """By how many standard errors a stage has to lower the held-out loss.
+
+    Two, as elsewhere; three where a few hundred rows make the standard error itself uncertain.
+    Certain gaps have passed a test already; only few rows make a second one worth while.
+    """
+    if stage == CERTAIN:
+        return -np.inf if n_rows >= FEW_ROWS else 1.0
+    return 2.0 if n_rows >= FEW_ROWS else 3.0
+
+
 def follow_recipe(
     problem: Problem,
     H: FunctionClass,
@@ -108,14 +189,16 @@ def follow_recipe(
 ) -> tuple[Boosted, Settings, tuple[str, ...]]:
     """All stages on all rows, settings of the main one, and in words what was decided."""
     kitchen = _Kitchen(problem, H, threads, blocks, seed)
-    runs = kitchen.run_folds(folds)
-    choice = kitchen.choose(folds, runs)
-    log, history = kitchen.refit(choice)
+    paths = kitchen.run_folds(folds)
+    choice = kitchen.choose(paths)
+    log, history = kitchen.refit(choice, progress)
     notes = choice.notes
     if level_sets:
         log, note = add_level_sets(log, problem, H, choice.held_out, kitchen.scale, threads)
         notes = (*notes, note)
-    history = replace(history, held_out=_mean_curve(runs))
+    if not log.steps:
+        notes = (*notes, UNCHANGED)
+    history = replace(history, held_out=choice.curve)
     return Boosted(log.pruned(), history, None, log), kitchen.stages[MAIN].settings, notes
 
 
@@ -135,73 +218,106 @@ class _Kitchen:
         weight = self.scale.quantise_weight(labels.weight)
         line = Linear(features=(), base_score=True).bind(table, weight)
         main = H.bind(table, weight, threads=threads, index=MAIN)
+        seen = tuple(name for name in main.encoder.names if name != SCORE_COLUMN)
+        # Without a column to look at, the score stands in, and is never certainly off.
+        single = replace(CERTAIN_CLASS, features=seen, base_score=not seen)
+        certain = single.bind(table, weight, threads=threads, index=CERTAIN)
         self.stages = (
             Stage(line, line_settings(problem), LINE),
+            Stage(certain, certain_settings(problem), CERTAIN),
             Stage(main, main_settings(problem, H, seed), MAIN),
         )
-        encoders = (line.encoder, main.encoder)
+        encoders = (line.encoder, certain.encoder, main.encoder)
         blocks_of = tuple(encoder.encode(table, threads) for encoder in encoders)
         self.rows = Rows(blocks_of, labels.values, problem.base, weight)
         self.start = Rounds(problem.link, None, encoders)
+        self.certain = self._isolated_gaps()
 
-    def run_folds(self, folds: Sequence[Fold]) -> list[Boosted]:
-        """Both stages without each fold's rows, which say when to stop."""
+    def _isolated_gaps(self) -> bool:
+        """Whether a few groups, and only a few, are certainly off."""
+        line, certain = self.stages[LINE], self.stages[CERTAIN]
+        with rows_in_memory(
+            self.rows, self.scale, blocks=self.blocks, threads=self.threads
+        ) as source:
+            begun = line.run(source, self.start).log
+            found = len(certain.run(source, begun).log.steps) - len(begun.steps)
+        return 0 < found <= MOST_CERTAIN
 
-        def run(fold: Fold) -> Boosted:
+    def run_folds(self, folds: Sequence[Fold]) -> list[Path]:
+        """All stages without each fold's rows, which say when to stop."""
+
+        def run(fold: Fold) -> Path:
             train, held_out = (self.rows.take(part) for part in fold)
+            log, ends = self.start, []
             with rows_in_memory(train, self.scale, held_out=held_out) as source:
-                line, main = self.stages
-                return main.run(source, line.run(source, self.start).log)
+                for stage in self.stages:
+                    ends.append(len(log.steps))
+                    if stage.encoder == CERTAIN and not self.certain:
+                        continue
+                    boosted = stage.run(source, log)
+                    log = boosted.path
+            return Path(log, (*ends, len(log.steps)), boosted.history.held_out, fold[1])
 
         if self.threads == 1:
             return [run(fold) for fold in folds]
         with ThreadPoolExecutor(self.threads) as pool:
             return list(pool.map(run, folds))
 
-    def choose(self, folds: Sequence[Fold], runs: Sequence[Boosted]) -> Choice:
-        """Compare the base, the line and the boosted model on held-out rows."""
-        line = self.stages[LINE].settings.tables_per_round
-        steps = round(float(np.mean([np.argmin(run.history.held_out) for run in runs])))
-        candidates = [self._held_out(folds, runs, n) for n in (0, line, line + steps)]
+    def choose(self, paths: Sequence[Path]) -> Choice:
+        """Compare the base and the model after every stage on held-out rows."""
+        steps = round(float(np.mean([path.best for path in paths])))
+        candidates = [self._held_out(paths, stage, 0) for stage in range(len(self.stages))]
+        candidates.append(self._held_out(paths, MAIN, steps))
         weight = candidates[0].weight(self.problem)
         losses = [each.losses(self.problem) for each in candidates]
         taken, notes = 0, []
-        for stage, name in ((LINE, "a line through the base score"), (MAIN, "boosting")):
+        for stage, name in enumerate(STAGE_NAMES):
+            if stage == CERTAIN and not self.certain:
+                continue
             gain, error = paired_gain(losses[taken], losses[stage + 1], weight)
-            pays = gain > error and (stage == LINE or steps > 0)
+            least = standard_errors(stage, len(losses[0]))
+            pays = error > 0 and gain / error > least
             verdict = "pays" if pays else "does not pay, left out"
             notes.append(
                 f"{name} {verdict}: held-out loss falls by {gain:.3g} (standard error {error:.2g})"
             )
             taken = stage + 1 if pays else taken
-        if taken == 0:
-            notes.append("the data supports no correction of the base by these stages")
-        return Choice(taken, round(MORE_ROWS * steps), candidates[taken], tuple(notes))
+        refit_steps = round(steps * MORE_STEPS / REFIT_STEP)
+        curve = (float(np.average(losses[0], weights=weight)), *_mean_curve(paths))
+        return Choice(taken, refit_steps, candidates[taken], curve, tuple(notes))
 
-    def _held_out(
-        self, folds: Sequence[Fold], runs: Sequence[Boosted], n_steps: int
-    ) -> HeldOutScores:
-        rows = [held_out for _, held_out in folds]
+    def _held_out(self, paths: Sequence[Path], stage: int, steps: int) -> HeldOutScores:
+        """Held-out scores before a stage, or after so many steps of it."""
         scores = []
-        for held_out, run in zip(rows, runs, strict=True):
-            own = self.rows.take(held_out)
-            scores.append(run.path.first(n_steps).apply(own.blocks, own.base))
-        return HeldOutScores(np.concatenate(rows), np.concatenate(scores))
+        for path in paths:
+            own = self.rows.take(path.held_out)
+            log = path.log.first(path.ends[stage] + steps)
+            scores.append(log.apply(own.blocks, own.base))
+        return HeldOutScores(
+            np.concatenate([path.held_out for path in paths]), np.concatenate(scores)
+        )
 
-    def refit(self, choice: Choice) -> tuple[Rounds, History]:
+    def refit(self, choice: Choice, progress: bool | None) -> tuple[Rounds, History]:
         """The chosen stages on all rows."""
         log, history = self.start, History()
         with rows_in_memory(
             self.rows, self.scale, blocks=self.blocks, threads=self.threads
         ) as source:
             for stage in self.stages[: choice.stages]:
-                rounds = stage.settings.max_rounds if stage.encoder == LINE else choice.steps
-                boosted = stage.run(source, log, patience=None, max_rounds=rounds)
+                if stage.encoder == CERTAIN and not self.certain:
+                    continue
+                changes: dict[str, Any] = {}
+                if stage.encoder == MAIN:
+                    step = REFIT_STEP * stage.settings.step
+                    changes = {"step": step, "patience": None, "max_rounds": choice.steps}
+                boosted = stage.run(
+                    source, log, progress=progress, keep_if_interrupted=True, **changes
+                )
                 log, history = boosted.log, boosted.history
         return log, history
 
 
-def _mean_curve(runs: Sequence[Boosted]) -> tuple[float, ...]:
-    length = min(len(run.history.held_out) for run in runs)
-    mean = np.mean([run.history.held_out[:length] for run in runs], axis=0)
+def _mean_curve(paths: Sequence[Path]) -> tuple[float, ...]:
+    length = min(len(path.curve) for path in paths)
+    mean = np.mean([path.curve[:length] for path in paths], axis=0)
     return tuple(float(value) for value in mean)

@@ -168,11 +168,14 @@ class State:
         state = self if step.partition is None else self.draw(step.partition)
         level = state.drawn_level
         table, grid = step.table, step.grid
-        if grid is None:
-            return State(table.update(block, level, state.f, step.replace), level, state.partition)
-        if step.replace and isinstance(table, GridTable):
+        if grid is not None and step.replace and isinstance(table, GridTable):
             return State(*table.update_on_grid(block, level, state.f, grid), grid)
-        f = table.update(block, level, state.f, step.replace)
+        return state.rounded(table.update(block, level, state.f, step.replace), grid)
+
+    def rounded(self, f: Scores, grid: Levels | None) -> State:
+        """New scores, on the grid if there is one; without it the level sets stay as drawn."""
+        if grid is None:
+            return State(f, self.level, self.partition)
         level = grid.index(f)
         return State(f if grid.values is None else grid.values[level], level, grid)
 

@@ -105,7 +105,7 @@ class CallableBase:
     def scores(self, X: Any) -> NDArray[np.float64]:
         """Call the function and validate what it returns."""
         result = self.function(X)
-        n_rows = _n_rows(X)
+        n_rows = count_rows(X)
         try:
             return read_scores(
                 result,
@@ -259,7 +259,7 @@ def _is_array(model: Any) -> bool:
     return hasattr(model, "__array__") and not hasattr(model, "predict")
 
 
-def _n_rows(X: Any) -> int | None:
+def count_rows(X: Any) -> int | None:
     """Rows of X, or None where its length may mean something else (a tuple of tensors, a dict)."""
     shape = getattr(X, "shape", None)
     if isinstance(shape, Sequence) and len(shape) > 0:
@@ -269,7 +269,7 @@ def _n_rows(X: Any) -> int | None:
 
 def _length(values: Any) -> int:
     """Length of an array-like of scores; 0 for what has none, which the door then refuses."""
-    n_rows = _n_rows(values)
+    n_rows = count_rows(values)
     if n_rows is not None:
         return n_rows
     return len(values) if isinstance(values, Sequence) else 0

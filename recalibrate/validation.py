@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,11 +88,20 @@ def run_folds(
     threads: int = 1,
 ) -> list[FoldRun]:
     """Fit every fold with early stopping; folds run side by side on the threads."""
+    settings = replace(settings, keep_unrounded=False)  # the last word of a model, not of a fold
 
     def run(fold: Fold) -> FoldRun:
         train, held_out = fold
         with rows_in_memory(rows.take(train), scale, held_out=rows.take(held_out)) as source:
-            boosted = boost(source, learner, settings, start, encoder=encoder, progress=False)
+            boosted = boost(
+                source,
+                learner,
+                settings,
+                start,
+                encoder=encoder,
+                progress=False,
+                keep_if_interrupted=False,
+            )
         return FoldRun(boosted.path, held_out, boosted.history.held_out)
 
     if threads == 1 or len(folds) == 1:

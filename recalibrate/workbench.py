@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from recalibrate.boost import Boosted, Settings, boost
 from recalibrate.classes.base import FunctionClass, Learner
 from recalibrate.engines.memory import Rows, rows_in_memory
 from recalibrate.fixedpoint import Scale, label_bits, make_scale
-from recalibrate.labels import read_labels
-from recalibrate.problem import Problem, base_margin, read_features
-from recalibrate.rounds import Rounds
+from recalibrate.labels import read_more_labels
+from recalibrate.problem import Problem, base_margin, count_scores, read_features
+from recalibrate.rounds import Rounds, Scores
 from recalibrate.scores import Base
+from recalibrate.table import Table
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,21 +67,47 @@ class Workbench:
         parts = _validation_parts(given)
         problem, labels = self.problem, self.problem.labels
         X = parts["X"]
-        n_rows = len(parts["y"])
-        own = read_labels(parts["y"], n_rows=n_rows, sample_weight=parts.get("sample_weight"))
         scores = parts["base"] if parts.get("base") is not None else base.scores(X)
+        n_rows = count_scores(scores)
         margin = base_margin(base, scores, labels, problem.link, n_rows, clip=clip)
         features = X if parts.get("Z") is None else parts["Z"]
         table = read_features(problem.table.schema, self.learner.encoder.names, features, margin)
-        y = labels.scale(own.unscale(own.values))
-        if own.weight is not None and not self.scale.weighted:
+        own = read_more_labels(
+            labels,
+            parts["y"],
+            n_rows=n_rows,
+            sample_weight=parts.get("sample_weight"),
+            what="y of validation=",
+        )
+        self._check_weights(own.weight)
+        return self._held_out(table, own.values, margin, own.weight)
+
+    def take_held_out(self, problem: Problem) -> Rows:
+        """Rows of the same table that were set aside, encoded like the others."""
+        labels = problem.labels
+        return self._held_out(problem.table, labels.values, problem.base, labels.weight)
+
+    def _held_out(
+        self, table: Table, y: Scores, margin: Scores, weight: NDArray[np.float64] | None
+    ) -> Rows:
+        block = self.learner.encoder.encode(table, self.threads)
+        ones = np.ones(len(y)) if weight is None else weight
+        return Rows((block,), y, margin, self.scale.quantise_held_out(ones))
+
+    def _check_weights(self, weight: NDArray[np.float64] | None) -> None:
+        """Held-out weights need the room that weights of the fitted rows make."""
+        if weight is None or self.scale.weighted:
+            return
+        if not self.problem.given.weighted:
             raise ValueError(
                 "validation= has a sample_weight but the calibration rows have none; give both "
                 "or neither"
             )
-        weight = np.ones(n_rows) if own.weight is None else own.weight
-        block = self.learner.encoder.encode(table, self.threads)
-        return Rows((block,), y, margin, self.scale.quantise_weight(weight))
+        if (weight != weight[0]).any():
+            raise ValueError(
+                "validation= has rows of different sample_weight, but all calibration rows weigh "
+                "the same; let both differ or neither"
+            )
 
 
 def make_workbench(

@@ -14,11 +14,8 @@ What ties mean:
 - Between splits of a node the first one wins: features in their order, thresholds from low to
   high (categories in the order of the table, for one-against-rest by code), missing values on
   the right before missing values on the left; only thresholds right after a bin that has rows.
-- Between nodes of a tree with a limit on leaves: a node's key is the smallest gain on the way
-  from the root to it. The queue hands out the largest key, then the lower depth, then the node
-  further to the left. Two nodes below the same weak split often share its gain as their key, so
-  such ties are no accident of rounding. A child never comes before its parent: its key is not
-  larger and its depth is.
+- Between nodes of a tree with a limit on leaves: the queue hands out the largest gain, then the
+  lower depth, then the node further to the left.
 """
 
 from __future__ import annotations
@@ -26,6 +23,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 import numpy as np
 
@@ -130,11 +128,10 @@ def lsboost(
         partition = draw(train.f, mass, settings)
         for rows in (train, others):
             rows.draw(partition)
-        for k in range(settings.tables_per_round):
+        for _ in range(settings.tables_per_round):
             # Later tables of a round keep its level sets; where scores are rounded these are
-            # the levels of the rounded score, and move with it. Such a table does not know its
-            # level sets' values: where it replaces, categories are ordered by their labels.
-            values = partition.values if k == 0 else None
+            # the levels of the rounded score, and move with it.
+            values = partition.values
             count = partition.count
             stats = [response(*row, scale, settings) for row in zip(y, train.f, mass, strict=True)]
             taken_off = [0.0] * count if values is None else values.tolist()
@@ -255,18 +252,17 @@ class TreeFitter:
         queue: list[tuple[float, int, int, Node]] = []
         leaves = 1
 
-        def consider(node: Node, above: float) -> None:
+        def consider(node: Node) -> None:
             node.value = self._value(question, node)
             if node.depth == self.spec.depth:
                 return
             self._find(question, node, orders)
             if node.gain > question.settings.penalty.min_gain:
-                key = min(node.gain, above)
-                heapq.heappush(queue, (-key, node.depth, node.place, node))
+                heapq.heappush(queue, (-node.gain, node.depth, node.place, node))
 
-        consider(root, float("inf"))
+        consider(root)
         while queue and leaves < most:
-            minus_key, _, _, node = heapq.heappop(queue)
+            _, _, _, node = heapq.heappop(queue)
             sides: tuple[list[int], list[int]] = ([], [])
             for i in node.rows:
                 sides[0 if node.sends_left(question.codes[i]) else 1].append(i)
@@ -275,8 +271,8 @@ class TreeFitter:
                 for k, rows in enumerate(sides)
             )
             leaves += 1
-            consider(node.left, -minus_key)
-            consider(node.right, -minus_key)
+            consider(node.left)
+            consider(node.right)
         return root
 
     def _find(self, question: Question, node: Node, orders: list[list[int]]) -> None:
@@ -366,13 +362,16 @@ class LeastSquaresFitter:
         if not settings.replaces:
             solved *= settings.step
         coefficient = snap(solved / self.unit).tolist()
+        # The limit of a Newton step, of which a share is taken.
+        newton = settings.link == "logit"
+        limit = float(snap(np.array(settings.step * MARGIN_STEP_LIMIT))) if newton else inf
 
         def predict(codes: Sequence[int]) -> float:
             total = 0.0
             # Not sum(): it compensates its rounding since Python 3.12.
             for c, x in zip(coefficient, self.design(codes), strict=True):
                 total += c * x
-            return total
+            return min(max(total, -limit), limit)
 
         return predict
 

@@ -175,13 +175,43 @@ def test_bad_scores_at_predict():
         model.predict(X, base=0.5)
 
 
-def test_scores_at_predict_need_not_be_asked_of_h():
+@pytest.mark.parametrize(
+    "H",
+    [rc.Trees(), rc.Linear(), rc.Groups("sex"), rc.Estimator(LinearRegression(), features=["age"])],
+    ids=lambda H: type(H).__name__,
+)
+@pytest.mark.parametrize("n", [1, 199, 201, 400])
+def test_another_number_of_scores_than_rows_at_predict(H, n):
+    base, X, y = sample()
+    model = rc.fit(base, X, y, H, **{**PLAIN, "link": "identity"})
+    scores = np.resize(base, n)
+    for predict in (model.predict, model.margins, model.predict_proba):
+        with pytest.raises(ValueError, match=rf"{n} base scores for 200 rows"):
+            predict(X, base=scores)
+    with pytest.raises(ValueError, match=rf"{n} base scores for 200 rows"):
+        next(model.staged_predict(X, base=scores))
+
+
+@pytest.mark.parametrize("options", [PLAIN, {"validation": False, "max_rounds": 0}], ids=repr)
+def test_scores_at_predict_need_not_be_asked_of_h(options):
     """A class that looks at no column still has to notice a wrong number of scores."""
     base, X, y = sample()
-    model = rc.fit(base, X, y, rc.Trees(features=[], base_score=True), **PLAIN)
-    assert len(model.predict(X, base=base)) == len(X)
-    with pytest.raises(ValueError, match=r"199 .*200|200 .*199"):
-        model.predict(X, base=base[:-1])
+    model = rc.fit(base, X, y, rc.Trees(features=[], base_score=True), **options)
+    for rows in (X, X.to_numpy(), X.to_numpy().tolist()):
+        assert len(model.predict(rows, base=base)) == len(X)
+        for n in (199, 201):
+            with pytest.raises(ValueError, match=rf"{n} .*200"):
+                model.predict(rows, base=np.resize(base, n))
+    # What has no number of rows of its own is not asked for it.
+    np.testing.assert_array_equal(model.predict(None, base=base), model.predict(X, base=base))
+
+
+def test_another_number_of_rows_in_validation():
+    base, X, y = sample()
+    short = {"X": X, "y": y[:-1], "base": base}
+    refused(["y has 199 entries", "X has 200 rows"], validation=short)
+    many = {"X": X, "y": np.resize(y, 201), "base": np.resize(base, 201)}
+    refused(["201 base scores for 200 rows"], validation=many)
 
 
 # --- lengths and shapes -------------------------------------------------------------------------
@@ -207,9 +237,11 @@ def test_one_row():
     before, after = abs(base[0] - y[0]), abs(model.predict(X[:1], base=base[:1])[0] - y[0])
     assert after < before
     # There is nothing to validate on, so nothing is changed.
-    for options in ({}, {"max_rounds": 3}, {"validation": 0.5}):
+    knobs = [{"max_rounds": 3}, {"levels": 2, "rounded": True}, {"tolerance": 0.0}]
+    for options in ({}, {"validation": 0.5}, {"cv": 3}, *knobs):
         kept = rc.fit(base[:1], X[:1], y[:1], **options)
         assert kept.predict(X[:1], base=base[:1]) == pytest.approx(base[:1])
+        assert any("returned unchanged" in note for note in kept.notes)
 
 
 @pytest.mark.parametrize("n", [2, 3, 4])
@@ -403,6 +435,9 @@ def test_object_arrays():
         (rc.Trees(depth=7), ValueError, ["depth", "1 to 6", "got 7"]),
         (rc.Trees(leaves=1), ValueError, ["leaves", "at least 2", "got 1"]),
         (rc.Trees(leaves=2.5), ValueError, ["leaves", r"got 2\.5"]),
+        (rc.Trees(depth=2.0), ValueError, ["depth", r"got 2\.0"]),
+        (rc.Trees(min_leaf_rows=1.5), ValueError, ["min_leaf_rows", r"got 1\.5"]),
+        (rc.Trees(one_vs_rest=-1), ValueError, ["one_vs_rest", "got -1"]),
         (rc.Trees(bins=1), ValueError, ["bins", "got 1"]),
         (rc.Trees(bins=10**6), ValueError, ["bins", "got 1000000"]),
         (rc.Trees(bins="all"), ValueError, ["bins", "'exact'", "got 'all'"]),
@@ -469,7 +504,11 @@ def test_features_as_a_string(make):
         ({"seed": -1}, ["seed", "got -1"]),
         ({"seed": 1.5}, ["seed", r"got 1\.5"]),
         ({"seed": None}, ["seed", "got None"]),
+        ({"threads": 1.5}, ["threads", "whole number", r"got 1\.5"]),
+        ({"blocks": True}, ["blocks", "whole number", "got True"]),
         ({"rounded": "yes"}, ["rounded", "'yes'"]),
+        ({"keep_unrounded": 1}, ["keep_unrounded", "True or False", "got 1"]),
+        ({"accept": 0.1}, [r"accept=0\.1", "held-out rows", r"validation=\(X, y\)"]),
         ({"categorical": ["agee"]}, ["categorical", "'agee'", "Did you mean 'age'"]),
     ],
     ids=str,

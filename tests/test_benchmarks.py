@@ -154,6 +154,18 @@ def test_scaling_measures_in_fresh_processes(
     assert "times its float32 size on top of the input" in printed
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the mark is not inherited")
+def test_scaling_does_not_count_the_memory_of_the_starting_process(
+    scaling: ModuleType, tmp_path: Path
+) -> None:
+    scaling.write_data(tmp_path, 2000, 5)
+    ballast = np.ones(40_000_000)  # 320 MB that this process holds and the child does not
+
+    result = scaling.in_child(scaling.Order(str(tmp_path), 1, 5, 1, 1, 1))
+
+    assert result.extra_bytes < ballast.nbytes / 4
+
+
 def test_scaling_verdicts(scaling: ModuleType) -> None:
     def result(rows: int, features: int, seconds: float, extra: int) -> object:
         return scaling.Result(rows, features, seconds, 10, 4 * rows * features, extra)

@@ -233,6 +233,48 @@ def test_keep_unrounded_keeps_the_rejected_update():
     np.testing.assert_allclose(kept.margins(X, base=base), best, atol=VALUE)
 
 
+def test_keep_unrounded_adds_an_update_after_the_last_round():
+    base, X, y = sample()
+    options = {"rounded": True, "levels": 10, "max_rounds": 2}
+    rounded = loop(base, X, y, **options)
+    kept = loop(base, X, y, keep_unrounded=True, **options)
+    assert rounded.history_.stopped == kept.history_.stopped == "max_rounds"
+    f = rounded.predict(X, base=base)
+    best = f + residual_means(f, y, np.column_stack([f, X["half"]]))
+    assert kept.n_rounds_ == 3
+    np.testing.assert_allclose(kept.margins(X, base=base), best, atol=VALUE)
+    assert kept.history_.final == pytest.approx(np.mean((best - y) ** 2), abs=1e-9)
+    unchanged = loop(base, X, y, keep_unrounded=True, **{**options, "max_rounds": 0})
+    assert unchanged.n_rounds_ == 0
+
+
+def test_keep_unrounded_after_going_back_to_the_best_step():
+    base, X, y = sample(n=1500)
+    options = {"rounded": True, "levels": 10, "max_rounds": 50, "step": 0.3, "patience": 3}
+    rounded, kept = (
+        loop(base, X, y, rc.Trees(depth=2), keep_unrounded=keep, validation=held_out(), **options)
+        for keep in (False, True)
+    )
+    steps = rounded.rounds.steps
+    assert 0 < len(steps) < len(rounded.history_.held_out) - 1
+    assert len(kept.rounds.steps) == len(steps) + 1
+    assert kept.rounds.steps[-1].grid is None
+    before = kept.rounds.first(len(steps))
+    margin, blocks, _ = kept._encode(X, base, None)
+    np.testing.assert_array_equal(before.apply(blocks, margin), rounded.margins(X, base=base))
+
+
+def test_rejected_round_of_several_tables_is_kept_whole():
+    base, X, y = sample()
+    options = {"rounded": True, "levels": 50, "tables_per_round": 3, "step": 0.3}
+    rounded = loop(base, X, y, tolerance=0.01, max_rounds=50, **options)
+    kept = loop(base, X, y, tolerance=0.01, max_rounds=50, keep_unrounded=True, **options)
+    assert kept.history_.stopped == "tolerance"
+    added = kept.rounds.steps[len(rounded.rounds.steps) :]
+    assert [step.partition is not None for step in added] == [True, False, False]
+    assert [step.grid is None for step in added] == [False, False, True]
+
+
 # --- stopping -----------------------------------------------------------------------------------
 
 
@@ -375,8 +417,9 @@ def test_interrupt_leaves_a_usable_model(monkeypatch, rounded):
     options = {"rounded": rounded, "levels": 20, "max_rounds": 10}
     two = loop(base, X, y, H, **{**options, "max_rounds": 2})
     interrupt(monkeypatch, 3)
-    with pytest.warns(UserWarning, match="interrupted: the model has the 2 rounds"):
+    with pytest.warns(UserWarning, match="interrupted: the model has the 2 rounds") as caught:
         model = loop(base, X, y, H, **options)
+    assert caught[0].filename == __file__
     assert model.history_.stopped == "interrupted"
     assert model.n_rounds_ == 2
     np.testing.assert_array_equal(model.predict(X, base=base), two.predict(X, base=base))
@@ -385,7 +428,7 @@ def test_interrupt_leaves_a_usable_model(monkeypatch, rounded):
 def test_interrupted_run_of_the_paper_proves_nothing(monkeypatch):
     base, X, y = sample()
     interrupt(monkeypatch, 2)
-    with pytest.warns(UserWarning, match="interrupted: the model has the 1 rounds"):
+    with pytest.warns(UserWarning, match="interrupted: the model has the 1 round finished"):
         model = rc.fit(base, X, y, rc.Groups("kind", "half == 1"), alpha=0.01)
     c = model.certificate_
     assert not c.exact

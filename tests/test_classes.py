@@ -421,6 +421,22 @@ def test_estimator_without_sample_weight():
         rc.fit(scores, X, y, H, validation=False, max_rounds=1, link="logit")
 
 
+def test_estimator_gets_the_weights_as_given():
+    """A penalty of the regressor's own is in units of these weights."""
+    X, base, response = two_levels()
+    weight = np.random.default_rng(0).integers(1, 5, len(X)) * 1.0
+    seen = []
+
+    class Watching(Ridge):
+        def fit(self, X, y, sample_weight=None):
+            seen.append(sample_weight)
+            return super().fit(X, y, sample_weight=sample_weight)
+
+    fitted(X, response, rc.Estimator(Watching()), levels=base, weight=weight)
+    for given, v in zip(seen, (0.25, 0.75), strict=True):
+        np.testing.assert_array_equal(given, weight[base == v])
+
+
 def test_estimator_does_not_touch_the_regressor_given():
     X, base, response = two_levels(100)
     regressor = LinearRegression()

@@ -120,6 +120,25 @@ def test_rounds_of_the_refit_are_those_that_the_folds_chose():
     assert abs(len(one.rounds.steps) - best) < 5
 
 
+def test_refit_keeps_the_last_update_unrounded():
+    base, X, y = sample()
+    options = {"rounded": True, "levels": 20, "link": "identity", "cv": 3, "patience": 3}
+    rounded, kept = (rc.fit(base, X, y, H, keep_unrounded=k, **options) for k in (False, True))
+    assert kept.n_rounds_ == rounded.n_rounds_ + 1 > 1
+    assert kept.history_.held_out == rounded.history_.held_out
+    assert [step.grid is None for step in kept.rounds.steps][-2:] == [False, True]
+    assert kept.history_.final < rounded.history_.final
+
+
+def test_a_rounded_run_that_folds_refuse_is_not_rounded_either():
+    base, X, y = sample(n=300, gap=0.0)
+    pair = (np.arange(150), np.arange(150, 300))
+    y[150:] = 1 - y[:150]
+    model = rc.fit(base, X, y, H, cv=[pair], rounded=True, levels=5, keep_unrounded=True)
+    assert model.n_rounds_ == 0
+    np.testing.assert_array_equal(model.predict(X, base=base), base)
+
+
 def test_time_series_rows_before_the_first_fold_are_refitted_too():
     base, X, y = sample()
     three, all_rows = (
@@ -234,6 +253,8 @@ def test_bad_validation(validation, error, words):
 
 def test_given_rows_of_an_array_base_need_their_scores():
     base, X, y = sample(n=50)
+    with pytest.raises(TypeError, match=r"one score per row, got float 0\.5"):
+        rc.fit(base, X, y, H, validation={"X": X, "y": y, "base": 0.5})
     with pytest.raises(ValueError, match="pass them as base="):
         rc.fit(base, X, y, H, validation=(X, y))
 
@@ -244,6 +265,26 @@ def test_labels_of_given_rows_are_checked(bad):
     given = {"X": X, "y": np.where(np.arange(50) == 7, bad, y), "base": base}
     with pytest.raises(ValueError, match=rf"{bad:g}.*row 7"):
         rc.fit(base, X, y, H, validation=given)
+
+
+def test_labels_of_given_rows_keep_the_bounds_only_if_these_were_given():
+    base, X, y = sample(n=50)
+    income = 10 + 5 * y
+    options = {"max_rounds": 2, "levels": 2}
+    given = {"X": X, "y": np.where(np.arange(50) == 7, 17.0, income), "base": 10 + 5 * base}
+    model = rc.fit(10 + 5 * base, X, income, H, validation=given, **options)
+    scaled = (given["y"] - 10) / 5
+    # Losses are summed in steps of 2**-40.
+    assert model.history_.held_out[0] == pytest.approx(np.mean((scaled - base) ** 2), abs=1e-9)
+    with pytest.raises(ValueError, match=r"y of validation= must lie between 9 and 16.*17.*row 7"):
+        rc.fit(10 + 5 * base, X, income, H, bounds=(9, 16), validation=given, **options)
+
+
+@pytest.mark.parametrize("accepting", [{"cv": 3}, {"validation": 0.3}, {"validation": False}, {}])
+def test_accept_needs_held_out_rows(accepting):
+    base, X, y = sample(n=50)
+    with pytest.raises(ValueError, match=r"accept=0.0 .*validation=\(X, y\)"):
+        rc.fit(base, X, y, H, accept=0.0, **accepting)
 
 
 @pytest.mark.parametrize("validation", [0.2, False, "rows"])
@@ -286,10 +327,26 @@ def test_threads_blocks_and_order_change_nothing(H, options):
 @pytest.mark.parametrize("options", [{}, {"levels": 4}], ids=repr)
 def test_equal_weights_are_no_weights(options):
     base, X, y = sample(n=300)
-    one, two = (
-        rc.fit(base, X, y, H, sample_weight=weight, **options) for weight in (None, np.ones(300))
+    without, *others = (
+        rc.fit(base, X, y, H, sample_weight=weight, **options)
+        for weight in (None, np.ones(300), np.full(300, 2.5))
     )
-    np.testing.assert_array_equal(one.margins(X, base=base), two.margins(X, base=base))
+    for other in others:
+        np.testing.assert_array_equal(other.margins(X, base=base), without.margins(X, base=base))
+
+
+def test_equal_weights_of_fitted_and_given_rows():
+    base, X, y = sample(n=300)
+    given = {"X": X, "y": y, "base": base, "sample_weight": np.full(300, 3.0)}
+    fixed = {"max_rounds": 3, "levels": 2}
+    model = rc.fit(base, X, y, H, sample_weight=np.ones(300), validation=given, **fixed)
+    del given["sample_weight"]
+    without = rc.fit(base, X, y, H, validation=given, **fixed)
+    assert model.history_.held_out == without.history_.held_out
+    np.testing.assert_array_equal(model.predict(X, base=base), without.predict(X, base=base))
+    given["sample_weight"] = np.arange(1.0, 301.0)
+    with pytest.raises(ValueError, match="all calibration rows weigh the same"):
+        rc.fit(base, X, y, H, sample_weight=np.ones(300), validation=given, **fixed)
 
 
 def test_seed_deals_the_folds():

@@ -216,3 +216,28 @@ def test_held_out_weights_larger_than_fitted_ones(times):
 @pytest.mark.parametrize("size", [1e-310, 1e-300, 1e300])
 def test_weights_of_any_size(size):
     assert make_scale(2, np.array([size, size / 2]), newton=False).weight_bits == 20
+
+
+@given(
+    hnp.arrays(float, st.integers(1, 300), elements=st.floats(1e-3, 1e3)),
+    st.integers(1, 1000),
+)
+def test_weights_of_held_out_rows_count_by_their_ratio(weight, n_fitted):
+    scale = make_scale(n_fitted, np.array([1.0, 7.3]), newton=False)
+    quantised = scale.quantise_held_out(weight)
+    more = max(0, len(weight).bit_length() - scale.row_bits)
+    bits = scale.weight_bits - more
+    assert 2 ** (bits - 1) <= quantised.max() <= 2**bits, "as fine as there is room for"
+    loss = int(LOSS_LIMIT) * 2**scale.loss_bits
+    assert int(quantised.sum()) * loss <= LARGEST
+    np.testing.assert_array_equal(scale.quantise_held_out(weight * 2.0**-9), quantised)
+    # Half a unit of rounding on both sides, and a unit up to twice as coarse.
+    np.testing.assert_allclose(
+        quantised / quantised.max(), weight / weight.max(), atol=2.0 ** (1 - bits)
+    )
+
+
+def test_held_out_rows_of_a_fit_without_weights_have_none():
+    scale = make_scale(10, None, newton=False)
+    assert len(scale.quantise_held_out(np.ones(3))) == 0
+    assert len(make_scale(10, np.arange(1.0, 11), newton=False).quantise_held_out(None)) == 0

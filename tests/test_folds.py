@@ -116,7 +116,7 @@ def test_hash_takes_missing_values():
 def test_splitters(splitter):
     _, y, _ = rows()
     expected = list(splitter.split(np.zeros((len(y), 1)), y))
-    found = split_folds(splitter, y, (len(y), None))
+    found = split_folds(splitter, y)
     for (a, b), (c, d) in zip(found, expected, strict=True):
         np.testing.assert_array_equal(a, c)
         np.testing.assert_array_equal(b, d)
@@ -126,30 +126,30 @@ def test_splitter_of_groups_as_pairs():
     _, y, _ = rows()
     groups = np.arange(len(y)) % 10
     pairs = GroupKFold(5).split(np.zeros(len(y)), groups=groups)
-    for train, held in split_folds(pairs, y, (len(y), None)):
+    for train, held in split_folds(pairs, y):
         assert not set(groups[train]) & set(groups[held])
 
 
 def test_pairs_may_be_lists_or_a_generator():
     pairs = [([0, 1], [2]), ([1, 2], [0])]
     for cv in (pairs, iter(pairs), tuple(pairs)):
-        found = split_folds(cv, np.zeros(3), (3, None))
+        found = split_folds(cv, np.zeros(3))
         assert [(a.tolist(), b.tolist()) for a, b in found] == pairs
         assert all(part.dtype == np.intp for fold in found for part in fold)
 
 
 def test_rows_are_numbered_as_given():
     """Rows 0 and 2 of five are gone (weight zero); the others are 0, 1, 2 now."""
-    given = (5, np.array([1, 3, 4]))
-    (fold,) = split_folds([([0, 1, 2, 3], [4])], np.zeros(3), given)
+    kept = np.array([1, 3, 4])
+    (fold,) = split_folds([([0, 1, 2, 3], [4])], np.zeros(5), kept)
     assert [part.tolist() for part in fold] == [[0, 1], [2]]
     with pytest.raises(ValueError, match="without rows"):
-        split_folds([([1, 3, 4], [0, 2])], np.zeros(3), given)
+        split_folds([([1, 3, 4], [0, 2])], np.zeros(5), kept)
 
 
 def test_splitters_number_the_rows_as_given():
     kept = np.arange(4, 20)
-    folds = split_folds(KFold(4), np.zeros(16), (20, kept))
+    folds = split_folds(KFold(4), np.zeros(20), kept)
     assert [held.tolist() for _, held in folds] == [[0], *np.arange(1, 16).reshape(3, 5).tolist()]
 
 
@@ -164,10 +164,46 @@ def test_splitters_number_the_rows_as_given():
 )
 def test_bad_pairs(pairs, words):
     with pytest.raises(ValueError, match=words):
-        split_folds(pairs, np.zeros(3), (3, None))
+        split_folds(pairs, np.zeros(3))
 
 
 @pytest.mark.parametrize("pairs", [[([0, 1], [3])], [([0, 5], [1])], [([0, 1], [-1])]])
 def test_rows_that_do_not_exist(pairs):
     with pytest.raises(ValueError, match="cv="):
-        split_folds(pairs, np.zeros(3), (3, None))
+        split_folds(pairs, np.zeros(3))
+
+
+def test_splitters_see_the_labels_of_all_rows_as_given():
+    """Rows of weight zero are gone, but their labels are not taken for zeros."""
+    seen = []
+
+    class Watching(KFold):
+        def split(self, X, y=None, groups=None):
+            seen.append(y.copy())
+            return super().split(X, y, groups)
+
+    y = np.array([1.0, 0.0, 1.0, 1.0, 0.0, 0.5])
+    split_folds(Watching(2), y, np.array([1, 2, 4, 5]))
+    np.testing.assert_array_equal(seen, [y])
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        [(np.array([True, False, False]), np.array([False, True, True]))],
+        [([0.0, 1.0], [2.0])],
+        [(0, 1)],
+        [([0], [1], [2])],
+        [0, 1],
+    ],
+    ids=["masks", "floats", "numbers", "triple", "no pairs"],
+)
+def test_folds_that_are_no_pairs_of_row_numbers(pairs):
+    with pytest.raises(ValueError, match="cv= must give"):
+        split_folds(pairs, np.zeros(3))
+
+
+@pytest.mark.parametrize("cv", ["five", 2.5, None], ids=repr)
+def test_what_is_no_splitter(cv):
+    with pytest.raises(TypeError, match="a scikit-learn splitter"):
+        split_folds(cv, np.zeros(3))

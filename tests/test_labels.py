@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from recalibrate.labels import read_labels, read_scores
+from recalibrate.labels import read_labels, read_more_labels, read_scores
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_scores_must_be_finite(value, probability):
 
 
 def test_probabilities_must_lie_in_the_unit_interval_and_margins_need_a_link():
-    with pytest.raises(ValueError, match=r"2 of 3 entries .* -0\.1 in row 1.*link=\"logit\""):
+    with pytest.raises(ValueError, match=r"2 of 3 entries .* -0\.1 in row 1.*base_link=\"logit\""):
         read_scores([0.5, -0.1, 1.5], n_rows=3, probability=True)
     margins = read_scores([0.5, -0.1, 1.5], n_rows=3, probability=False)
     np.testing.assert_array_equal(margins, [0.5, -0.1, 1.5])
@@ -275,3 +275,47 @@ def test_the_order_of_rows_does_not_matter(y, random):
     labels, shuffled = read_labels(y, n_rows=len(y)), read_labels(y[order], n_rows=len(y))
     assert (labels.kind, labels.low, labels.high) == (shuffled.kind, shuffled.low, shuffled.high)
     np.testing.assert_array_equal(labels.values[order], shuffled.values)
+
+
+@pytest.mark.parametrize(
+    ("first", "bounds", "more"),
+    [
+        ([0, 1], None, [0.25, 1.0]),
+        ([0.5, 0.2], None, [0, 1]),
+        ([10, 20], (0, 40), [0, 40]),
+        ([10, 20], None, [5, 40]),
+    ],
+    ids=["binary", "soft", "bounds", "observed"],
+)
+def test_more_labels_are_on_the_same_scale(first, bounds, more):
+    like = read_labels(first, n_rows=2, bounds=bounds)
+    read = read_more_labels(like, more, n_rows=2, sample_weight=[1, 3])
+    np.testing.assert_array_equal(read.values, like.scale(more))
+    assert (read.kind, read.low, read.high) == (like.kind, like.low, like.high)
+    assert read.weight.tolist() == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("first", "bounds", "words"),
+    [
+        ([0, 1], None, r"z must lie between 0 and 1, .* 41\.0 in row 1"),
+        ([0.5, 0.2], None, r"z must lie between 0 and 1, .* 41\.0 in row 1"),
+        ([10, 20], (0, 40), r"z must lie between 0 and 40, .* 41\.0 in row 1"),
+    ],
+)
+def test_more_labels_must_keep_bounds_that_are_more_than_observed(first, bounds, words):
+    like = read_labels(first, n_rows=2, bounds=bounds)
+    with pytest.raises(ValueError, match=words):
+        read_more_labels(like, [0, 41], n_rows=2, what="z")
+
+
+def test_more_labels_are_checked_like_the_first():
+    like = read_labels([0, 1], n_rows=2)
+    with pytest.raises(ValueError, match="There are no rows"):
+        read_more_labels(like, [], n_rows=0)
+    with pytest.raises(ValueError, match="y has 3 entries, but X has 2 rows"):
+        read_more_labels(like, [0, 1, 1], n_rows=2)
+    with pytest.raises(ValueError, match="missing or infinite"):
+        read_more_labels(like, [0, np.nan], n_rows=2)
+    with pytest.raises(ValueError, match="must not be negative"):
+        read_more_labels(like, [0, 1], n_rows=2, sample_weight=[-1, 1])

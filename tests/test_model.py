@@ -252,8 +252,10 @@ def test_summary_shows_the_error_of_the_model_not_of_the_rejected_round():
     base, X, y = sample()
     model = rc.fit(base, X, y, H, link="identity", validation=False, tolerance=1e-3, step=0.5)
     assert model.history_.stopped == "tolerance"
-    error = np.mean((model.predict(X, base=base) - y) ** 2)
-    assert f"{error:.6g}" in model.summary()
+    # As in the loop, before predictions are cut at 0 and 1.
+    error = np.mean((model.margins(X, base=base) - y) ** 2)
+    assert f"-> {error:.6g}" in model.summary()
+    assert model.history_.errors[-1] != pytest.approx(error, abs=1e-6)
 
 
 def test_repr():

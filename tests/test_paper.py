@@ -440,10 +440,48 @@ def test_validation_weights_need_weights_of_the_fit():
         rc.fit(score_of, X, y, STUMPS, alpha=0.05, validation=given)
 
 
-def test_validation_share_sets_rows_aside():
+@pytest.mark.parametrize("weighted", [False, True])
+def test_validation_share_sets_rows_aside(weighted):
     X, y, _ = drawn(1, 600)
-    model = rc.fit(score_of, X, y, STUMPS, alpha=0.05, validation=0.25)
-    assert model.certificate_.held_out.rows == 150
+    weight = np.random.default_rng(3).integers(1, 5, 600) if weighted else None
+    model = rc.fit(score_of, X, y, STUMPS, alpha=0.05, validation=0.25, sample_weight=weight)
+    held_out = model.certificate_.held_out
+    assert held_out.rows == 150
+    assert held_out.ceiling >= held_out.estimate
+    everything = rc.fit(score_of, X, y, STUMPS, alpha=0.05, sample_weight=weight)
+    assert model.certificate_.errors != everything.certificate_.errors, "150 rows are not fitted"
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, True])
+def test_bad_shares(share):
+    X, y, _ = drawn(1, 50)
+    with pytest.raises(ValueError, match=rf"share must lie between 0 and 1, got {share}"):
+        rc.fit(score_of, X, y, STUMPS, alpha=0.05, validation=share)
+
+
+def test_many_more_held_out_rows_than_fitted_ones():
+    """Sums over them need more bits than sums over the fitted rows."""
+    X, y, _ = drawn(1, 100)
+    new_X, new_y, _ = drawn(2, 20_000)
+    given = {"alpha": 0.05, "validation": (new_X, new_y)}
+    H = rc.Trees(depth=1, features=["age", "sex"])
+    model = quietly(score_of, X, y, H, **given)
+    witness = quietly(score_of, X, y, H, keep_unrounded=True, **given)
+    before, after = (np.mean((m.margins(new_X) - new_y) ** 2) for m in (model, witness))
+    held_out = model.certificate_.held_out
+    assert held_out.estimate == pytest.approx(before - after, abs=1e-9)
+    f = model.margins(new_X)
+    gain = before - np.mean((best_stumps(new_X, new_y, f) - new_y) ** 2)
+    assert held_out.ceiling == pytest.approx(gain, abs=1e-6)
+
+
+def best_stumps(X, y, f):
+    """The best stump on every level set, found by trying all."""
+    design = np.column_stack([X["age"], X["sex"] == "M"]).astype(float)
+    out = np.empty(len(y))
+    for v in np.unique(f):
+        out[f == v] = _best_stump(design[f == v], y[f == v])
+    return out
 
 
 # --- arguments ----------------------------------------------------------------------------------
@@ -477,3 +515,10 @@ def test_options_of_the_loop_do_not_go_with_alpha(option):
     base, X, y = sample(0, n=20)
     with pytest.raises(ValueError, match=rf"{option}.*alpha|alpha.*{option}"):
         rc.fit(base, X, y, STUMPS, alpha=0.1, **{option: 1})
+
+
+def test_only_the_options_that_were_given_are_named():
+    base, X, y = sample(0, n=20)
+    options = {"l2": 2.0, "link": "logit", "min_level_rows": 2}
+    with pytest.raises(ValueError, match=r"no room for l2=2\.0, link='logit': only min_level_rows"):
+        rc.fit(base, X, y, STUMPS, alpha=0.1, **options)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Protocol
 
 import numpy as np
@@ -10,7 +12,7 @@ from numpy.typing import NDArray
 
 from recalibrate.engines.memory import StatsSource
 from recalibrate.engines.part import Draft
-from recalibrate.levels import Levels
+from recalibrate.fixedpoint import VALUE_STEP
 from recalibrate.rounds import Encoder, Learned
 from recalibrate.table import Table
 
@@ -19,7 +21,7 @@ SCORE_COLUMN = "base score"
 
 
 MARGIN_STEP_LIMIT = 4.0
-"""Largest change of a log-odds in one step: a Newton step on saturated rows has no bound."""
+"""Default of :attr:`Penalty.step_limit`."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +37,14 @@ class Penalty:
         residual variance whatever the number of rows, so this is a sum, not a mean.
     min_level_rows
         Level sets with fewer rows are left as they are.
+    step_limit
+        Largest change of a log-odds in one step: a Newton step on saturated rows has no bound.
     """
 
     l2: float = 0.0
     min_gain: float = 0.0
     min_level_rows: int = 1
+    step_limit: float = MARGIN_STEP_LIMIT
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,10 +77,16 @@ class Task:
     @property
     def values(self) -> NDArray[np.float64]:
         """Score of every level set where scores are rounded (needed to replace them)."""
-        partition: Levels | None = self.draft.partition
-        if partition is None or partition.values is None:
-            return np.zeros(self.levels)
-        return partition.values
+        steps = self.draft.log.steps
+        grid = self.draft.partition or (steps[-1].grid if steps else None)
+        return np.zeros(self.levels) if grid is None or grid.values is None else grid.values
+
+    @property
+    def limit(self) -> float:
+        """Largest change of a row's score by this step; a multiple of the values' own step."""
+        if self.draft.replace or self.draft.log.link == "identity":
+            return inf
+        return round(self.step * self.penalty.step_limit / VALUE_STEP) * VALUE_STEP
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +122,16 @@ class FunctionClass(Protocol):
 
         ``weight`` is empty when rows weigh one; ``index`` is the encoder's number in the model.
         """
+
+
+def as_names(features: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Column names as a tuple; a single string would be taken for its letters."""
+    if isinstance(features, str):
+        raise TypeError(
+            f"features must be a list of column names, got the string {features!r}; "
+            f"write features=[{features!r}]"
+        )
+    return None if features is None else tuple(features)
 
 
 def choose_columns(table: Table, features: tuple[str, ...] | None, base_score: bool) -> list[str]:

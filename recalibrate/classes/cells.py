@@ -25,8 +25,11 @@ from recalibrate.engines.part import Answer, Draft, Part
 from recalibrate.fixedpoint import snap
 from recalibrate.kernels.histogram import count_one_word, count_words
 
-LEAST_CELL_ROWS = 25
-"""Smaller cells have no usable normal approximation; they are neither tested nor moved."""
+LEAST_CELL_ROWS, LEAST_CELL_EVENTS = 25, 5.0
+"""Smaller cells have no usable normal approximation; they are neither tested nor moved.
+
+For 0/1 labels the variance of the sum, p (1 - p) per row, is what counts as events.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +50,8 @@ class CellSums:
         count = count_one_word if words.shape[1] == 1 else count_words
         features = np.arange(codes.shape[1], dtype=np.uint64)
         slot = np.arange(self.levels, dtype=np.int32)
-        count(codes, features, self.offsets, words, level, slot, size, out)
+        rows = np.empty(0, dtype=np.int32)
+        count(codes, features, self.offsets, words, level, rows, len(level), slot, size, out)
         f = part.scores(self.draft.log)
         squares = part.losses(f, False, level, self.levels)
         return out, squares
@@ -88,7 +92,8 @@ class CellLearner:
         g: NDArray[Any] = response * scale.response_step
         noise = self._noise(task, squares, s[:, offsets[0] : offsets[1]].sum(axis=1))
         variance = s * noise * self.weight_spread
-        usable = (rows >= LEAST_CELL_ROWS) & (variance > 0)
+        least = LEAST_CELL_EVENTS if task.draft.log.link == "logit" else 0.0
+        usable = (rows >= LEAST_CELL_ROWS) & (variance > least * self.weight_spread)
         usable[:, offsets[:-1]] = False  # code 0: in none of the term's groups
         return CellTotals(usable, s, g, np.where(usable, variance, 1.0))
 
@@ -128,7 +133,11 @@ class CellLearner:
         coefficient = snap(np.column_stack([np.zeros(task.levels), task.step * shift]))
         size = shift.shape[1]
         table = GroupTable(
-            coefficient.any(axis=1), coefficient, np.array([best]), np.array([0, size])
+            np.asarray(coefficient.any(axis=1)),
+            coefficient,
+            np.array([best]),
+            np.array([0, size]),
+            task.limit,
         )
         return Lesson(table)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.classes.base import MARGIN_STEP_LIMIT, Lesson, Task, choose_columns
+from recalibrate.classes.base import MARGIN_STEP_LIMIT, Lesson, Task, as_names, choose_columns
 from recalibrate.engines.part import Answer, Draft, Part
 from recalibrate.fixedpoint import snap
 from recalibrate.levels import from_margin
@@ -51,6 +52,9 @@ class Estimator:
     base_score: bool = False
     n_jobs: int = 1
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "features", as_names(self.features))
+
     def bind(
         self, table: Table, weight: NDArray[np.int64], *, threads: int = 1, index: int = 0
     ) -> EstimatorLearner:
@@ -61,8 +65,12 @@ class Estimator:
                     f"Estimator() needs a scikit-learn regressor, got {self.regressor!r}, "
                     f"which has no {method}()"
                 )
-        features = None if self.features is None else tuple(self.features)
-        names = choose_columns(table, features, self.base_score)
+        names = choose_columns(table, as_names(self.features), self.base_score)
+        if not names:
+            raise ValueError(
+                "Estimator(features=[]) leaves the regressor no column; name one, or set "
+                "base_score=True"
+            )
         return EstimatorLearner(self, Matrix(tuple(names)), index)
 
 
@@ -97,9 +105,13 @@ class RowsOf:
 
 @dataclass(frozen=True, eq=False)
 class EstimatorTable:
-    """Fitted regressors, None where a level set has none."""
+    """Fitted regressors, None where a level set has none.
+
+    What is added to a score is cut at +-``limit``.
+    """
 
     models: tuple[Any, ...]
+    limit: float = inf
 
     @property
     def n_learners(self) -> int:
@@ -108,7 +120,7 @@ class EstimatorTable:
     def keep(self, levels: NDArray[np.bool_]) -> EstimatorTable:
         """The same regressors on some level sets only."""
         kept = zip(self.models, levels, strict=True)
-        return EstimatorTable(tuple(model if keep else None for model, keep in kept))
+        return replace(self, models=tuple(model if keep else None for model, keep in kept))
 
     def update(self, block: Block, level: NDArray[np.int32], f: Scores, replaces: bool) -> Scores:
         out = f.copy()
@@ -118,7 +130,7 @@ class EstimatorTable:
                 continue
             rows = level == v
             value = snap(np.asarray(model.predict(block[rows]), dtype=np.float64).ravel())
-            out[rows] = value if replaces else f[rows] + value
+            out[rows] = value if replaces else f[rows] + value.clip(-self.limit, self.limit)
         return out
 
 
@@ -169,14 +181,15 @@ class EstimatorLearner:
         for v, model in zip(occupied, fitted, strict=True):
             models[v] = model if task.step == 1 else Scaled(model, task.step)
         skipped = int(weight[~np.isin(level, occupied)].sum())
-        return Lesson(EstimatorTable(tuple(models)), skipped)
+        return Lesson(EstimatorTable(tuple(models), task.limit), skipped)
 
     @staticmethod
     def _response(
         task: Task, y: Scores, f: Scores, weight: NDArray[np.int64]
     ) -> tuple[Scores, Scores]:
         """What to fit and with which weights: labels, residuals, or Newton's working response."""
-        mass = weight.astype(np.float64)
+        # A regressor's own penalties are in units of the weights as the user gave them.
+        mass = weight / task.source.scale.weight_factor
         if task.draft.replace:
             return y, mass
         if task.draft.log.link == "identity":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,13 +121,15 @@ class GroupProducts:
 class GroupTable:
     """A number per level set and group; column 0 is the intercept.
 
-    ``columns`` are the terms that count, ``offsets`` where each one's groups begin.
+    ``columns`` are the terms that count, ``offsets`` where each one's groups begin; what is added
+    to a score is cut at +-``limit``.
     """
 
     present: NDArray[np.bool_]
     coefficient: NDArray[np.float64]
     columns: NDArray[np.int64]
     offsets: NDArray[np.int64]
+    limit: float = inf
 
     @property
     def n_learners(self) -> int:
@@ -147,6 +150,7 @@ class GroupTable:
             self.coefficient,
             f,
             replaces,
+            self.limit,
             out,
         )
         return out
@@ -184,4 +188,5 @@ class GroupLearner:
         present, solved = solve_levels(task, rows, real_gram, real_cross, ridge)
         skipped = int(gram[~present, 0, 0].sum())
         columns = np.arange(len(offsets) - 1)
-        return Lesson(GroupTable(present, snap(solved), columns, offsets), skipped)
+        table = GroupTable(present, snap(solved), columns, offsets, task.limit)
+        return Lesson(table, skipped)

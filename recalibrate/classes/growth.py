@@ -1,10 +1,8 @@
 """Growing the trees of all level sets at once, depth by depth.
 
 Every depth is one pass over the rows: route to the child, add to the smaller sibling's
-histogram. With a limit on leaves the result is the best-first tree: a split is in it exactly
-when fewer than ``leaves - 1`` splits of its level set have a larger key, the key being the
-smallest gain on the way from the root. Keys only fall on the way down, so splits that can no
-longer be in the tree are dropped as soon as they are found.
+histogram. With a limit on leaves the result is the best-first tree: which splits it has among
+those found so far is decided anew at every depth, and only these are followed further down.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from recalibrate.bins import Bins
 from recalibrate.classes.base import Task
 from recalibrate.engines.memory import total
 from recalibrate.engines.part import Answer, Draft, Part
-from recalibrate.kernels import forest, histogram, splits
+from recalibrate.kernels import forest, histogram, splits, walk
 
 Ints = NDArray[np.int32]
 
@@ -36,6 +34,7 @@ class Rules:
     smoothing: float
     features: Ints
     style: NDArray[np.int8]
+    bare_roots: bool = True
 
 
 class Forest:
@@ -50,7 +49,6 @@ class Forest:
         self.parent = np.full(size, -1, np.int32)
         self.totals = np.zeros((size, 3), np.int64)
         self.gain = np.full(size, -1.0)
-        self.key = np.full(size, -1.0)
         self.feature = np.zeros(size, np.int32)
         self.position = np.zeros(size, np.int32)
         self.missing_left = np.zeros(size, np.bool_)
@@ -63,19 +61,57 @@ class Forest:
         self.used = 0
         self.order = np.empty(0, np.int32)
         self.last = levels
+        self.depth = 0
+        self.packed = np.empty(size, np.uint64)
+        self.table: object = None
+        self.final = np.empty(0, np.int32)
 
-    def route(self, codes: NDArray[np.integer], node: Ints) -> None:
-        """Send rows one depth down."""
-        histogram.route(
-            codes,
-            node,
+    def pack(self, first: int, last: int) -> None:
+        """Make the nodes first..last ready to be walked."""
+        walk.pack_nodes(
             self.feature,
             self.position,
             self.missing_left,
             self.subset,
-            self.subsets,
             self.child,
+            first,
+            last,
+            self.packed,
         )
+
+
+class Descent:
+    """Where a part's rows are while trees grow."""
+
+    def __init__(self, trees: Forest, level: Ints) -> None:
+        self.trees = trees
+        self.node = level.copy()
+        self.rows = np.empty(0, np.int32)  # empty: all rows
+        self.active = len(level)
+        self.depth = 0
+
+    def follow(self, codes: NDArray[np.unsignedinteger], depth: int) -> None:
+        """Down to a depth."""
+        trees = self.trees
+        if depth > 0 and not len(self.rows):
+            self.rows = np.arange(len(self.node), dtype=np.int32)
+        for _ in range(self.depth, depth):
+            self.active = walk.descend(
+                codes,
+                self.node,
+                self.rows,
+                self.active,
+                trees.packed,
+                trees.subset,
+                trees.subsets,
+            )
+        self.depth = depth
+
+    def leaves(self, codes: NDArray[np.unsignedinteger]) -> Ints:
+        """Leaf of every row in the table that was learned; spares walking it from the root."""
+        self.follow(codes, self.trees.depth)
+        forest.translate(self.node, self.trees.final)
+        return self.node
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +120,7 @@ class Histogram:
 
     draft: Draft
     encoder: int
-    forest: Forest
+    trees: Forest
     depth: int
     slots: int
     features: NDArray[np.uint64]
@@ -93,27 +129,26 @@ class Histogram:
     def ask(self, part: Part) -> Answer:
         codes = part.blocks[self.encoder]
         words = part.words(self.draft)
-        node = self._nodes(part, codes)
+        descent = part.descent
+        if not isinstance(descent, Descent) or descent.trees is not self.trees:
+            descent = part.descent = Descent(self.trees, part.levels(self.draft))
+        descent.follow(codes, self.depth)
         size = int(self.offsets[-1])
         out = np.zeros(self.slots * size * words.shape[1], dtype=np.int64)
         count = histogram.count_one_word if words.shape[1] == 1 else histogram.count_words
-        count(codes, self.features, self.offsets, words, node, self.forest.slot, size, out)
+        count(
+            codes,
+            self.features,
+            self.offsets,
+            words,
+            descent.node,
+            descent.rows,
+            descent.active,
+            self.trees.slot,
+            size,
+            out,
+        )
         return (out,)
-
-    def _nodes(self, part: Part, codes: NDArray[np.integer]) -> Ints:
-        """Node of every row, from where this part last was on these trees."""
-        forest_seen, depth, node = part.scratch.get("nodes", (None, 0, None))
-        if forest_seen is not self.forest or depth > self.depth:
-            level = part.levels(self.draft)
-            if node is None:
-                node = np.empty(len(level), np.int32)
-            node[:] = level
-            depth = 0
-        for _ in range(depth, self.depth):
-            self.forest.route(codes, node)
-        part.scratch["nodes"] = (self.forest, self.depth, node)
-        found: Ints = node
-        return found
 
 
 def grow(task: Task, bins: Bins, encoder: int, rules: Rules) -> Forest:
@@ -144,6 +179,8 @@ def grow(task: Task, bins: Bins, encoder: int, rules: Rules) -> Forest:
         last = _plan(task, trees, first, rules, offsets)
         if last == trees.last:
             break
+        trees.pack(first, last)
+        trees.depth = depth + 1
         before, first, slots = first, trees.last, (last - trees.last) // 2
         trees.last, above = last, cells
     return trees
@@ -196,7 +233,6 @@ def _plan(task: Task, trees: Forest, first: int, rules: Rules, offsets: NDArray[
         trees.parent,
         trees.totals,
         trees.gain,
-        trees.key,
         trees.left,
         trees.child,
         trees.slot,

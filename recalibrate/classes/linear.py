@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.classes.base import Lesson, Task, choose_columns
+from recalibrate.checks import check_number
+from recalibrate.classes.base import Lesson, Task, as_names, choose_columns
 from recalibrate.classes.leastsquares import solve_levels
 from recalibrate.engines.memory import total
 from recalibrate.engines.part import Answer, Draft, Part
@@ -56,22 +58,14 @@ class Linear:
     base_score: bool = False
 
     def __post_init__(self) -> None:
-        if isinstance(self.features, str):
-            raise TypeError(
-                f"features must be a list of column names, got the string {self.features!r}; "
-                f"write features=[{self.features!r}]"
-            )
-        if self.features is not None:
-            object.__setattr__(self, "features", tuple(self.features))
+        object.__setattr__(self, "features", as_names(self.features))
 
     def bind(
         self, table: Table, weight: NDArray[np.int64], *, threads: int = 1, index: int = 0
     ) -> LinearLearner:
         """The class on the columns of a table."""
-        if not (np.isfinite(self.ridge) and self.ridge >= 0):
-            raise ValueError(f"Linear(ridge=...) must be a number >= 0, got {self.ridge!r}")
-        features = None if self.features is None else tuple(self.features)
-        names = choose_columns(table, features, self.base_score)
+        check_number("ridge of Linear", self.ridge, least=0.0)
+        names = choose_columns(table, as_names(self.features), self.base_score)
         terms: list[Term] = [Term("constant", "")]
         for name in names:
             column = table.schema.columns[table.schema.index(name)]
@@ -194,10 +188,14 @@ def bits_to_cut(scale: Scale) -> tuple[int, int, int, int]:
 
 @dataclass(frozen=True, eq=False)
 class LinearTable:
-    """Coefficients per level set, on the quantised columns."""
+    """Coefficients per level set, on the quantised columns.
+
+    What is added to a score is cut at +-``limit``.
+    """
 
     present: NDArray[np.bool_]
     coefficient: NDArray[np.float64]
+    limit: float = inf
 
     @property
     def n_learners(self) -> int:
@@ -209,7 +207,9 @@ class LinearTable:
 
     def update(self, block: Block, level: NDArray[np.int32], f: Scores, replaces: bool) -> Scores:
         out = np.empty(len(f))
-        kernels.linear_update(block, level, self.present, self.coefficient, f, replaces, out)
+        kernels.linear_update(
+            block, level, self.present, self.coefficient, f, replaces, self.limit, out
+        )
         return out
 
 
@@ -244,4 +244,4 @@ class LinearLearner:
         # Snapped per quantised unit: coefficient * integer is then exact, and so are the sums.
         coefficient = snap(solved / UNIT)
         skipped = int(mass[~present].sum() * 2.0 ** (s_cut + gram_cut - 2 * UNIT_BITS))
-        return Lesson(LinearTable(present, coefficient), skipped)
+        return Lesson(LinearTable(present, coefficient, task.limit), skipped)

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.bins import DEFAULT_BINS, MOST_BINS, Bins, make_bins
-from recalibrate.classes.base import MARGIN_STEP_LIMIT, Lesson, Task, choose_columns
+from recalibrate.checks import check_number, check_whole
+from recalibrate.classes.base import Lesson, Task, as_names, choose_columns
 from recalibrate.classes.growth import Forest, Rules, grow
 from recalibrate.fixedpoint import snap
 from recalibrate.hashing import mix
@@ -54,6 +55,9 @@ class Trees:
         Categorical features with at most this many categories split one category off instead.
     category_smoothing
         Rows of residual zero added to every category before ordering.
+    bare_roots
+        Whether a level set in which no split is worth making still gets its mean; otherwise it
+        is left alone.
 
     Examples
     --------
@@ -71,15 +75,10 @@ class Trees:
     feature_share: float = 1.0
     one_vs_rest: int = 0
     category_smoothing: float = 10.0
+    bare_roots: bool = True
 
     def __post_init__(self) -> None:
-        if self.features is not None:
-            if isinstance(self.features, str):
-                raise TypeError(
-                    f"features must be a list of column names, got the string {self.features!r}; "
-                    f"write features=[{self.features!r}]"
-                )
-            object.__setattr__(self, "features", tuple(self.features))
+        object.__setattr__(self, "features", as_names(self.features))
 
     def __repr__(self) -> str:
         default = Trees.__dataclass_fields__
@@ -95,7 +94,11 @@ class Trees:
     ) -> TreeLearner:
         """The class on the columns of a table."""
         self._check()
-        names = choose_columns(table, _as_tuple(self.features), self.base_score)
+        names = choose_columns(table, as_names(self.features), self.base_score)
+        if not names:
+            raise ValueError(
+                "Trees(features=[]) leaves no column to split on; name one, or set base_score=True"
+            )
         most = MOST_BINS if self.bins == "exact" else int(self.bins)
         bins = make_bins(
             table, names, weight=weight if len(weight) else None, most=most, threads=threads
@@ -103,26 +106,22 @@ class Trees:
         return TreeLearner(self, bins, index)
 
     def _check(self) -> None:
-        if self.depth not in range(1, MAX_DEPTH + 1):
+        if not _is_whole(self.depth, 1, MAX_DEPTH):
             raise ValueError(f"Trees(depth=...) must be 1 to {MAX_DEPTH}, got {self.depth!r}")
-        if self.leaves is not None and self.leaves < 2:
-            raise ValueError(f"Trees(leaves=...) must be at least 2, got {self.leaves!r}")
-        if self.bins != "exact" and not 2 <= int(self.bins) <= MOST_BINS:
+        if self.bins != "exact" and not _is_whole(self.bins, 2, MOST_BINS):
             raise ValueError(
                 f"Trees(bins=...) must be 2 to {MOST_BINS} or 'exact', got {self.bins!r}"
             )
-        if self.min_leaf_rows < 1:
-            raise ValueError(f"min_leaf_rows must be at least 1, got {self.min_leaf_rows!r}")
-        if not 0 < self.feature_share <= 1:
-            raise ValueError(f"feature_share must be in (0, 1], got {self.feature_share!r}")
-        if self.category_smoothing < 0:
-            raise ValueError(
-                f"category_smoothing must not be negative, got {self.category_smoothing!r}"
-            )
+        check_whole("leaves of Trees", self.leaves, least=2)
+        check_whole("min_leaf_rows of Trees", self.min_leaf_rows, least=1)
+        check_whole("one_vs_rest of Trees", self.one_vs_rest, least=0)
+        check_number("feature_share of Trees", self.feature_share, above=0.0, most=1.0)
+        check_number("category_smoothing of Trees", self.category_smoothing, least=0.0)
 
 
-def _as_tuple(features: Sequence[str] | None) -> tuple[str, ...] | None:
-    return None if features is None else tuple(features)
+def _is_whole(value: object, least: int, most: int) -> bool:
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return whole and bool(least <= value <= most)  # type: ignore[operator]  # checked above
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,38 +152,50 @@ class TreeTable:
         """The same trees on some level sets only."""
         return replace(self, roots=np.where(levels, self.roots, -1).astype(np.int32))
 
+    def leaves(self, block: Block, level: Ints) -> Ints:
+        """Leaf of every row, -1 where its level set has no tree."""
+        count = len(self.child)
+        packed = np.empty(count, np.uint64)
+        walk.pack_nodes(
+            self.feature,
+            self.last_bin,
+            self.missing_left,
+            self.subset,
+            self.child,
+            0,
+            count,
+            packed,
+        )
+        depth = walk.tree_depth(self.child)
+        leaf = np.empty(len(level), np.int32)
+        walk.find_leaves(block, level, self.roots, packed, depth, self.subset, self.subsets, leaf)
+        return leaf
+
     def update(self, block: Block, level: Ints, f: Scores, replaces: bool) -> Scores:
+        return self.scores_at(self.leaves(block, level), f, replaces)
+
+    def scores_at(self, leaf: Ints, f: Scores, replaces: bool) -> Scores:
+        """New scores of rows whose leaves are known."""
         out = np.empty(len(f))
-        walk.walk_trees(block, level, *self._nodes, self.value, f, replaces, out)
+        walk.add_values(leaf, self.value, f, replaces, out)
         return out
 
     def update_on_grid(
         self, block: Block, level: Ints, f: Scores, grid: Levels
     ) -> tuple[Scores, Ints]:
         """Replaced and rounded scores with their levels: rounds the leaves, not the rows."""
+        return self.grid_scores_at(self.leaves(block, level), f, grid)
+
+    def grid_scores_at(self, leaf: Ints, f: Scores, grid: Levels) -> tuple[Scores, Ints]:
+        """The same for rows whose leaves are known."""
         node_level = grid.index(self.value)
         out, out_level = np.empty(len(f)), np.empty(len(f), dtype=np.int32)
-        value = grid.round(self.value)
-        walk.walk_to_grid(block, level, *self._nodes, value, node_level, f, out, out_level)
+        walk.take_from_grid(leaf, grid.round(self.value), node_level, f, out, out_level)
         alone = np.flatnonzero(out_level < 0) if (self.roots < 0).any() else ()
         if len(alone):
             out[alone] = grid.round(f[alone])
             out_level[alone] = grid.index(f[alone])
         return out, out_level
-
-    @property
-    def _nodes(
-        self,
-    ) -> tuple[Ints, Ints, Ints, NDArray[np.bool_], Ints, NDArray[np.bool_], Ints]:
-        return (
-            self.roots,
-            self.feature,
-            self.last_bin,
-            self.missing_left,
-            self.subset,
-            self.subsets,
-            self.child,
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,6 +243,7 @@ class TreeLearner:
             spec.category_smoothing,
             self._draw_features(task),
             self._style,
+            spec.bare_roots,
         )
         trees = grow(task, self.bins, self.index, rules)
         table = _compact(task, trees, rules)
@@ -252,22 +264,24 @@ def _compact(task: Task, trees: Forest, rules: Rules) -> TreeTable:
     """The nodes that are reached, in their order: siblings stay side by side."""
     last, levels = trees.last, task.levels
     if rules.leaves is not None:
-        forest.keep_best(trees.owner, trees.key, last, levels, rules.leaves, trees.kept)
+        forest.keep_best(
+            trees.owner, trees.parent, trees.gain, last, levels, rules.leaves, trees.kept
+        )
     number = np.empty(last, np.int32)
     count = forest.number_nodes(
         last,
         levels,
         task.penalty.min_level_rows,
+        rules.bare_roots,
         trees.parent,
         trees.totals,
-        trees.child,
         trees.kept,
         number,
     )
     at = np.flatnonzero(number >= 0) if count < last else np.arange(last)
     inner = trees.kept[at]
     child = np.where(inner, number[np.where(inner, trees.child[at], 0)], -1)
-    return TreeTable(
+    table = TreeTable(
         number[:levels],
         np.where(inner, trees.feature[at], -1).astype(np.int32),
         np.where(inner, trees.position[at], 0).astype(np.int32),
@@ -279,6 +293,9 @@ def _compact(task: Task, trees: Forest, rules: Rules) -> TreeTable:
         trees.totals[at, 0],
         np.where(inner, trees.gain[at], 0.0),
     )
+    trees.table, trees.final = table, np.empty(last, np.int32)
+    forest.final_numbers(last, trees.parent, number, trees.final)
+    return table
 
 
 def _values(task: Task, totals: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -290,5 +307,6 @@ def _values(task: Task, totals: NDArray[np.int64]) -> NDArray[np.float64]:
     if task.draft.replace:
         return snap(mean)
     if task.draft.log.link == "logit":
-        mean = np.clip(mean, -MARGIN_STEP_LIMIT, MARGIN_STEP_LIMIT)
+        limit = task.penalty.step_limit
+        mean = np.clip(mean, -limit, limit)
     return snap(task.step * mean)

@@ -40,6 +40,17 @@ class Question(Protocol):
         """The part's share of the sums."""
 
 
+class Descent(Protocol):
+    """Where rows were sent while a table was learned: their leaves need not be looked up."""
+
+    @property
+    def trees(self) -> Any:
+        """What grew; its ``table`` is what was learned."""
+
+    def leaves(self, codes: Any) -> NDArray[np.int32]:
+        """Leaf of every row in that table."""
+
+
 class Part:
     """Rows of one block, and their scores under the steps applied so far."""
 
@@ -56,7 +67,7 @@ class Part:
         self.base = base
         self.weight = weight
         self.scale = scale
-        self.scratch: dict[str, Any] = {}
+        self.descent: Descent | None = None
         self._log: Rounds | None = None
         self._state = State(base)
         self._before: State | None = None
@@ -134,10 +145,24 @@ class Part:
                 self._state, done = State(log.begin(self.base)), 0
             self._before = None
         for step in log.steps[done:]:
-            self._before = self._state
-            self._state = self._state.advance(step, self.blocks[step.encoder])
+            self._before, self._state = self._state, self._advance(step)
         self._log = log
         return self._state
+
+    def _advance(self, step: Step) -> State:
+        """The next state; by the leaves that rows are known to be in, where this part helped."""
+        state, descent, block = self._state, self.descent, self.blocks[step.encoder]
+        self.descent = None
+        if descent is None or descent.trees.table is not step.table:
+            return state.advance(step, block)
+        drawn = state if step.partition is None else state.draw(step.partition)
+        table: Any = descent.trees.table
+        leaf = descent.leaves(block)
+        if step.grid is not None and step.replace:
+            f, level = table.grid_scores_at(leaf, drawn.f, step.grid)
+            return State(f, level, step.grid)
+        f = table.scores_at(leaf, drawn.f, step.replace)
+        return drawn.rounded(f, step.grid)
 
     def _extends(self, log: Rounds, done: int) -> bool:
         """Whether the first ``done`` steps applied are the first steps of ``log``."""

@@ -34,25 +34,37 @@ def order_codes(
 @kernel
 def keep_best(
     owner: NDArray[np.int32],
-    key: NDArray[np.float64],
+    parent: NDArray[np.int32],
+    gain: NDArray[np.float64],
     last: int,
     levels: int,
     leaves: int,
     kept: NDArray[np.bool_],
 ) -> None:
-    """Splits that the best-first tree of at most ``leaves`` leaves has among the nodes so far.
+    """Splits that the best-first trees of at most ``leaves`` leaves have among the nodes so far.
 
-    Ties in the key go to the lower number, so an ancestor comes before its descendants.
+    Again and again, every level set takes the largest gain among the nodes it has reached (ties:
+    the lower number). Deeper nodes only add rivals: what is not kept now will never be. Without
+    a limit (``leaves`` 0) all gains above zero are kept.
     """
-    if leaves <= 0:
+    for k in range(last):
+        kept[k] = leaves <= 0 and gain[k] > 0.0 and (parent[k] < 0 or kept[parent[k]])
+    best = np.empty(levels, np.int64)
+    for _ in range(leaves - 1):
+        best[:] = -1
         for k in range(last):
-            kept[k] = key[k] > 0.0
-        return
-    taken = np.zeros(levels, np.int64)
-    for k in np.argsort(-key[:last], kind="mergesort"):
-        kept[k] = key[k] > 0.0 and taken[owner[k]] < leaves - 1
-        if kept[k]:
-            taken[owner[k]] += 1
+            v = owner[k]
+            if kept[k] or gain[k] <= 0.0 or (parent[k] >= 0 and not kept[parent[k]]):
+                continue
+            if best[v] < 0 or gain[k] > gain[best[v]]:
+                best[v] = k
+        found = False
+        for v in range(levels):
+            if best[v] >= 0:
+                kept[best[v]] = True
+                found = True
+        if not found:
+            break
 
 
 @kernel
@@ -67,7 +79,6 @@ def plan_depth(
     parent: NDArray[np.int32],
     totals: NDArray[np.int64],
     gain: NDArray[np.float64],
-    key: NDArray[np.float64],
     left: NDArray[np.int64],
     child: NDArray[np.int32],
     slot: NDArray[np.int32],
@@ -81,9 +92,8 @@ def plan_depth(
         small = parent[k] < 0 and totals[k, 0] < min_level_rows
         if small or gain[k] <= min_gain:
             gain[k] = -1.0
-        key[k] = gain[k] if parent[k] < 0 else min(gain[k], key[parent[k]])
         slot[k] = -1
-    keep_best(owner, key, last, levels, leaves, kept)
+    keep_best(owner, parent, gain, last, levels, leaves, kept)
     after = last
     pairs = 0
     for k in range(first, last):
@@ -170,20 +180,44 @@ def number_nodes(
     last: int,
     levels: int,
     min_level_rows: int,
+    bare_roots: bool,
     parent: NDArray[np.int32],
     totals: NDArray[np.int64],
-    child: NDArray[np.int32],
     kept: NDArray[np.bool_],
     number: NDArray[np.int32],
 ) -> int:
-    """Final number of every node that is reached, -1 of others; returns how many are."""
+    """Final number of every node that is reached, -1 of others; returns how many are.
+
+    Roots of level sets that are too small, or without ``bare_roots`` of those that were not
+    split, are not reached.
+    """
     count = 0
     for k in range(last):
         if k < levels:
             reached = totals[k, 0] >= min_level_rows and totals[k, 1] > 0
+            reached = reached and (bare_roots or kept[k])
         else:
             reached = number[parent[k]] >= 0 and kept[parent[k]]
         number[k] = count if reached else -1
         if reached:
             count += 1
     return count
+
+
+@kernel
+def final_numbers(
+    last: int, parent: NDArray[np.int32], number: NDArray[np.int32], out: NDArray[np.int32]
+) -> None:
+    """Final number of every node's place in the trees; below a dropped split that is its own."""
+    for k in range(last):
+        if number[k] >= 0 or parent[k] < 0:
+            out[k] = number[k]
+        else:
+            out[k] = out[parent[k]]
+
+
+@kernel
+def translate(node: NDArray[np.int32], number: NDArray[np.int32]) -> None:
+    """Node numbers while growing to final ones, in place."""
+    for i in range(node.shape[0]):
+        node[i] = number[np.uint64(node[i])]

@@ -140,9 +140,10 @@ def linear_update(
     coefficient: NDArray[np.float64],
     f: NDArray[np.float64],
     replace: bool,
+    limit: float,
     out: NDArray[np.float64],
 ) -> None:
-    """New scores by one linear function per level set."""
+    """New scores by one linear function per level set; an added value is cut at +-``limit``."""
     for i in range(level.shape[0]):
         v = level[i]
         if not present[v]:
@@ -151,7 +152,7 @@ def linear_update(
         value = 0.0
         for j in range(block.shape[1]):
             value += coefficient[v, j] * block[i, j]
-        out[i] = value if replace else f[i] + value
+        out[i] = value if replace else f[i] + min(max(value, -limit), limit)
 
 
 @kernel
@@ -164,9 +165,10 @@ def group_update(
     coefficient: NDArray[np.float64],
     f: NDArray[np.float64],
     replace: bool,
+    limit: float,
     out: NDArray[np.float64],
 ) -> None:
-    """New scores by an intercept and one number per group (of some columns) and level set."""
+    """The same by an intercept and one number per group (of some columns) and level set."""
     for i in range(level.shape[0]):
         v = level[i]
         if not present[v]:
@@ -177,4 +179,4 @@ def group_update(
             code = codes[i, columns[t]]
             if code > 0:
                 value += coefficient[v, offsets[t] + code]
-        out[i] = value if replace else f[i] + value
+        out[i] = value if replace else f[i] + min(max(value, -limit), limit)

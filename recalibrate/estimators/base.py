@@ -1,0 +1,174 @@
+"""What both estimators share: the constant they start from, parameters, the call of ``fit``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state, get_tags
+from sklearn.utils.validation import validate_data
+
+from recalibrate.classes import Estimator, Trees
+from recalibrate.fitting import fit
+from recalibrate.levels import Link
+from recalibrate.options import LevelKind
+from recalibrate.scores import Link as BaseLink
+
+Float64 = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A base model that gives every row the same score."""
+
+    value: float
+    link: BaseLink = "identity"
+    why_no_graph: str = "the base model is a constant; the graph takes it as an input of scores"
+
+    @property
+    def name(self) -> str:
+        return f"the constant {self.value:g}"
+
+    def columns(self) -> tuple[str, ...] | None:
+        """Nothing is needed from X."""
+        return ()
+
+    def scores(self, X: Any) -> Float64:
+        """The constant, once per row."""
+        return np.full(len(X), self.value)
+
+    def graph(self) -> object | None:
+        """There is none: a constant has no inputs to make a graph of."""
+        return None
+
+
+class LSBoost(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+    """What the regressor and the classifier share: parameters, checks, the call of ``fit``."""
+
+    def __init__(
+        self,
+        H: Any = None,
+        *,
+        levels: int = 50,
+        level_kind: LevelKind | None = None,
+        rounded: bool = True,
+        keep_unrounded: bool = False,
+        step: float | None = None,
+        l2: float | None = None,
+        min_level_rows: int = 1,
+        tolerance: float | Literal["authors"] | None = "authors",
+        max_rounds: int = 100,
+        link: Link = "identity",
+        alpha: float | None = None,
+        B: float | None = None,
+        validation: Any = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.H = H
+        self.levels = levels
+        self.level_kind = level_kind
+        self.rounded = rounded
+        self.keep_unrounded = keep_unrounded
+        self.step = step
+        self.l2 = l2
+        self.min_level_rows = min_level_rows
+        self.tolerance = tolerance
+        self.max_rounds = max_rounds
+        self.link = link
+        self.alpha = alpha
+        self.B = B
+        self.validation = validation
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        regressor = self.H.regressor if isinstance(self.H, Estimator) else None
+        # A foreign regressor sees missing values as they are; ours have a place for them.
+        tags.input_tags.allow_nan = (
+            not hasattr(regressor, "__sklearn_tags__") or get_tags(regressor).input_tags.allow_nan
+        )
+        return tags
+
+    def _read_features(self, X: Any, *, reset: bool) -> Any:
+        """X checked the way of scikit-learn; its cells are read, and refused, by the table."""
+        if hasattr(X, "columns") or hasattr(X, "to_pandas"):
+            # Columns of a frame have types of their own, which one common array would lose.
+            return validate_data(self, X, reset=reset, skip_check_array=True)
+        return validate_data(
+            self,
+            X,
+            reset=reset,
+            # A list of rows [1, "a"] would otherwise become all text.
+            dtype=object if isinstance(X, list | tuple) else None,
+            ensure_all_finite=not get_tags(self).input_tags.allow_nan,
+        )
+
+    def _boost(
+        self,
+        X: Any,
+        y: Float64,
+        weight: Float64 | None,
+        bounds: tuple[float, float] | None,
+    ) -> Self:
+        """Boost from the weighted mean label; everything is in place but the loop."""
+        start = float(np.average(y, weights=weight))
+        paper = self.alpha is not None or self.B is not None
+        self.model_ = fit(
+            # The mean of equal numbers may differ from them in the last bit.
+            Constant(float(np.clip(start, *(bounds or (0.0, 1.0))))),
+            X,
+            y,
+            Trees(depth=2) if self.H is None else self.H,
+            sample_weight=weight,
+            bounds=bounds,
+            alpha=self.alpha,
+            B=self.B,
+            keep_unrounded=self.keep_unrounded,
+            min_level_rows=self.min_level_rows,
+            threads=effective_n_jobs(self.n_jobs),
+            seed=int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max)),
+            progress=False,
+            **({} if paper else self._loop()),
+            **self._validation(len(y)),
+        )
+        self.rounds_ = self.model_.rounds
+        self.n_rounds_ = self.model_.n_rounds_
+        self.n_learners_ = self.model_.n_learners_
+        self.history_ = self.model_.history_
+        self.certificate_ = self.model_.certificate_
+        return self
+
+    def _loop(self) -> dict[str, Any]:
+        """Parameters that Algorithm 1 leaves no room for."""
+        names = "link", "levels", "level_kind", "rounded", "step", "l2", "tolerance", "max_rounds"
+        return {name: getattr(self, name) for name in names}
+
+    def _validation(self, n_rows: int) -> dict[str, Any]:
+        """How ``fit`` is to choose the number of rounds."""
+        validation = self.validation
+        if validation is None:
+            return {"validation": False}
+        if self.alpha is not None or self.B is not None:
+            raise ValueError(
+                f"validation={validation!r} was given together with alpha={self.alpha!r}, "
+                f"B={self.B!r}, but Algorithm 1 has a stop rule of its own: set validation=None, "
+                "or alpha=None and B=None"
+            )
+        if isinstance(validation, bool):
+            raise ValueError(
+                f"validation must be None, a share such as 0.2, a number of folds or a splitter, "
+                f"got {validation!r}; None turns it off"
+            )
+        if n_rows < 2:
+            raise ValueError(
+                f"validation={validation!r} needs rows to hold out, but there is only 1 sample"
+            )
+        return {"validation" if isinstance(validation, float) else "cv": validation}

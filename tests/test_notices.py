@@ -1,0 +1,34 @@
+"""Warnings point at the user's own line, however deep they come from."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+from recalibrate import LSBoostClassifier, Trees, fit
+from recalibrate.notices import warn_user
+
+X = np.arange(200.0)[:, None]
+Y = np.arange(200) % 2
+
+
+def test_called_from_outside():
+    with pytest.warns(UserWarning, match="take care") as caught:
+        warn_user("take care")
+    assert caught[0].filename == __file__
+
+
+def by_function():
+    return fit(np.full(200, 0.5), X, Y, Trees(depth=1), alpha=1.0)
+
+
+def by_estimator():
+    return LSBoostClassifier(Trees(depth=1), alpha=1.0).fit(X, Y)
+
+
+@pytest.mark.parametrize("call", [by_function, by_estimator])
+def test_called_from_deep_inside(call):
+    with pytest.warns(UserWarning, match="just the rounded base") as caught:
+        call()
+    assert caught[0].filename == __file__
+    assert caught[0].lineno == inspect.getsourcelines(call)[1] + 1
