@@ -145,7 +145,7 @@ class Losses:
     log: Rounds
 
     def ask(self, part: Part) -> Answer:
-        return (part.losses(part.scores(self.log), self.log.link == "logit"), _weight_of(part))
+        return (part.loss(self.log), _weight_of(part))
 
 
 @dataclass(frozen=True, eq=False)

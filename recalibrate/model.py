@@ -14,7 +14,7 @@ from recalibrate.certificate import Certificate
 from recalibrate.labels import Labels, read_scores
 from recalibrate.levels import from_margin
 from recalibrate.problem import base_margin, count_scores, read_features
-from recalibrate.rounds import Rounds, State
+from recalibrate.rounds import Rounds
 from recalibrate.scores import Base
 from recalibrate.table import Schema
 
@@ -107,7 +107,7 @@ class Recalibrated:
     ) -> Iterator[NDArray[np.float64]]:
         """Predictions before the first and after every step, one after the other."""
         start, blocks, _ = self._encode(X, base, Z)
-        state = State(self.rounds.begin(start))
+        state = self.rounds.begin(start)
         yield self._finish(state.f)
         for step in self.rounds.steps:
             state = state.advance(step, blocks[step.encoder])

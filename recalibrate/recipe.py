@@ -208,7 +208,7 @@ class _Kitchen:
     def __init__(
         self, problem: Problem, H: FunctionClass, threads: int, blocks: int | None, seed: int
     ) -> None:
-        labels, table = problem.labels, problem.table
+        labels, table = problem.labels, problem.table.gathered()
         self.problem = problem
         self.threads = threads
         self.blocks = blocks

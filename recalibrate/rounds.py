@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,16 +44,6 @@ class Learned(Protocol):
 
     def keep(self, levels: NDArray[np.bool_]) -> Learned:
         """The same on some level sets only; the others are left as they are."""
-
-
-@runtime_checkable
-class GridTable(Protocol):
-    """A table that replaces scores by few values can round those instead of the rows."""
-
-    def update_on_grid(
-        self, block: Block, level: NDArray[np.int32], f: Scores, grid: Levels
-    ) -> tuple[Scores, NDArray[np.int32]]:
-        """The same as ``update`` with replaces, rounded to the grid, and the levels there."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,13 +123,13 @@ class Rounds:
         """Number of models over all steps and level sets."""
         return sum(step.table.n_learners for step in self.steps)
 
-    def begin(self, base: Scores) -> Scores:
+    def begin(self, base: Scores) -> State:
         """Scores before the first step."""
-        return base if self.start is None else self.start.round(base)
+        return State(base) if self.start is None else State(base).rounded(base, self.start)
 
     def apply(self, blocks: Sequence[Block], base: Scores) -> Scores:
         """Scores after the last step, from the base scores (on the link's scale)."""
-        state = State(self.begin(base))
+        state = self.begin(base)
         for step in self.steps:
             state = state.advance(step, blocks[step.encoder])
         return state.f
@@ -149,13 +139,32 @@ class Rounds:
 class State:
     """Scores of some rows at a point of the list, with the level sets drawn last.
 
-    ``partition`` is what ``level`` numbers; after rounding it is the grid, so that drawing the
-    same grid again costs nothing.
+    ``partition`` is what ``level`` numbers. After rounding it is the grid, so that drawing the
+    same grid again costs nothing, and the scores need not be kept: they are its values.
     """
 
-    f: Scores
+    kept: Scores | None
     level: NDArray[np.int32] | None = None
     partition: Levels | None = None
+
+    @classmethod
+    def on_grid(cls, level: NDArray[np.int32], grid: Levels) -> State:
+        """Rounded scores."""
+        return cls(None, level, grid)
+
+    @property
+    def values(self) -> Scores | None:
+        """The grid's values where scores are rounded: the score of a row is values[level]."""
+        return None if self.kept is not None or self.partition is None else self.partition.values
+
+    @property
+    def f(self) -> Scores:
+        """The scores."""
+        if self.kept is not None:
+            return self.kept
+        if self.values is None:
+            raise ValueError("rounded scores need a grid that has values")
+        return self.values[self.drawn_level]
 
     def draw(self, partition: Levels) -> State:
         """The same scores, with their level sets under a partition."""
@@ -166,18 +175,14 @@ class State:
     def advance(self, step: Step, block: Block) -> State:
         """After one step."""
         state = self if step.partition is None else self.draw(step.partition)
-        level = state.drawn_level
-        table, grid = step.table, step.grid
-        if grid is not None and step.replace and isinstance(table, GridTable):
-            return State(*table.update_on_grid(block, level, state.f, grid), grid)
-        return state.rounded(table.update(block, level, state.f, step.replace), grid)
+        f = step.table.update(block, state.drawn_level, state.f, step.replace)
+        return state.rounded(f, step.grid)
 
     def rounded(self, f: Scores, grid: Levels | None) -> State:
         """New scores, on the grid if there is one; without it the level sets stay as drawn."""
         if grid is None:
             return State(f, self.level, self.partition)
-        level = grid.index(f)
-        return State(f if grid.values is None else grid.values[level], level, grid)
+        return State.on_grid(grid.index(f), grid)
 
     @property
     def drawn_level(self) -> NDArray[np.int32]:

@@ -125,8 +125,10 @@ def make_workbench(
         problem.n_rows, labels.weight, newton=settings.link == "logit", exact_bits=bits
     )
     weight = scale.quantise_weight(labels.weight)
-    learner = function_class.bind(problem.table, weight, threads=threads)
-    block = learner.encoder.encode(problem.table, threads)
+    table = problem.table.gathered()
+    learner = function_class.bind(table, weight, threads=threads)
+    block = learner.encoder.encode(table, threads)
+    del table  # the fit itself works on the block alone
     rows = Rows((block,), labels.values, problem.base, weight)
     return Workbench(problem, learner, scale, rows, threads, blocks)
 

@@ -162,12 +162,17 @@ def test_residuals_are_cut_at_four():
 def test_losses(y, f, logit, level):
     out = np.zeros(3, np.int64)
     weight = np.array([1, 2, 3, 4, 5])
-    add_losses(y, f, weight, level, logit, 2.0**30, 32.0, out)
+    add_losses(y, f, NO_LEVEL, weight, level, logit, 2.0**30, 32.0, out)
     loss = np.logaddexp(0, f) - y * f if logit else (y - f) ** 2
     at = level if len(level) else np.zeros(5, int)
     expected = np.bincount(at, weights=np.minimum(loss, 32.0) * weight, minlength=3)
     # Half of 2**-30 per unit of weight, and rounding of the formula.
     assert np.abs(out * 2.0**-30 - expected).max() <= 15 * (2.0**-31 + 1e-13)
+
+    distinct, at = np.unique(f, return_inverse=True)
+    looked_up = np.zeros(3, np.int64)
+    add_losses(y, distinct, at.astype(np.int32), weight, level, logit, 2.0**30, 32.0, looked_up)
+    assert looked_up.tolist() == out.tolist()
 
 
 # ---- the solver

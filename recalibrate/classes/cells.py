@@ -51,7 +51,7 @@ class CellSums:
         features = np.arange(codes.shape[1], dtype=np.uint64)
         slot = np.arange(self.levels, dtype=np.int32)
         rows = np.empty(0, dtype=np.int32)
-        count(codes, features, self.offsets, words, level, rows, len(level), slot, size, out)
+        count(codes, features, self.offsets, words, level, rows, len(level), slot, True, size, out)
         f = part.scores(self.draft.log)
         squares = part.losses(f, False, level, self.levels)
         return out, squares

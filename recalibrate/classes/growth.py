@@ -8,6 +8,7 @@ those found so far is decided anew at every depth, and only these are followed f
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +18,12 @@ from recalibrate.classes.base import Task
 from recalibrate.engines.memory import total
 from recalibrate.engines.part import Answer, Draft, Part
 from recalibrate.kernels import forest, histogram, splits, walk
+from recalibrate.levels import Levels
+from recalibrate.rounds import Scores
 
 Ints = NDArray[np.int32]
+FEW_MOVING = 0.7
+"""Below this share of rows that are not in leaves yet, a list of them pays."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,8 +67,9 @@ class Forest:
         self.order = np.empty(0, np.int32)
         self.last = levels
         self.depth = 0
+        self.moving: list[float] = []
         self.packed = np.empty(size, np.uint64)
-        self.table: object = None
+        self.learned: Any = None
         self.final = np.empty(0, np.int32)
 
     def pack(self, first: int, last: int) -> None:
@@ -91,27 +97,51 @@ class Descent:
         self.depth = 0
 
     def follow(self, codes: NDArray[np.unsignedinteger], depth: int) -> None:
-        """Down to a depth."""
+        """Down to a depth, unless the rows are there already."""
         trees = self.trees
-        if depth > 0 and not len(self.rows):
-            self.rows = np.arange(len(self.node), dtype=np.int32)
-        for _ in range(self.depth, depth):
-            self.active = walk.descend(
-                codes,
-                self.node,
-                self.rows,
-                self.active,
-                trees.packed,
-                trees.subset,
-                trees.subsets,
-            )
-        self.depth = depth
+        way = (trees.packed, trees.subset, trees.subsets)
+        while self.depth < depth:
+            if not len(self.rows) and trees.moving[self.depth] < FEW_MOVING:
+                self.rows = walk.active_rows(self.node, trees.child)
+                self.active = len(self.rows)
+            if len(self.rows):
+                self.active = walk.descend(codes, self.node, self.rows, self.active, *way)
+            else:
+                walk.descend_all(codes, self.node, *way)
+            self.depth += 1
 
-    def leaves(self, codes: NDArray[np.unsignedinteger]) -> Ints:
-        """Leaf of every row in the table that was learned; spares walking it from the root."""
-        self.follow(codes, self.trees.depth)
-        forest.translate(self.node, self.trees.final)
-        return self.node
+    def scores(self, codes: NDArray[np.unsignedinteger], f: Scores, replaces: bool) -> Scores:
+        """Scores after the step with the table that was learned, without walking it again."""
+        trees = self.trees
+        self.follow(codes, trees.depth - 1)
+        value = np.append(trees.learned.value, np.nan)[trees.final]
+        out = np.empty(len(f))
+        walk.finish(
+            codes,
+            self.node,
+            trees.packed,
+            trees.subset,
+            trees.subsets,
+            value,
+            f,
+            replaces,
+            out,
+        )
+        return out
+
+    def levels(self, codes: NDArray[np.unsignedinteger], level: Ints, grid: Levels) -> Ints:
+        """Levels after the step, where it replaces scores and rounds them to ``grid``."""
+        trees = self.trees
+        self.follow(codes, trees.depth - 1)
+        node_level = np.append(grid.index(trees.learned.value), np.int32(-1))[trees.final]
+        out = np.empty(len(self.node), np.int32)
+        walk.finish_on_grid(
+            codes, self.node, trees.packed, trees.subset, trees.subsets, node_level, out
+        )
+        if (node_level[: len(trees.learned.roots)] < 0).any():
+            alone = out < 0
+            out[alone] = level[alone]
+        return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,6 +175,7 @@ class Histogram:
             descent.rows,
             descent.active,
             self.trees.slot,
+            self.depth == 0,
             size,
             out,
         )
@@ -177,9 +208,11 @@ def grow(task: Task, bins: Bins, encoder: int, rules: Rules) -> Forest:
             )
         _find(task, trees, cells, first, rules, offsets)
         last = _plan(task, trees, first, rules, offsets)
+        trees.pack(first, last)
         if last == trees.last:
             break
-        trees.pack(first, last)
+        moving = trees.totals[trees.last : last, 0].sum() / trees.totals[: task.levels, 0].sum()
+        trees.moving.append(float(moving))
         trees.depth = depth + 1
         before, first, slots = first, trees.last, (last - trees.last) // 2
         trees.last, above = last, cells

@@ -17,7 +17,6 @@ from recalibrate.classes.growth import Forest, Rules, grow
 from recalibrate.fixedpoint import snap
 from recalibrate.hashing import mix
 from recalibrate.kernels import forest, walk
-from recalibrate.levels import Levels
 from recalibrate.rounds import Block, Scores
 from recalibrate.table import Table
 
@@ -172,30 +171,9 @@ class TreeTable:
         return leaf
 
     def update(self, block: Block, level: Ints, f: Scores, replaces: bool) -> Scores:
-        return self.scores_at(self.leaves(block, level), f, replaces)
-
-    def scores_at(self, leaf: Ints, f: Scores, replaces: bool) -> Scores:
-        """New scores of rows whose leaves are known."""
         out = np.empty(len(f))
-        walk.add_values(leaf, self.value, f, replaces, out)
+        walk.add_values(self.leaves(block, level), self.value, f, replaces, out)
         return out
-
-    def update_on_grid(
-        self, block: Block, level: Ints, f: Scores, grid: Levels
-    ) -> tuple[Scores, Ints]:
-        """Replaced and rounded scores with their levels: rounds the leaves, not the rows."""
-        return self.grid_scores_at(self.leaves(block, level), f, grid)
-
-    def grid_scores_at(self, leaf: Ints, f: Scores, grid: Levels) -> tuple[Scores, Ints]:
-        """The same for rows whose leaves are known."""
-        node_level = grid.index(self.value)
-        out, out_level = np.empty(len(f)), np.empty(len(f), dtype=np.int32)
-        walk.take_from_grid(leaf, grid.round(self.value), node_level, f, out, out_level)
-        alone = np.flatnonzero(out_level < 0) if (self.roots < 0).any() else ()
-        if len(alone):
-            out[alone] = grid.round(f[alone])
-            out_level[alone] = grid.index(f[alone])
-        return out, out_level
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,7 +271,7 @@ def _compact(task: Task, trees: Forest, rules: Rules) -> TreeTable:
         trees.totals[at, 0],
         np.where(inner, trees.gain[at], 0.0),
     )
-    trees.table, trees.final = table, np.empty(last, np.int32)
+    trees.learned, trees.final = table, np.empty(last, np.int32)
     forest.final_numbers(last, trees.parent, number, trees.final)
     return table
 

@@ -45,10 +45,13 @@ class Descent(Protocol):
 
     @property
     def trees(self) -> Any:
-        """What grew; its ``table`` is what was learned."""
+        """What grew, with the table that was ``learned``."""
 
-    def leaves(self, codes: Any) -> NDArray[np.int32]:
-        """Leaf of every row in that table."""
+    def scores(self, codes: Any, f: Scores, replaces: bool) -> Scores:
+        """Scores after the step with that table."""
+
+    def levels(self, codes: Any, level: NDArray[np.int32], grid: Levels) -> NDArray[np.int32]:
+        """Levels after it, where it replaces scores and rounds them."""
 
 
 class Part:
@@ -91,7 +94,8 @@ class Part:
     def words(self, draft: Draft) -> NDArray[np.int64]:
         """The statistics of every row, as the scale packs them."""
         state = self._bring(draft.log)
-        key: object = "labels" if draft.replace else state.f
+        key: object = state.level if state.kept is None else state.kept
+        key = "labels" if draft.replace else key
         if self._words is not None and self._words[0] is key:
             return self._words[1]
         scale = self.scale
@@ -102,7 +106,7 @@ class Part:
         )
         kernels.respond(
             self.y,
-            state.f,
+            self.y if draft.replace else state.f,
             self.weight,
             draft.log.link == "logit",
             draft.replace,
@@ -122,10 +126,28 @@ class Part:
         """Summed losses of the scores ``f``, by level set when these are given."""
         out = np.zeros(levels, dtype=np.int64)
         at = np.empty(0, dtype=np.int32) if level is None else level
-        kernels.add_losses(
-            self.y, f, self.weight, at, logit, 2.0**self.scale.loss_bits, LOSS_LIMIT, out
-        )
+        self._add_losses(f, np.empty(0, dtype=np.int32), at, logit, out)
         return out
+
+    def loss(self, log: Rounds) -> NDArray[np.int64]:
+        """Summed loss of the scores after the last step of ``log``."""
+        state = self._bring(log)
+        out = np.zeros(1, dtype=np.int64)
+        none = np.empty(0, dtype=np.int32)
+        f, at = (state.f, none) if state.values is None else (state.values, state.drawn_level)
+        self._add_losses(f, at, none, log.link == "logit", out)
+        return out
+
+    def _add_losses(
+        self,
+        f: Scores,
+        at: NDArray[np.int32],
+        level: NDArray[np.int32],
+        logit: bool,
+        out: NDArray[np.int64],
+    ) -> None:
+        scale = 2.0**self.scale.loss_bits
+        kernels.add_losses(self.y, f, at, self.weight, level, logit, scale, LOSS_LIMIT, out)
 
     def after(self, draft: Draft, step: Step) -> Scores:
         """Scores that a step would give, without taking it."""
@@ -142,7 +164,7 @@ class Part:
             if self._before is not None and undone >= 0 and self._extends(log, undone):
                 self._state, done = self._before, undone
             else:
-                self._state, done = State(log.begin(self.base)), 0
+                self._state, done = log.begin(self.base), 0
             self._before = None
         for step in log.steps[done:]:
             self._before, self._state = self._state, self._advance(step)
@@ -150,19 +172,15 @@ class Part:
         return self._state
 
     def _advance(self, step: Step) -> State:
-        """The next state; by the leaves that rows are known to be in, where this part helped."""
+        """The next state; by the nodes that rows are known to be in, where this part helped."""
         state, descent, block = self._state, self.descent, self.blocks[step.encoder]
         self.descent = None
-        if descent is None or descent.trees.table is not step.table:
+        if descent is None or descent.trees.learned is not step.table:
             return state.advance(step, block)
         drawn = state if step.partition is None else state.draw(step.partition)
-        table: Any = descent.trees.table
-        leaf = descent.leaves(block)
-        if step.grid is not None and step.replace:
-            f, level = table.grid_scores_at(leaf, drawn.f, step.grid)
-            return State(f, level, step.grid)
-        f = table.scores_at(leaf, drawn.f, step.replace)
-        return drawn.rounded(f, step.grid)
+        if step.replace and step.grid is not None and drawn.partition is step.grid:
+            return State.on_grid(descent.levels(block, drawn.drawn_level, step.grid), step.grid)
+        return drawn.rounded(descent.scores(block, drawn.f, step.replace), step.grid)
 
     def _extends(self, log: Rounds, done: int) -> bool:
         """Whether the first ``done`` steps applied are the first steps of ``log``."""

@@ -214,10 +214,3 @@ def final_numbers(
             out[k] = number[k]
         else:
             out[k] = out[parent[k]]
-
-
-@kernel
-def translate(node: NDArray[np.int32], number: NDArray[np.int32]) -> None:
-    """Node numbers while growing to final ones, in place."""
-    for i in range(node.shape[0]):
-        node[i] = number[np.uint64(node[i])]

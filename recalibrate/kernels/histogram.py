@@ -48,13 +48,17 @@ def count_one_word(
     rows: NDArray[np.int32],
     active: int,
     slot: NDArray[np.int32],
+    complete: bool,
     size: int,
     out: NDArray[np.int64],
 ) -> None:
-    """Histograms of active rows that carry one packed word; without ``rows``, of all of them."""
+    """Histograms of active rows that carry one packed word; with empty ``rows`` of all of them.
+
+    ``complete`` says that every row's node has a slot.
+    """
     width = np.uint64(codes.shape[1])
     everything = features.shape[0] == codes.shape[1]
-    if rows.shape[0] == 0 and everything:
+    if complete and everything and rows.shape[0] == 0:
         for i in range(node.shape[0]):
             at = np.uint64(slot[np.uint64(node[i])]) * np.uint64(size)
             word = words[i, 0]
@@ -86,6 +90,7 @@ def count_words(
     rows: NDArray[np.int32],
     active: int,
     slot: NDArray[np.int32],
+    complete: bool,
     size: int,
     out: NDArray[np.int64],
 ) -> None:

@@ -142,6 +142,7 @@ def respond(
 def add_losses(
     y: NDArray[np.float64],
     f: NDArray[np.float64],
+    at: NDArray[np.int32],
     weight: NDArray[np.int64],
     level: NDArray[np.int32],
     logit: bool,
@@ -151,15 +152,18 @@ def add_losses(
 ) -> None:
     """Add every row's quantised loss (squared error or log loss) to its level's sum.
 
-    An empty ``level`` puts all rows together.
+    The score of row i is ``f[at[i]]``, or ``f[i]`` with an empty ``at``; an empty ``level`` puts
+    all rows together.
     """
     unit = weight.shape[0] == 0
     together = level.shape[0] == 0
+    straight = at.shape[0] == 0
     for i in range(y.shape[0]):
+        score = f[i] if straight else f[np.uint64(at[i])]
         if logit:
-            loss = log1p_unit(exp_negative(-abs(f[i]))) + max(f[i], 0.0) - y[i] * f[i]
+            loss = log1p_unit(exp_negative(-abs(score))) + max(score, 0.0) - y[i] * score
         else:
-            loss = (y[i] - f[i]) * (y[i] - f[i])
+            loss = (y[i] - score) * (y[i] - score)
         q = int(np.rint(min(loss, limit) * scale))
         out[0 if together else level[i]] += q if unit else q * weight[i]
 

@@ -139,41 +139,84 @@ def descend(
 
 
 @kernel
-def add_values(
+def descend_all(
+    codes: NDArray[np.unsignedinteger],
     node: NDArray[np.int32],
+    packed: NDArray[np.uint64],
+    subset: NDArray[np.int32],
+    subsets: NDArray[np.bool_],
+) -> None:
+    """Send all rows one depth down: quicker than by a list while most of them move."""
+    for i in range(node.shape[0]):
+        k = np.uint64(node[i])
+        node[i] = next_node(codes, i, k, packed[k], subset, subsets)
+
+
+@kernel
+def active_rows(node: NDArray[np.int32], child: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Numbers of the rows that are not in a leaf."""
+    rows = np.empty(node.shape[0] + 1, np.int32)
+    count = np.uint64(0)
+    for i in range(node.shape[0]):
+        rows[count] = i
+        count += np.uint64(child[np.uint64(node[i])] >= 0)
+    return rows[:count]
+
+
+@kernel
+def finish(
+    codes: NDArray[np.unsignedinteger],
+    node: NDArray[np.int32],
+    packed: NDArray[np.uint64],
+    subset: NDArray[np.int32],
+    subsets: NDArray[np.bool_],
     value: NDArray[np.float64],
     f: NDArray[np.float64],
     replaces: bool,
     out: NDArray[np.float64],
 ) -> None:
-    """New score: the node's value, or the score plus it; unchanged at node -1."""
+    """Last depth and new scores in one pass, for rows that followed their trees' growth.
+
+    ``value`` is NaN at nodes of level sets without a tree: their scores stay.
+    """
     for i in range(node.shape[0]):
-        k = node[i]
-        if k < 0:
+        k = np.uint64(node[i])
+        change = value[next_node(codes, i, k, packed[k], subset, subsets)]
+        if change != change:
             out[i] = f[i]
         else:
-            value_here = value[np.uint64(k)]
-            out[i] = value_here if replaces else f[i] + value_here
+            out[i] = change if replaces else f[i] + change
 
 
 @kernel
-def take_from_grid(
+def finish_on_grid(
+    codes: NDArray[np.unsignedinteger],
     node: NDArray[np.int32],
-    value: NDArray[np.float64],
+    packed: NDArray[np.uint64],
+    subset: NDArray[np.int32],
+    subsets: NDArray[np.bool_],
     node_level: NDArray[np.int32],
-    f: NDArray[np.float64],
-    out: NDArray[np.float64],
-    out_level: NDArray[np.int32],
+    out: NDArray[np.int32],
 ) -> None:
-    """Scores that are replaced and rounded: every node knows its value and level on the grid.
-
-    Rows at node -1 keep their score and get the level -1, to be looked up.
-    """
+    """The same where scores are replaced and rounded: every node knows its level on the grid."""
     for i in range(node.shape[0]):
-        k = node[i]
+        k = np.uint64(node[i])
+        out[i] = node_level[next_node(codes, i, k, packed[k], subset, subsets)]
+
+
+@kernel
+def add_values(
+    leaf: NDArray[np.int32],
+    value: NDArray[np.float64],
+    f: NDArray[np.float64],
+    replaces: bool,
+    out: NDArray[np.float64],
+) -> None:
+    """New score: the leaf's value, or the score plus it; unchanged at leaf -1."""
+    for i in range(leaf.shape[0]):
+        k = leaf[i]
         if k < 0:
             out[i] = f[i]
-            out_level[i] = -1
         else:
-            out[i] = value[np.uint64(k)]
-            out_level[i] = node_level[np.uint64(k)]
+            change = value[np.uint64(k)]
+            out[i] = change if replaces else f[i] + change
