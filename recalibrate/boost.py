@@ -230,7 +230,7 @@ def boost(
         try:
             while run.stopped is None:
                 run.round()
-                bar.update(round=run.log.n_rounds, **run.latest)
+                bar.update(round=run.rounds, **run.latest)
         except KeyboardInterrupt:
             if not keep_if_interrupted:
                 raise

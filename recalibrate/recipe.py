@@ -277,7 +277,7 @@ class _Kitchen:
             gain, error = paired_gain(losses[taken], losses[stage + 1], weight)
             least = standard_errors(stage, len(losses[0]))
             pays = error > 0 and gain / error > least
-            verdict = "pays" if pays else "does not pay, left out"
+            verdict = "pays" if pays else "does not pay by itself"
             notes.append(
                 f"{name} {verdict}: held-out loss falls by {gain:.3g} (standard error {error:.2g})"
             )

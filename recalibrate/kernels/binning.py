@@ -9,28 +9,6 @@ from recalibrate.kernels.compiler import kernel
 
 
 @kernel
-def integer_range(column: NDArray[np.float32], widest: int) -> tuple[bool, int, int]:
-    """Whether all present values are integers in a window of ``widest``, and that window.
-
-    Codes, ages and counts are integers; counting them beats sorting them ten times over.
-    """
-    low = np.inf
-    high = -np.inf
-    for value in column:
-        if value != value:
-            continue
-        if value < low:
-            low = value
-        if value > high:
-            high = value
-        if not (high - low < widest) or value != np.floor(value):
-            return False, 0, 0
-    if high < low:
-        return False, 0, 0
-    return True, int(low), int(high)
-
-
-@kernel
 def count_integers(
     column: NDArray[np.float32], weight: NDArray[np.int64], low: int, out: NDArray[np.int64]
 ) -> None:
