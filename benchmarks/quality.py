@@ -33,22 +33,17 @@ from recalibrate.simulate import census
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Mask = NDArray[np.bool_]
-Predict = Callable[[], Floats]
-"""Predictions of the test rows, by something that was fitted."""
+Predict = Callable[[], Floats]  # of the test rows, by something that was fitted
 
 BASE, ISOTONIC, LINE = "base", "isotonic", "Platt/linear"
 OURS, OURS_GROUPS = "recalibrate", "recalibrate H=Groups"
 SIMPLE = (ISOTONIC, LINE)
 
-LEAST_SHARE = 0.005
-"""Segments with a smaller share of the test rows are not looked at."""
-MOST_VALUES = 12
-"""A numeric group column with more distinct values is cut into four quantile bands."""
+LEAST_SHARE = 0.005  # of the test rows, for a segment to be looked at
+MOST_VALUES = 12  # a numeric group column with more distinct values is cut into four bands
 LEAST_CELL_ROWS, BINS = 25, 10
-SMALLEST = 1e-6
-"""Probabilities are kept this far from 0 and 1 where a logarithm is taken."""
-NOISE = 2.0
-"""Standard errors of the paired difference from which on it is more than noise."""
+SMALLEST = 1e-6  # distance of probabilities from 0 and 1 where a logarithm is taken
+NOISE = 2.0  # standard errors of a paired difference from which on it is more than noise
 
 
 # --- cases ----------------------------------------------------------------------------------------
@@ -86,8 +81,10 @@ def read_case(folder: Path, name: str) -> Case:
     features = [*about["cat"], *about["num"]]
     if missing := sorted({*features, "y", "split"} - set(frame.columns)):
         raise SystemExit(f"case {name}: {name}.parquet has no column {', '.join(missing)}")
-    if missing := sorted(set(about["groups"]) - set(features)):
-        raise SystemExit(f"case {name}: groups {', '.join(missing)} must stand in cat or num too")
+    if not about["groups"] or not set(about["groups"]) <= set(features):
+        raise SystemExit(
+            f"case {name}: groups must name columns of cat or num, got {about['groups']}"
+        )
     if about["task"] not in ("binary", "regression"):
         raise SystemExit(f"case {name}: task must be binary or regression, got {about['task']!r}")
     cal, test = (frame[frame["split"] == part].reset_index(drop=True) for part in ("cal", "test"))
@@ -104,6 +101,8 @@ def read_case(folder: Path, name: str) -> Case:
         for column in scores
         if column.startswith("base_")
     }
+    if not bases:
+        raise SystemExit(f"case {name}: {name}.parquet has no scores base_<base>")
     seconds = about.get("seconds", {})
     stored = {
         base: {
@@ -162,7 +161,7 @@ def group_codes(values: pd.Series[Any]) -> tuple[Codes, list[str]]:
     """
     if values.dtype.kind in "iuf" and values.nunique() > MOST_VALUES:
         edges = np.unique(np.quantile(values.dropna(), [0.25, 0.5, 0.75]))
-        ends = ["", *(f"{edge:g}" for edge in edges), ""]
+        ends = ["-inf", *(f"{edge:g}" for edge in edges), "inf"]
         bands = [f"{values.name} in [{low}, {high})" for low, high in pairwise(ends)]
         return np.searchsorted(edges, values.to_numpy(), side="right"), bands
     codes, names = pd.factorize(values, use_na_sentinel=False)
@@ -439,7 +438,8 @@ def compare_with_base(pairs: Sequence[Pair], method: str, *, squared: bool) -> d
 
 def follow_worst_group(pair: Pair) -> dict[str, Any]:
     """The single column's group with the base's largest gap, before and after H=Groups."""
-    y, groups = pair.case.y[1], [segment for segment in pair.segments if segment.columns == 1]
+    y, everyone = pair.case.y[1], pair.segments[:1]
+    groups = [segment for segment in pair.segments if segment.columns == 1] or everyone
     before, after = pair.predictions[BASE], pair.predictions[OURS_GROUPS]
     worst = max(groups, key=lambda group: abs(gap(y, before, group.rows)))
     return {
@@ -472,9 +472,7 @@ def show_pair(pair: Pair) -> str:
         numbers = [show_number(values[name], DIGITS.get(name, 5)) for name in COLUMNS]
         cells.append([method, *numbers, show_number(pair.seconds[method], 2)])
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    shown = [
-        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in cells
-    ]
+    shown = ["  ".join(map(str.rjust, row, widths)) for row in cells]
     rows = f"{len(case.y[0]):,} calibration rows, {len(case.y[1]):,} test rows"
     title = f"{case.name} / {pair.base}: {case.task}, {rows}, {len(pair.segments)} segments"
     return "\n".join([title, *shown])
@@ -482,7 +480,8 @@ def show_pair(pair: Pair) -> str:
 
 def show_wins(wins: dict[str, Any]) -> str:
     """The counts against one method."""
-    n, cells, sigma = wins["pairs"], wins["cell_excess_means"], wins["mce_sigma_means"]
+    n, n_pr = wins["pairs"], wins["pr_auc_pairs"]
+    cells, sigma = wins["cell_excess_means"], wins["mce_sigma_means"]
     return (
         f"against {wins['reference']}: loss lower on {wins['loss_lower']} of {n} "
         f"({wins['loss_beyond_noise']} beyond {NOISE:g} standard errors; worst relative excess "
@@ -490,8 +489,8 @@ def show_wins(wins: dict[str, Any]) -> str:
         f"{n}, mean ratio {show_number(wins['cell_excess_ratio'], 2)} over "
         f"{wins['cell_excess_ratio_pairs']} (means {cells[0]:.3f} and {cells[1]:.3f}); "
         f"worst_group_ece lower on {wins['worst_group_ece_lower']} of {n}; mce_sigma means "
-        f"{sigma[0]:.2f} and {sigma[1]:.2f}; PR-AUC not lower on {wins['pr_auc_not_lower']} of "
-        f"{wins['pr_auc_pairs']}"
+        f"{sigma[0]:.2f} and {sigma[1]:.2f}"
+        + (f"; PR-AUC not lower on {wins['pr_auc_not_lower']} of {n_pr}" if n_pr else "")
     )
 
 
@@ -582,7 +581,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
     bases = [compare_with_base(pairs, method, squared=squared) for method, squared in methods]
     groups = [follow_worst_group(pair) for pair in pairs]
     print(f"{OURS} (default)", *map(show_wins, wins), "", sep="\n")
-    print(*map(show_comparison, bases), "", sep="\n")
+    print(*(show_comparison(found) for found in bases if found["gains"]), "", sep="\n")
     title = f"{OURS_GROUPS}: the base's worst group, before and after"
     print(title, *map(show_worst_group, groups), sep="\n")
     result = {

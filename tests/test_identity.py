@@ -187,6 +187,7 @@ class Forgetful:
     """
 
     has_held_out = False
+    only_part = None
 
     def __init__(self, pieces: Sequence[Rows], scale: Scale, seed: int) -> None:
         self.pieces = pieces

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from math import inf
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +18,7 @@ from recalibrate.fixedpoint import snap
 from recalibrate.groupset import GroupSet, bind
 from recalibrate.kernels import gram as kernels
 from recalibrate.rounds import Block, Scores
-from recalibrate.table import Table
+from recalibrate.table import Table, read_table
 
 LARGEST_SYSTEM = 1 << 28
 """Numbers in all level sets' systems together (2 GiB); more groups need fewer levels."""
@@ -55,6 +57,22 @@ class Groups:
         if self.min_rows != 1:
             shown.append(f"min_rows={self.min_rows!r}")
         return f"Groups({', '.join(shown)})"
+
+    def masks(self, X: Any) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+        """Name and rows of every group in a table, for the metrics.
+
+        Examples
+        --------
+        >>> import numpy as np, pandas as pd
+        >>> from recalibrate import Groups, metrics
+        >>> X = pd.DataFrame({"sex": ["F", "F", "M", "M"]})
+        >>> [(name, mask.tolist()) for name, mask in Groups("sex").masks(X)]
+        [('sex = F', [True, True, False, False]), ('sex = M', [False, False, True, True])]
+        >>> metrics.k1(np.full(4, 0.5), [1, 1, 0, 1], Groups("sex").masks(X))
+        array([0.25, 0.  ])
+        """
+        table = read_table(X)
+        return bind(self.terms, table, min_rows=self.min_rows).masks(table)
 
     def bind(
         self, table: Table, weight: NDArray[np.int64], *, threads: int = 1, index: int = 0

@@ -17,7 +17,7 @@ from recalibrate.bins import Bins
 from recalibrate.classes.base import Task
 from recalibrate.engines.memory import total
 from recalibrate.engines.part import Answer, Draft, Part
-from recalibrate.kernels import forest, histogram, splits, walk
+from recalibrate.kernels import alone, forest, histogram, splits, walk
 from recalibrate.levels import Levels
 from recalibrate.rounds import Scores
 
@@ -64,7 +64,7 @@ class Forest:
         self.subset = np.full(size, -1, np.int32)
         self.subsets = np.zeros((inner if rules.style.any() else 0, bins.widest_category), np.bool_)
         self.used = 0
-        self.order = np.empty(0, np.int32)
+        self.order = bins.natural_order.copy()
         self.last = levels
         self.depth = 0
         self.moving: list[float] = []
@@ -89,12 +89,12 @@ class Forest:
 class Descent:
     """Where a part's rows are while trees grow."""
 
-    def __init__(self, trees: Forest, level: Ints) -> None:
+    def __init__(self, trees: Forest, level: Ints, depth: int = 0) -> None:
         self.trees = trees
-        self.node = level.copy()
+        self.node = level
         self.rows = np.empty(0, np.int32)  # empty: all rows
         self.active = len(level)
-        self.depth = 0
+        self.depth = depth
 
     def follow(self, codes: NDArray[np.unsignedinteger], depth: int) -> None:
         """Down to a depth, unless the rows are there already."""
@@ -161,7 +161,7 @@ class Histogram:
         words = part.words(self.draft)
         descent = part.descent
         if not isinstance(descent, Descent) or descent.trees is not self.trees:
-            descent = part.descent = Descent(self.trees, part.levels(self.draft))
+            descent = part.descent = Descent(self.trees, part.levels(self.draft).copy())
         descent.follow(codes, self.depth)
         size = int(self.offsets[-1])
         out = np.zeros(self.slots * size * words.shape[1], dtype=np.int64)
@@ -184,6 +184,9 @@ class Histogram:
 
 def grow(task: Task, bins: Bins, encoder: int, rules: Rules) -> Forest:
     """Grow one tree per level set."""
+    part = task.source.only_part
+    if part is not None:
+        return _grow_alone(task, part, bins, encoder, rules)
     offsets, scale = bins.offsets, task.source.scale
     layout = (scale.words, scale.plain, scale.shift)
     width = int(offsets[-1]) * scale.words
@@ -200,7 +203,7 @@ def grow(task: Task, bins: Bins, encoder: int, rules: Rules) -> Forest:
             splits.node_totals(
                 cells, task.levels, int(rules.features[0]), offsets, *layout, trees.totals
             )
-            trees.order = code_order(task, cells, bins, rules)
+            _order(task, trees, cells, rules, offsets)
         else:
             cells = np.empty((trees.last - first) * width, np.int64)
             forest.child_histograms(
@@ -216,6 +219,47 @@ def grow(task: Task, bins: Bins, encoder: int, rules: Rules) -> Forest:
         trees.depth = depth + 1
         before, first, slots = first, trees.last, (last - trees.last) // 2
         trees.last, above = last, cells
+    return trees
+
+
+def _grow_alone(task: Task, part: Part, bins: Bins, encoder: int, rules: Rules) -> Forest:
+    """The same where one part has all the rows: nothing to sum, so one call does it."""
+    scale, penalty = task.source.scale, task.penalty
+    trees = Forest(task.levels, rules, bins)
+    trees.slot[: task.levels] = trees.owner[: task.levels]
+    node = part.levels(task.draft).copy()
+    trees.last, trees.depth, trees.used = alone.grow_alone(
+        part.blocks[encoder],
+        part.words(task.draft),
+        node,
+        rules.features,
+        bins.offsets,
+        rules.style,
+        task.values if task.draft.replace else np.empty(0),
+        scale.plain,
+        scale.shift,
+        (scale.weight_step, scale.response_step),
+        (task.levels, rules.depth, rules.leaves or 0, rules.min_leaf_rows, penalty.min_level_rows),
+        (penalty.l2, penalty.min_gain, rules.smoothing),
+        FEW_MOVING,
+        trees.order,
+        trees.owner,
+        trees.parent,
+        trees.totals,
+        trees.gain,
+        trees.feature,
+        trees.position,
+        trees.missing_left,
+        trees.left,
+        trees.child,
+        trees.slot,
+        trees.kept,
+        trees.subset,
+        trees.subsets,
+        trees.packed,
+    )
+    # Rows are at most one depth above their leaves, which is what finishing expects.
+    part.descent = Descent(trees, node, depth=trees.depth)
     return trees
 
 
@@ -288,23 +332,23 @@ def _plan(task: Task, trees: Forest, first: int, rules: Rules, offsets: NDArray[
     return last
 
 
-def code_order(task: Task, cells: NDArray[np.int64], bins: Bins, rules: Rules) -> Ints:
-    """Order in which every feature's codes are scanned: as they are, or by residual mean.
-
-    One order per feature and tree, from all level sets together: orders per level set were
-    measured to overfit.
-    """
-    order, offsets = bins.natural_order.copy(), bins.offsets
+def _order(
+    task: Task, trees: Forest, cells: NDArray[np.int64], rules: Rules, offsets: NDArray[np.int64]
+) -> None:
+    """Order in which every categorical feature's codes are scanned."""
     scale = task.source.scale
-    for j in rules.features[rules.style[rules.features] == 1]:
-        a, b = int(offsets[j]) + 1, int(offsets[j + 1])
-        words = cells.reshape(task.levels, int(offsets[-1]), scale.words)[:, a:b]
-        _, mass, response = scale.unpack(words)
-        weight = mass.sum(axis=0) * scale.weight_step
-        residual = response.sum(axis=0) * scale.response_step
-        if task.draft.replace:
-            # Rows carry labels: the level's value is taken off, level by level in order.
-            for v, value in enumerate(task.values):
-                residual = residual - value * (mass[v] * scale.weight_step)
-        forest.order_codes(residual, weight, rules.smoothing, order[a:b])
-    return order
+    forest.order_codes(
+        cells,
+        task.levels,
+        rules.features,
+        offsets,
+        rules.style,
+        scale.words,
+        scale.plain,
+        scale.shift,
+        scale.weight_step,
+        scale.response_step,
+        task.values if task.draft.replace else np.empty(0),
+        rules.smoothing,
+        trees.order,
+    )

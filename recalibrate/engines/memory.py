@@ -36,6 +36,10 @@ class StatsSource(Protocol):
     def has_held_out(self) -> bool:
         """Whether there are rows that only validate."""
 
+    @property
+    def only_part(self) -> Part | None:
+        """The part that has all training rows, if there is one: then nothing needs summing."""
+
     def answers(self, question: Question, *, held_out: bool = False) -> Iterable[Answer]:
         """The answer of every part, in any order."""
 
@@ -92,6 +96,10 @@ class InMemory:
     @property
     def has_held_out(self) -> bool:
         return bool(self.held_out)
+
+    @property
+    def only_part(self) -> Part | None:
+        return self.parts[0] if len(self.parts) == 1 else None
 
     def answers(self, question: Question, *, held_out: bool = False) -> Iterable[Answer]:
         parts = self.held_out if held_out else self.parts

@@ -10,25 +10,54 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.kernels.compiler import kernel
+from recalibrate.kernels.splits import unpack
 
 
 @kernel
 def order_codes(
-    cells: NDArray[np.float64],
-    mass: NDArray[np.float64],
+    cells: NDArray[np.int64],
+    levels: int,
+    features: NDArray[np.int32],
+    offsets: NDArray[np.int64],
+    style: NDArray[np.int8],
+    words: int,
+    plain: bool,
+    shift: int,
+    weight_step: float,
+    response_step: float,
+    values: NDArray[np.float64],
     smoothing: float,
     order: NDArray[np.int32],
 ) -> None:
-    """Codes of a categorical feature by their smoothed residual mean; ties keep code order."""
-    count = cells.shape[0]
-    mean = np.zeros(count)
-    for code in range(count):
-        denominator = mass[code] + smoothing
-        if denominator > 0.0:
-            mean[code] = cells[code] / denominator
-    ranked = np.argsort(mean, kind="mergesort")
-    for place in range(count):
-        order[place] = ranked[place] + 1
+    """Codes of categorical features (style 1) by their smoothed residual mean; ties by code.
+
+    One order per feature from all level sets together: orders per level set were measured to
+    overfit. Where rows carry labels, ``values`` holds the scores of the level sets, which are
+    taken off level by level in order; it is empty where they carry residuals.
+    """
+    size = offsets[-1]
+    for j in features:
+        if style[j] != 1:
+            continue
+        start = offsets[j] + 1
+        count = offsets[j + 1] - start
+        mean = np.zeros(count)
+        for c in range(count):
+            mass = response = 0
+            for v in range(levels):
+                _, s, g = unpack(cells, v * size + start + c, words, plain, shift)
+                mass += s
+                response += g
+            residual = response * response_step
+            for v in range(values.shape[0]):
+                _, s, _ = unpack(cells, v * size + start + c, words, plain, shift)
+                residual = residual - values[v] * (s * weight_step)
+            denominator = mass * weight_step + smoothing
+            if denominator > 0.0:
+                mean[c] = residual / denominator
+        ranked = np.argsort(mean, kind="mergesort")
+        for place in range(count):
+            order[start + place] = ranked[place] + 1
 
 
 @kernel
