@@ -120,13 +120,14 @@ def integer_window(column: NDArray[np.float32]) -> tuple[int, int] | None:
     """
     # The first rows settle it for most columns of real numbers.
     for some in (column[:1000], column):
-        missing = np.isnan(some)
-        if int(np.count_nonzero(some != np.floor(some))) > int(np.count_nonzero(missing)):
+        broken = int(np.count_nonzero(some != np.floor(some)))
+        if broken and broken > int(np.count_nonzero(np.isnan(some))):
             return None
-    low, high = np.fmin.reduce(column), np.fmax.reduce(column)
-    if not high - low < WIDEST_INTEGERS:  # also where nothing is present, or infinite
+    low, high = (np.fmin.reduce, np.fmax.reduce) if broken else (np.min, np.max)
+    lowest, highest = low(column), high(column)
+    if not highest - lowest < WIDEST_INTEGERS:  # also where nothing is present, or infinite
         return None
-    return int(low), int(high)
+    return int(lowest), int(highest)
 
 
 def each_column(work: object, count: int, threads: int) -> list[object]:

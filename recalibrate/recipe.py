@@ -29,8 +29,8 @@ from recalibrate.classes.trees import Trees
 from recalibrate.engines.memory import Rows, StatsSource, rows_in_memory
 from recalibrate.fixedpoint import Scale, make_scale
 from recalibrate.folds import Fold
-from recalibrate.levels import MARGIN_LIMIT
 from recalibrate.levelstage import HeldOutScores, add_level_sets, level_count
+from recalibrate.line import Line
 from recalibrate.problem import Problem
 from recalibrate.rounds import Rounds
 from recalibrate.validation import paired_gain
@@ -55,7 +55,6 @@ MOST_CERTAIN = 3
 STAGE_NAMES = ("a line through the base score", "moving certain gaps", "boosting")
 UNCHANGED = "the data supports no correction: the base's predictions are returned unchanged"
 FEW_ROWS = 1000
-NEWTON_STEPS = 6
 REFIT_STEP = 0.5
 """The refit's steps are half as long as the folds': twice as many are as quick to choose."""
 MORE_STEPS = 1.5
@@ -124,13 +123,6 @@ class Choice:
     notes: tuple[str, ...]
 
 
-def line_settings(problem: Problem) -> Settings:
-    """Least squares in one step, or Newton's method to convergence."""
-    steps = NEWTON_STEPS if problem.link == "logit" else 1
-    far = Penalty(step_limit=4 * MARGIN_LIMIT)  # a line has to move saturated scores a long way
-    return Settings(link=problem.link, levels=1, tables_per_round=steps, penalty=far, max_rounds=1)
-
-
 def certain_settings(problem: Problem) -> Settings:
     """Full steps for as long as there is a gap that no accident explains.
 
@@ -169,10 +161,10 @@ def standard_errors(stage: int, n_rows: int) -> float:
     """By how many standard errors a stage has to lower the held-out loss.
 
     Two, as elsewhere; three where a few hundred rows make the standard error itself uncertain.
-    Certain gaps have passed a test already; only few rows make a second one worth while.
+    Certain gaps have passed a test already, and only must not raise it.
     """
     if stage == CERTAIN:
-        return -np.inf if n_rows >= FEW_ROWS else 1.0
+        return 0.0 if n_rows >= FEW_ROWS else 1.0
     return 2.0 if n_rows >= FEW_ROWS else 3.0
 
 
@@ -199,7 +191,7 @@ def follow_recipe(
     if not log.steps:
         notes = (*notes, UNCHANGED)
     history = replace(history, held_out=choice.curve)
-    return Boosted(log.pruned(), history, None, log), kitchen.stages[MAIN].settings, notes
+    return Boosted(log.pruned(), history, None, log), kitchen.main.settings, notes
 
 
 class _Kitchen:
@@ -216,31 +208,27 @@ class _Kitchen:
             problem.n_rows, labels.weight, newton=problem.link == "logit"
         )
         weight = self.scale.quantise_weight(labels.weight)
-        line = Linear(features=(), base_score=True).bind(table, weight)
+        self.line = Line(problem, table, weight)
         main = H.bind(table, weight, threads=threads, index=MAIN)
         seen = tuple(name for name in main.encoder.names if name != SCORE_COLUMN)
         # Without a column to look at, the score stands in, and is never certainly off.
         single = replace(CERTAIN_CLASS, features=seen, base_score=not seen)
         certain = single.bind(table, weight, threads=threads, index=CERTAIN)
-        self.stages = (
-            Stage(line, line_settings(problem), LINE),
-            Stage(certain, certain_settings(problem), CERTAIN),
-            Stage(main, main_settings(problem, H, seed), MAIN),
-        )
-        encoders = (line.encoder, certain.encoder, main.encoder)
+        self.certain = Stage(certain, certain_settings(problem), CERTAIN)
+        self.main = Stage(main, main_settings(problem, H, seed), MAIN)
+        encoders = (self.line.learner.encoder, certain.encoder, main.encoder)
         blocks_of = tuple(encoder.encode(table, threads) for encoder in encoders)
         self.rows = Rows(blocks_of, labels.values, problem.base, weight)
         self.start = Rounds(problem.link, None, encoders)
-        self.certain = self._isolated_gaps()
+        self.gaps_are_isolated = self._isolated_gaps()
 
     def _isolated_gaps(self) -> bool:
         """Whether a few groups, and only a few, are certainly off."""
-        line, certain = self.stages[LINE], self.stages[CERTAIN]
         with rows_in_memory(
             self.rows, self.scale, blocks=self.blocks, threads=self.threads
         ) as source:
-            begun = line.run(source, self.start).log
-            found = len(certain.run(source, begun).log.steps) - len(begun.steps)
+            begun = self.line.fit(source, self.start)
+            found = len(self.certain.run(source, begun).log.steps) - len(begun.steps)
         return 0 < found <= MOST_CERTAIN
 
     def run_folds(self, folds: Sequence[Fold]) -> list[Path]:
@@ -248,15 +236,12 @@ class _Kitchen:
 
         def run(fold: Fold) -> Path:
             train, held_out = (self.rows.take(part) for part in fold)
-            log, ends = self.start, []
             with rows_in_memory(train, self.scale, held_out=held_out) as source:
-                for stage in self.stages:
-                    ends.append(len(log.steps))
-                    if stage.encoder == CERTAIN and not self.certain:
-                        continue
-                    boosted = stage.run(source, log)
-                    log = boosted.path
-            return Path(log, (*ends, len(log.steps)), boosted.history.held_out, fold[1])
+                line = self.line.fit(source, self.start)
+                certain = self.certain.run(source, line).path if self.gaps_are_isolated else line
+                boosted = self.main.run(source, certain)
+            ends = (0, len(line.steps), len(certain.steps))
+            return Path(boosted.path, ends, boosted.history.held_out, fold[1])
 
         if self.threads == 1:
             return [run(fold) for fold in folds]
@@ -266,13 +251,13 @@ class _Kitchen:
     def choose(self, paths: Sequence[Path]) -> Choice:
         """Compare the base and the model after every stage on held-out rows."""
         steps = round(float(np.mean([path.best for path in paths])))
-        candidates = [self._held_out(paths, stage, 0) for stage in range(len(self.stages))]
+        candidates = [self._held_out(paths, stage, 0) for stage in (LINE, CERTAIN, MAIN)]
         candidates.append(self._held_out(paths, MAIN, steps))
         weight = candidates[0].weight(self.problem)
         losses = [each.losses(self.problem) for each in candidates]
         taken, notes = 0, []
         for stage, name in enumerate(STAGE_NAMES):
-            if stage == CERTAIN and not self.certain:
+            if stage == CERTAIN and not self.gaps_are_isolated:
                 continue
             gain, error = paired_gain(losses[taken], losses[stage + 1], weight)
             least = standard_errors(stage, len(losses[0]))
@@ -303,15 +288,19 @@ class _Kitchen:
         with rows_in_memory(
             self.rows, self.scale, blocks=self.blocks, threads=self.threads
         ) as source:
-            for stage in self.stages[: choice.stages]:
-                if stage.encoder == CERTAIN and not self.certain:
-                    continue
-                changes: dict[str, Any] = {}
-                if stage.encoder == MAIN:
-                    step = REFIT_STEP * stage.settings.step
-                    changes = {"step": step, "patience": None, "max_rounds": choice.steps}
-                boosted = stage.run(
-                    source, log, progress=progress, keep_if_interrupted=True, **changes
+            if choice.stages > LINE:
+                log = self.line.fit(source, log)
+            if choice.stages > CERTAIN and self.gaps_are_isolated:
+                log = self.certain.run(source, log).log
+            if choice.stages > MAIN:
+                boosted = self.main.run(
+                    source,
+                    log,
+                    progress=progress,
+                    keep_if_interrupted=True,
+                    step=REFIT_STEP * self.main.settings.step,
+                    patience=None,
+                    max_rounds=choice.steps,
                 )
                 log, history = boosted.log, boosted.history
         return log, history

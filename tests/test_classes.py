@@ -477,7 +477,7 @@ def test_keep_leaves_the_other_level_sets_alone(H):
     kept = np.arange(one.partition.count) == low_level
     table = one.table.keep(kept)
     assert (one.table.n_learners, table.n_learners) == (2, 1)
-    start = model.rounds.begin(model.labels.scale(base))
+    start = model.rounds.begin(model.labels.scale(base)).f
     block = model._encode(X, base, None)[1][0]
     level = one.partition.index(start)
     before = one.table.update(block, level, start, False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from itertools import pairwise
 
@@ -195,6 +195,10 @@ class Forgetful:
         self.rng = np.random.default_rng(seed)
         self.lost = 0
         self.parts = [self._make(piece) for piece in pieces]
+
+    def share_out(self, work: Callable[[int], None], pieces: int) -> None:
+        for piece in self.rng.permutation(pieces):
+            work(int(piece))
 
     def _make(self, piece: Rows) -> Part:
         return Part(piece.blocks, piece.y, piece.base, piece.weight, self.scale)

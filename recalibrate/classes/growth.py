@@ -22,6 +22,8 @@ from recalibrate.levels import Levels
 from recalibrate.rounds import Scores
 
 Ints = NDArray[np.int32]
+MANY_CELLS = 100_000
+"""Histograms of this many cells are worth a second thread."""
 FEW_MOVING = 0.7
 """Below this share of rows that are not in leaves yet, a list of them pays."""
 
@@ -271,30 +273,38 @@ def _find(
     rules: Rules,
     offsets: NDArray[np.int64],
 ) -> None:
-    """Best split of every node from ``first`` on."""
+    """Best split of every node from ``first`` on; many nodes are shared out over the threads."""
     scale = task.source.scale
-    splits.best_splits(
-        cells,
-        first,
-        trees.last,
-        rules.features,
-        offsets,
-        trees.order,
-        rules.style,
-        scale.words,
-        scale.plain,
-        scale.shift,
-        scale.weight_step,
-        scale.response_step,
-        task.penalty.l2,
-        rules.min_leaf_rows,
-        trees.totals,
-        trees.gain,
-        trees.feature,
-        trees.position,
-        trees.missing_left,
-        trees.left,
-    )
+    width = int(offsets[-1]) * scale.words
+    pieces = 1 if len(cells) < MANY_CELLS else 2
+    borders = np.linspace(first, trees.last, pieces + 1).astype(int)
+
+    def find(piece: int) -> None:
+        start, last = int(borders[piece]), int(borders[piece + 1])
+        splits.best_splits(
+            cells[(start - first) * width : (last - first) * width],
+            start,
+            last,
+            rules.features,
+            offsets,
+            trees.order,
+            rules.style,
+            scale.words,
+            scale.plain,
+            scale.shift,
+            scale.weight_step,
+            scale.response_step,
+            task.penalty.l2,
+            rules.min_leaf_rows,
+            trees.totals,
+            trees.gain,
+            trees.feature,
+            trees.position,
+            trees.missing_left,
+            trees.left,
+        )
+
+    task.source.share_out(find, pieces)
 
 
 def _plan(task: Task, trees: Forest, first: int, rules: Rules, offsets: NDArray[np.int64]) -> int:

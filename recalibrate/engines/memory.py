@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -39,6 +39,9 @@ class StatsSource(Protocol):
     @property
     def only_part(self) -> Part | None:
         """The part that has all training rows, if there is one: then nothing needs summing."""
+
+    def share_out(self, work: Callable[[int], None], pieces: int) -> None:
+        """Do some work on the driver's side in pieces, side by side where that is possible."""
 
     def answers(self, question: Question, *, held_out: bool = False) -> Iterable[Answer]:
         """The answer of every part, in any order."""
@@ -100,6 +103,13 @@ class InMemory:
     @property
     def only_part(self) -> Part | None:
         return self.parts[0] if len(self.parts) == 1 else None
+
+    def share_out(self, work: Callable[[int], None], pieces: int) -> None:
+        if self._pool is None or pieces == 1:
+            for piece in range(pieces):
+                work(piece)
+        else:
+            list(self._pool.map(work, range(pieces)))
 
     def answers(self, question: Question, *, held_out: bool = False) -> Iterable[Answer]:
         parts = self.held_out if held_out else self.parts

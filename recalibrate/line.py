@@ -1,0 +1,76 @@
+"""A line through the base score: Platt scaling for log-odds, least squares otherwise.
+
+Newton's method started at an over-confident base can run away, so under the logit link it
+starts where log-odds are all zero. Its steps are linear in the same column and add up to one.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recalibrate.boost import Settings, boost, mean_loss
+from recalibrate.classes.base import Penalty
+from recalibrate.classes.linear import UNIT, Linear, LinearLearner, LinearTable
+from recalibrate.engines.memory import StatsSource
+from recalibrate.fixedpoint import snap
+from recalibrate.levels import MARGIN_LIMIT, Levels
+from recalibrate.problem import Problem
+from recalibrate.rounds import Rounds, Step
+from recalibrate.table import Table
+
+NEWTON_STEPS = 8
+
+
+class Line:
+    """The line, bound to a problem's base score.
+
+    Attributes
+    ----------
+    learner
+        Linear functions of the base score alone.
+    """
+
+    def __init__(self, problem: Problem, table: Table, weight: NDArray[np.int64]) -> None:
+        self.learner: LinearLearner = Linear(features=(), base_score=True).bind(table, weight)
+        self.link = problem.link
+        self._constant_score = float(problem.base[0])
+
+    def fit(self, source: StatsSource, log: Rounds) -> Rounds:
+        """``log`` with one more step, if it lowers the training loss."""
+        begun, steps = log, 1
+        if self.link == "logit":
+            begun, steps = log.append(self._step(self._to_zero())), NEWTON_STEPS
+        settings = Settings(
+            link=self.link,
+            levels=1,
+            tables_per_round=steps,
+            # From zero to certain scores and back is a long way for one step.
+            penalty=Penalty(step_limit=4 * MARGIN_LIMIT),
+            max_rounds=1,
+        )
+        found = boost(
+            source, self.learner, settings, begun, progress=False, keep_if_interrupted=False
+        ).log
+        tables = [step.table for step in found.steps[len(log.steps) :]]
+        total = sum(table.coefficient for table in tables if isinstance(table, LinearTable))
+        fitted = log.append(self._step(np.asarray(total)))
+        return fitted if mean_loss(source, fitted) < mean_loss(source, log) else log
+
+    def _to_zero(self) -> NDArray[np.float64]:
+        """Coefficients that take the base score off itself."""
+        terms = self.learner.encoder.terms
+        coefficient = np.zeros((1, len(terms)))
+        coefficient[0, 0] = -self._constant_score / UNIT
+        for j, term in enumerate(terms):
+            if term.kind == "value":
+                coefficient[0, 0] = -term.centre / UNIT
+                coefficient[0, j] = -1.0 / term.factor
+        return snap(coefficient)
+
+    @staticmethod
+    def _step(coefficient: NDArray[np.float64]) -> Step:
+        table = LinearTable(np.ones(1, np.bool_), coefficient, inf)
+        return Step(Levels.single(), table, 0, False, None)
