@@ -81,7 +81,7 @@ class Matrix:
     names: tuple[str, ...]
 
     def encode(self, table: Table, threads: int = 1) -> NDArray[np.float32]:
-        return np.column_stack([table.column(name) for name in self.names])
+        return table.select(self.names).matrix()
 
 
 @dataclass(frozen=True, eq=False)
