@@ -1,26 +1,32 @@
 """Base models: how the core gets scores from whatever model the user has.
 
 A base is anything that satisfies the small protocol `Base`. Arrays and callables are wrapped
-here; models of frameworks are wrapped by adapters, which are found through the entry points of
-the group ``recalibrate.adapters`` and loaded only when a model of their framework arrives. The
-core therefore imports no framework and no adapter.
+here; models of frameworks and their files are wrapped by adapters, which are found by
+`recalibrate.registry` and loaded only when a model of their framework arrives. The core therefore
+imports no framework and no adapter.
 """
 
 import numbers
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
+from pathlib import Path
 from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.labels import read_scores
+from recalibrate.registry import (
+    adapter_names,
+    file_suffixes,
+    find_adapter,
+    find_reader,
+    load_factory,
+)
 
 Link = Literal["identity", "logit"]
-
-ADAPTER_GROUP = "recalibrate.adapters"
 
 _HOW_TO_PASS = (
     "Pass an array of scores, one per row, or a function that takes X and returns such an array "
@@ -41,6 +47,9 @@ class Base(Protocol):
         Short description for messages and summaries.
     why_no_graph : str
         Why ``graph()`` is None; empty if there is a graph.
+    exact : bool
+        Whether onnxruntime gives the very same bits as ``scores`` when it runs the graph,
+        whatever its number of threads and the size of the batch.
     """
 
     @property
@@ -49,6 +58,8 @@ class Base(Protocol):
     def name(self) -> str: ...
     @property
     def why_no_graph(self) -> str: ...
+    @property
+    def exact(self) -> bool: ...
 
     def columns(self) -> tuple[str, ...] | None:
         """Names of the columns the model takes from X; None means X as it is."""
@@ -72,6 +83,7 @@ class ScoreColumn:
     link: Link = "identity"
     name: str = "array of scores"
     why_no_graph: str = "the base model is an array of scores; the graph takes scores as an input"
+    exact: bool = True
 
     def columns(self) -> tuple[str, ...] | None:
         """Nothing is needed from X."""
@@ -97,6 +109,7 @@ class CallableBase:
     link: Link = "identity"
     name: str = "callable"
     why_no_graph: str = "the base model is a Python callable, which has no ONNX graph"
+    exact: bool = False
 
     def columns(self) -> tuple[str, ...] | None:
         """The function gets X as it is."""
@@ -123,17 +136,20 @@ class CallableBase:
         return None
 
 
-def as_base(model: Any, *, link: Link | None = None) -> Base:
-    """Wrap a model, a callable or an array of scores as a `Base`.
+def as_base(model: Any, *, link: Link | None = None, target_class: Any = None) -> Base:
+    """Wrap a model, a model file, a callable or an array of scores as a `Base`.
 
     Parameters
     ----------
     model : object
-        An array-like of scores, a model of a framework that an installed adapter knows, a
-        callable ``X -> scores``, or an object that is a `Base` already.
+        An array-like of scores, a model of a framework that an installed adapter knows, the path
+        of a model file (or the bytes of an ONNX file), a callable ``X -> scores``, an object
+        whose method ``as_base()`` gives a `Base` (a `Recalibrated` model), or a `Base` already.
     link : {"identity", "logit"} or None
         Scale of the scores. None leaves it to the adapter, and means "identity" for arrays and
         callables.
+    target_class : object
+        Of a multiclass model: the class whose probability is the score.
 
     Returns
     -------
@@ -144,7 +160,9 @@ def as_base(model: Any, *, link: Link | None = None) -> Base:
     TypeError
         If nothing fits; the message lists the installed adapters.
     ValueError
-        If scores or link are not valid.
+        If scores, link or the suffix of a file are not valid.
+    FileNotFoundError
+        If there is no such model file.
 
     Notes
     -----
@@ -164,20 +182,31 @@ def as_base(model: Any, *, link: Link | None = None) -> Base:
     """
     _check_link(link)
     _refuse_non_models(model)
-    if isinstance(model, Base) and not isinstance(model, type):
+    options = {"link": link, "target_class": target_class}
+    if hasattr(model, "as_base"):
+        model = model.as_base()
+    if isinstance(model, Base):
+        _refuse_target_class(target_class, "a base that was made already")
         return _with_link_checked(model, link)
+    if isinstance(model, (bytes, bytearray, memoryview)):
+        return _adapt(_reader(".onnx", "bytes"), bytes(model), options)
+    if isinstance(model, (str, os.PathLike)):
+        path = Path(os.fsdecode(model))
+        return _adapt(_reader(path.suffix, _existing(path)), path, options)
     if _is_array(model):
+        _refuse_target_class(target_class, "an array of scores")
         # Scores of any scale are taken here; whether they are probabilities depends on the labels.
         values = read_scores(model, n_rows=_length(model), probability=False)
         return ScoreColumn(values, link=link or "identity")
-    entry = _find_adapter(model)
+    entry = find_adapter(model)
     if entry is not None:
-        return _adapt(entry, model, link)
+        return _adapt(entry, model, options)
     if callable(model) and not hasattr(model, "predict"):
+        _refuse_target_class(target_class, "a callable")
         return CallableBase(model, link=link or "identity", name=_callable_name(model))
     raise TypeError(
         f"No installed adapter knows models of type {_type_name(model)}. "
-        f"Adapters present: {', '.join(sorted(_adapters())) or 'none'}. {_HOW_TO_PASS}"
+        f"Adapters present: {', '.join(adapter_names()) or 'none'}. {_HOW_TO_PASS}"
     )
 
 
@@ -236,11 +265,6 @@ def _refuse_non_models(model: object) -> None:
     """Turn the likely mistakes into advice before anything else looks at the object."""
     if model is None:
         raise TypeError(f"The base model is None. {_HOW_TO_PASS}")
-    if isinstance(model, (str, bytes, os.PathLike)):
-        raise TypeError(
-            f"The base model is the path or text {model!r}. Reading model files is not supported: "
-            f"load the model with its own framework and pass the object. {_HOW_TO_PASS}"
-        )
     if isinstance(model, (numbers.Number, np.generic)):
         raise TypeError(
             f"The base model is the single number {model!r}. For a constant start pass an array "
@@ -275,45 +299,47 @@ def _length(values: Any) -> int:
     return len(values) if isinstance(values, Sequence) else 0
 
 
-def _adapters() -> dict[str, list[EntryPoint]]:
-    """Group the installed adapters by name; reading their metadata loads none of them."""
-    found: dict[str, list[EntryPoint]] = {}
-    for entry in entry_points(group=ADAPTER_GROUP):
-        found.setdefault(entry.name, []).append(entry)
-    return found
+def _existing(path: Path) -> str:
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"The base model is the text {str(path)!r}, but there is no such file. "
+            f"Model files are known by their suffix: {_known_suffixes()}."
+        )
+    return f"file {str(path)!r}"
 
 
-def _find_adapter(model: object) -> EntryPoint | None:
-    adapters = _adapters()
-    for cls in type(model).__mro__:
-        entries = adapters.get(cls.__module__.partition(".")[0], [])
-        if len({entry.value for entry in entries}) > 1:
-            owners = ", ".join(sorted(f"{e.value} ({_owner(e)})" for e in entries))
-            raise TypeError(
-                f"Several installed packages provide the adapter {entries[0].name!r}: {owners}. "
-                "Uninstall all but one, so that results do not depend on the search order."
-            )
-        if entries:
-            return entries[0]
-    return None
+def _reader(suffix: str, what: str) -> EntryPoint:
+    entry = find_reader(suffix)
+    if entry is None:
+        raise ValueError(
+            f"No installed adapter reads the {what} (suffix {suffix!r}). Model files are known by "
+            f"their suffix: {_known_suffixes()}. Rename the file, or load the model with its own "
+            "framework and pass the object."
+        )
+    return entry
 
 
-def _adapt(entry: EntryPoint, model: object, link: Link | None) -> Base:
-    try:
-        factory = entry.load()
-    except ImportError as error:
-        raise ImportError(
-            f"The adapter {entry.name!r} ({entry.value}, from {_owner(entry)}) could not be "
-            f"loaded: {error}"
-        ) from error
-    options = {} if link is None else {"link": link}
-    base = factory(model, **options)
+def _known_suffixes() -> str:
+    return ", ".join(file_suffixes()) or "none, as no adapter is installed"
+
+
+def _adapt(entry: EntryPoint, model: object, options: dict[str, Any]) -> Base:
+    given = {name: value for name, value in options.items() if value is not None}
+    base = load_factory(entry)(model, **given)
     if not isinstance(base, Base):
         raise TypeError(
             f"The adapter {entry.name!r} ({entry.value}) returned {_type_name(base)}, which lacks "
             "part of the interface recalibrate.scores.Base. This is a fault of the adapter."
         )
     return base
+
+
+def _refuse_target_class(target_class: object, what: str) -> None:
+    if target_class is not None:
+        raise ValueError(
+            f"target_class={target_class!r} chooses a class of a multiclass model, but the base "
+            f"model is {what}. Leave it out, and give the scores of that class."
+        )
 
 
 def _with_link_checked(base: Base, link: Link | None) -> Base:
@@ -323,10 +349,6 @@ def _with_link_checked(base: Base, link: Link | None) -> Base:
             "Set the link where the base is created."
         )
     return base
-
-
-def _owner(entry: EntryPoint) -> str:
-    return "unknown distribution" if entry.dist is None else entry.dist.name
 
 
 def _type_name(thing: object) -> str:

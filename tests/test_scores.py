@@ -181,8 +181,6 @@ def test_unknown_link(link):
     ("thing", "message"),
     [
         (None, "is None"),
-        ("model.json", "path or text 'model.json'"),
-        (Path("model.json"), "path or text"),
         (0.5, "single number 0.5"),
         (np.float64(0.5), "single number"),
         (True, "single number True"),
@@ -192,6 +190,67 @@ def test_unknown_link(link):
 def test_likely_mistakes_get_advice(thing, message):
     with pytest.raises(TypeError, match=message):
         as_base(thing)
+
+
+def test_target_class_needs_a_model_with_classes():
+    for model, what in [([0.1], "array of scores"), (first_column, "callable")]:
+        with pytest.raises(ValueError, match=f"target_class='red'.*{what}"):
+            as_base(model, target_class="red")
+    with pytest.raises(ValueError, match="base that was made already"):
+        as_base(as_base(first_column), target_class=1)
+
+
+# --- files --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["no_such_model.json", Path("no_such_model.json")])
+def test_missing_file_lists_the_suffixes(site, path):
+    with pytest.raises(FileNotFoundError, match=r"'no_such_model\.json'.*no such file.*\.fake"):
+        as_base(path)
+
+
+def test_folder_is_not_a_model_file(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no such file"):
+        as_base(tmp_path)
+
+
+def test_unknown_suffix_lists_the_known_ones(site, tmp_path):
+    path = tmp_path / "model.pickle"
+    path.touch()
+    with pytest.raises(ValueError, match=r"model\.pickle.*'\.pickle'.*\.fake"):
+        as_base(str(path))
+
+
+@pytest.mark.parametrize("name", ["model.fake", "MODEL.FAKE", "my.model.fake"])
+@pytest.mark.parametrize("kind", [str, Path])
+def test_file_goes_to_the_reader_of_its_suffix(site, tmp_path, name, kind):
+    path = tmp_path / name
+    path.touch()
+    base = as_base(kind(path), link="logit")
+    assert base.model == path
+    assert base.link == "logit"
+    assert "fake_adapter_two" not in sys.modules
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_bytes_go_to_the_reader_of_onnx(monkeypatch, kind):
+    seen = []
+
+    class Entry:
+        name, value, dist = "onnx", "a_test:read", None
+
+        @staticmethod
+        def load():
+            return lambda content, **options: seen.append((content, options)) or as_base([0.5])
+
+    monkeypatch.setattr(
+        "recalibrate.scores.find_reader", lambda suffix: Entry if suffix == ".onnx" else None
+    )
+    as_base(kind(b"model"), target_class=3)
+    assert seen == [(b"model", {"target_class": 3})]
+
+
+# --- unknown models -----------------------------------------------------------------------------
 
 
 def test_unknown_model_lists_adapters_and_ways_out():
@@ -216,6 +275,15 @@ def test_a_base_is_taken_as_it_is():
         as_base(base, link="identity")
 
 
+def test_an_object_may_say_how_it_is_a_base():
+    class Model:
+        def as_base(self):
+            return as_base(first_column, link="logit")
+
+    assert as_base(Model()).link == "logit"
+    assert as_base(Model()).scores(X).tolist() == [0.0, 2.0, 4.0]
+
+
 # --- adapters -----------------------------------------------------------------------------------
 
 FRAMEWORK = """
@@ -232,10 +300,10 @@ ADAPTER = """
 import numpy as np
 
 class Wrapped:
-    name, why_no_graph = "wrapped by {name}", "a test"
+    name, why_no_graph, exact = "wrapped by {name}", "a test", False
 
-    def __init__(self, model, link="identity"):
-        self.model, self.link = model, link
+    def __init__(self, model, link="identity", target_class=None):
+        self.model, self.link, self.target_class = model, link, target_class
 
     def columns(self):
         return None
@@ -257,7 +325,9 @@ def install(folder, dist, adapters, files):
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {dist}\nVersion: 1.0\n")
     lines = [f"{name} = {value}" for name, value in adapters.items()]
-    (info / "entry_points.txt").write_text("\n".join(["[recalibrate.adapters]", *lines]) + "\n")
+    readers = ["[recalibrate.model_files]", f"fake = {next(iter(adapters.values()))}"]
+    text = "\n".join(["[recalibrate.adapters]", *lines, *readers])
+    (info / "entry_points.txt").write_text(text + "\n")
     for name, text in files.items():
         (folder / f"{name}.py").write_text(textwrap.dedent(text))
 
@@ -300,10 +370,12 @@ def test_adapter_is_found_by_the_root_module(site):
     assert base.scores([1, 2]).tolist() == [1.0, 2.0]
 
 
-def test_link_is_passed_to_the_adapter(site):
+def test_link_and_class_are_passed_to_the_adapter(site):
     import fakeframe
 
-    assert as_base(fakeframe.Model(), link="logit").link == "logit"
+    base = as_base(fakeframe.Model(), link="logit", target_class="red")
+    assert base.link == "logit"
+    assert base.target_class == "red"
 
 
 def test_only_the_matching_adapter_is_loaded(site):
@@ -354,7 +426,7 @@ def test_installed_adapters_are_listed_for_unknown_models(site):
         def predict(self, X):
             return X
 
-    with pytest.raises(TypeError, match="brokenframe, fakeframe, otherframe"):
+    with pytest.raises(TypeError, match=r"brokenframe.*fakeframe.*otherframe"):
         as_base(Model())
 
 

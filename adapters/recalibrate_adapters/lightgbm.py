@@ -1,0 +1,222 @@
+"""LightGBM models and their ``.txt`` files as base models.
+
+Trees are read from the model's own text form and evaluated exactly, see
+`recalibrate_adapters.lightgbm_trees`. Scores are log-odds for binary and cross-entropy
+objectives, otherwise means or probabilities.
+
+- The trees are those that ``predict`` uses: up to ``best_iteration`` after early stopping.
+- Categorical columns of a DataFrame are found again by their training categories, which LightGBM
+  stores; an unseen category counts as missing, as in LightGBM. Other categorical columns take
+  codes from 0 as numbers.
+- LightGBM replaces spaces in column names by underscores; columns are found by either name.
+- Models with ``linear_tree`` or ``reg_sqrt`` are scored by LightGBM itself and have no graph.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from recalibrate.ensemble import join_trees
+from recalibrate.optional import require
+from recalibrate.scores import Link
+from recalibrate.table import Column, Schema
+from recalibrate_adapters.boosted import (
+    BoostedBase,
+    Floats,
+    Form,
+    Goal,
+    NotConvertedError,
+    custom_goal,
+    read_goal,
+    with_categories,
+    with_response,
+)
+from recalibrate_adapters.edits import CategoryCodes, Edit, MissingNumbers
+from recalibrate_adapters.forest import Forest, plain_schema
+from recalibrate_adapters.lightgbm_trees import ZERO, Model
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_GOALS = {
+    "binary": Goal("log-odds"),
+    "cross_entropy": Goal("log-odds"),
+    "regression": Goal("mean"),
+    "poisson": Goal("log of the mean"),
+    "gamma": Goal("log of the mean"),
+    "tweedie": Goal("log of the mean"),
+    "multiclass": Goal("one per class"),
+    "multiclassova": Goal("log-odds per class"),
+    "regression_l1": Goal("mean", "the median"),
+    "quantile": Goal("mean", "a quantile"),
+    "mape": Goal("mean", "a weighted median"),
+    "huber": Goal("mean", "a value between median and mean"),
+    "fair": Goal("mean", "a value between median and mean"),
+}
+_REFUSED = {
+    "lambdarank": "ranks rows, which says nothing about the size of the label",
+    "rank_xendcg": "ranks rows, which says nothing about the size of the label",
+    "cross_entropy_lambda": "predicts the intensity of events, not their probability",
+}
+# Numbers above -1 are cut to 0, and then are a category.
+_LOWEST_CODE = float(np.nextafter(np.float32(-1), np.float32(0)))
+
+
+class LightGBMBase(BoostedBase):
+    """A fitted LightGBM model as a base.
+
+    Parameters
+    ----------
+    model : lightgbm.LGBMModel (LGBMClassifier, LGBMRegressor, ...) or lightgbm.Booster
+        A fitted model.
+    link : {"identity", "logit"}, optional
+        Scale of the scores. The objective tells it, so it is only checked; needed for custom
+        objectives.
+    target_class : optional
+        Class whose probability is the score; needed where there are more than two.
+
+    Raises
+    ------
+    ValueError
+        If the objective gives no mean or probability.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lightgbm import LGBMRegressor
+    >>> X, y = np.repeat([[0.0], [1.0]], 20, axis=0), np.repeat([0.0, 1.0], 20)
+    >>> model = LGBMRegressor(n_estimators=1, learning_rate=1.0, verbose=-1).fit(X, y)
+    >>> LightGBMBase(model).scores(X[[0, 20]])
+    array([0., 1.])
+    """
+
+    def __init__(self, model: Any, *, link: Link | None = None, target_class: Any = None) -> None:
+        # The property raises LightGBM's own error if the model is not fitted.
+        self._booster = model.booster_ if hasattr(type(model), "booster_") else model
+        self._model = Model.read(self._booster)
+        self._known: dict[int, tuple[Any, ...]] = {}
+        objective = self._model.objective
+        if objective:
+            goal = read_goal("LightGBM", objective, _GOALS, _REFUSED)
+        else:
+            goal = custom_goal("LightGBM", link)
+        names = self._model.names
+        invented = names == tuple(f"Column_{j}" for j in range(len(names)))
+        super().__init__(
+            f"LightGBM {type(model).__name__}",
+            goal,
+            self._classes(model, goal),
+            None if invented else names,
+            len(names),
+            link,
+            target_class,
+        )
+
+    def scores(self, X: Any) -> Floats:
+        """One score per row of X."""
+        return super().scores(self._with_own_names(X))
+
+    def _classes(self, model: Any, goal: Goal) -> list[Any]:
+        if goal.meaning not in ("log-odds", "one per class", "log-odds per class"):
+            return []
+        known = getattr(model, "classes_", None)
+        count = max(self._model.n_outputs, 2)
+        return list(range(count)) if known is None else list(np.asarray(known).tolist())
+
+    def _with_own_names(self, X: Any) -> Any:
+        """X with the names that LightGBM gave to its columns."""
+        columns = getattr(X, "columns", None)
+        if self._names is None or columns is None or not hasattr(X, "rename"):
+            return X
+        given = {str(name) for name in columns}
+        absent = set(self._names) - given
+        changes = {n: str(n).replace(" ", "_") for n in columns}
+        changes = {old: new for old, new in changes.items() if new in absent and old != new}
+        return X.rename(columns=changes) if changes else X
+
+    def _convert(self) -> Form:
+        if "sqrt" in self._model.settings:
+            raise NotConvertedError("its predictions are squares (reg_sqrt)")
+        if self._model.n_outputs > 1 and "per class" not in self._meaning:
+            raise NotConvertedError(f"it has {self._model.n_outputs} outputs")
+        schema = self._schema()
+        encoded = [j for j, column in enumerate(schema.columns) if column.kind == "categorical"]
+        zero = self._model.zero_is_missing
+        if zero[encoded].any():
+            raise NotConvertedError("zero means missing in columns of ordered categories")
+        factor = self._sign * float(self._model.settings.get("sigmoid", "1"))
+        ensembles = [
+            join_trees(self._n_columns, trees) for trees in self._model.trees(factor, encoded)
+        ]
+        forest = Forest(
+            schema, tuple(ensembles), divisor=self._model.divisor, edits=self._edits(schema)
+        )
+        return with_response(forest, self._meaning, self._position)
+
+    def _schema(self) -> Schema:
+        plain = plain_schema(self._names, self._n_columns)
+        self._known = self._categories()
+        columns = (
+            Column(column.name, "categorical", self._known[j]) if j in self._known else column
+            for j, column in enumerate(plain.columns)
+        )
+        return Schema(tuple(columns), plain.named)
+
+    def _categories(self) -> dict[int, tuple[Any, ...]]:
+        """Training categories by column.
+
+        LightGBM lists them without saying whose they are: those of the columns of a DataFrame
+        that were Categorical, in order. They are the categorical columns, if all of these came
+        out as such.
+        """
+        lists = self._booster.pandas_categorical or []
+        columns = self._model.categorical
+        if len(lists) != len(columns) and lists:
+            columns = sorted([*columns, *self._model.unused])
+        if len(lists) != len(columns) and lists:
+            raise NotConvertedError(
+                "it was trained on Categorical columns that are ordered or constant, and does not "
+                "tell which of its columns these are"
+            )
+        return {j: tuple(values) for j, values in zip(columns, lists, strict=False)}
+
+    def _edits(self, schema: Schema) -> tuple[Edit, ...]:
+        edits: list[Edit] = []
+        zero = self._model.zero_is_missing
+        if zero.any():
+            edits.append(MissingNumbers(zero, -ZERO, ZERO))
+        codes = np.zeros(self._n_columns, dtype=bool)
+        codes[[j for j in self._model.categorical if schema.columns[j].kind == "numeric"]] = True
+        if codes.any():
+            edits.append(CategoryCodes(codes, low=_LOWEST_CODE))
+        return tuple(edits)
+
+    def _raw(self, frame: pd.DataFrame) -> Floats:
+        rows: Any = with_categories(
+            frame, {str(frame.columns[j]): v for j, v in self._known.items()}
+        )
+        if not self._booster.pandas_categorical:
+            rows = frame.to_numpy(dtype=np.float64)
+        raw = np.asarray(self._booster.predict(rows, raw_score=True), dtype=np.float64)
+        raw = raw.reshape(len(frame), -1) / self._model.divisor
+        raw *= float(self._model.settings.get("sigmoid", "1"))
+        if "sqrt" in self._model.settings:
+            raw = np.sign(raw) * raw**2
+        return raw
+
+
+def read_file(
+    path: str | os.PathLike[str], *, link: Link | None = None, target_class: Any = None
+) -> LightGBMBase:
+    """A ``.txt`` file of LightGBM as a base; see `LightGBMBase`."""
+    lightgbm = require("lightgbm", "lightgbm")
+    try:
+        booster = lightgbm.Booster(model_file=os.fspath(path))
+    except lightgbm.basic.LightGBMError as error:
+        raise ValueError(
+            f"LightGBM cannot read the model file {os.fspath(path)!r}: {error}"
+        ) from error
+    return LightGBMBase(booster, link=link, target_class=target_class)

@@ -1,0 +1,290 @@
+"""ONNX models of any exporter as base models: a path, the bytes of a file, or a ModelProto.
+
+Which output is the score, and what its numbers mean, follows the rules of
+`recalibrate_adapters.onnx_outputs`. Columns are found by name where every input is one column, by
+position otherwise (or name them: ``OnnxBase(model, columns=[...])``).
+
+The base's own graph is the user's with its labels and maps removed, in the operator versions
+that the rest of the graph needs. The first rows that are scored decide whether it still gives the
+original's numbers (see `recalibrate_adapters.agreement`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recalibrate.scores import Link, sigmoid
+from recalibrate.sessions import open_session
+from recalibrate_adapters.agreement import ENOUGH_ROWS, Candidate, Decision, check_finite
+from recalibrate_adapters.graphs import enclose
+from recalibrate_adapters.modernise import ConversionError, modernise
+from recalibrate_adapters.onnx_inputs import read_layout
+from recalibrate_adapters.onnx_outputs import Reading, as_matrix, choose_output, read_output
+from recalibrate_adapters.probes import rows_to_compare
+from recalibrate_adapters.runtime import BLOCK_ROWS
+
+if TYPE_CHECKING:
+    import onnx
+
+_OURS = "recalibrate_format"
+# Probabilities in float32 may be off by a little.
+_SLACK = 1e-4
+
+
+class OnnxBase:
+    """An ONNX model as a base.
+
+    Parameters
+    ----------
+    model : path, bytes or onnx.ModelProto
+        A model that keeps its weights in files of their own must be given by its path.
+    output : str, optional
+        Name of the output that is the score.
+    columns : sequence of str, optional
+        Names of the columns of X, in the order of the graph's inputs.
+    link : {"identity", "logit"}, optional
+        Scale of the output's numbers; where it is needed an error says so.
+    target_class : optional
+        Class whose probability is the score; needed where there are more than two.
+
+    Raises
+    ------
+    ValueError
+        If it is no valid ONNX model, or its inputs and outputs leave open how to use it.
+
+    Examples
+    --------
+    >>> from onnx import TensorProto, helper
+    >>> X = helper.make_tensor_value_info("X", TensorProto.FLOAT, [None, 1])
+    >>> p = helper.make_tensor_value_info("p", TensorProto.FLOAT, [None, 1])
+    >>> graph = helper.make_graph([helper.make_node("Sigmoid", ["X"], ["p"])], "g", [X], [p])
+    >>> model = helper.make_model(
+    ...     graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10
+    ... )
+    >>> OnnxBase(model).scores(np.array([[0.0]]))
+    array([0.5])
+    """
+
+    exact = False
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str] | bytes | onnx.ModelProto,
+        *,
+        output: str | None = None,
+        columns: Sequence[str] | None = None,
+        link: Link | None = None,
+        target_class: Any = None,
+    ) -> None:
+        self._source = _Source(model)
+        proto = self._source.proto
+        self._facts = {entry.key: entry.value for entry in proto.metadata_props}
+        self.name = f"ONNX {self._source.shown}"
+        self._ours = _OURS in self._facts and output is None
+        if self._ours:
+            _check_ours(self._facts, proto)
+        self._layout = read_layout(proto, columns, self._facts if self._ours else {})
+        self._output = choose_output(proto, output, ours=self._ours)
+        self._declared = link
+        self._target_class = target_class
+        self.link: Link = self._read_link(link)
+        self._reading: Reading | None = None
+        width = self._find_width()
+        if width is not None:
+            self._read(width)
+        probes = _first_rows if self._layout.is_tensor else rows_to_compare
+        self._decision = Decision(self.link, self._native, self._means, self._propose, probes)
+
+    @property
+    def why_no_graph(self) -> str:
+        """Why there is no graph; empty if there is one."""
+        return self._decision.why_no_graph
+
+    def columns(self) -> tuple[str, ...] | None:
+        """Columns that the graph takes, if they have names."""
+        return self._layout.names
+
+    def scores(self, X: Any) -> NDArray[np.float64]:
+        """One score per row of X."""
+        rows = self._layout.read(X)
+        if self._reading is None:
+            self._read(int(np.prod(self._run(rows[:1]).shape[1:])))
+        scores = self._decision.scores(rows)
+        self._check(scores)
+        return scores
+
+    def graph(self) -> onnx.ModelProto | None:
+        """The model as a graph of our form, once rows have been scored; None: `why_no_graph`."""
+        return None if self._decision.chosen is None else self._decision.chosen.model
+
+    def _read_link(self, link: Link | None) -> Link:
+        if not self._ours:
+            return link or "identity"
+        own: Link = "logit" if self._facts.get("link") == "logit" else "identity"
+        if link not in (None, own):
+            raise ValueError(f"link={link!r} was given, but the file says link={own!r}.")
+        return own
+
+    def _find_width(self) -> int | None:
+        """Numbers per row of the output, from a row of zeros; None if that cannot be tried."""
+        layout = self._layout
+        if layout.n_columns is None or (layout.is_tensor and None in layout.entries[0].shape[1:]):
+            return None
+        if layout.is_tensor:
+            sizes = [size or 1 for size in layout.entries[0].shape[1:]]
+            rows: Any = np.zeros([1, *sizes], dtype=np.float32)
+        else:
+            text = np.array([""], dtype=object)
+            kinds = [e.is_text for e in layout.entries for _ in range(e.width or 0)]
+            rows = _frame(layout.names, [text if is_text else np.zeros(1) for is_text in kinds])
+        try:
+            return int(np.prod(self._run(rows).shape[1:]))
+        except Exception:  # onnxruntime has no common class; real rows may well be fine
+            return None
+
+    def _read(self, width: int) -> None:
+        facts = self._facts if self._ours else {}
+        self._reading = read_output(self._output, width, self._declared, self._target_class, facts)
+
+    def _run(self, rows: Any) -> NDArray[Any]:
+        """The chosen output by the user's own graph."""
+        feed = self._layout.original_feed(rows)
+        size = self._layout.batch or BLOCK_ROWS
+        parts = []
+        for start in range(0, len(rows), size):
+            part = {name: values[start : start + size] for name, values in feed.items()}
+            count = len(next(iter(part.values())))
+            if self._layout.batch:  # the last batch is filled up with copies of its last row
+                fill = [(0, size - count)]
+                part = {
+                    n: np.pad(v, fill + [(0, 0)] * (v.ndim - 1), "edge") for n, v in part.items()
+                }
+            found = self._source.session.run([self._output.name], part)[0]
+            parts.append(as_matrix(found, self._output.classes)[:count])
+        return np.concatenate(parts)
+
+    def _native(self, rows: Any) -> NDArray[np.float64]:
+        if self._reading is None:
+            raise RuntimeError("the output has not been read yet")
+        return self._reading.scores(self._run(rows))
+
+    def _means(self, rows: Any) -> NDArray[np.float64]:
+        scores = self._native(rows)
+        return sigmoid(scores) if self.link == "logit" else scores
+
+    def _propose(self, rows: Any) -> Iterator[Candidate | str]:
+        if self._layout.by_column and "score" in (self._layout.names or ()):
+            yield 'the model has a column called "score", which is the name of the output'
+            return
+        if self._reading is None:
+            return
+        try:
+            model = modernise(self._source.whole(), self._output.tensor)
+        except ConversionError as error:
+            yield str(error)
+            return
+        before, constants = self._layout.nodes()
+        after, more = self._reading.nodes(self._output.tensor)
+        graph = enclose(model, self._layout.inputs(), before, after, [*constants, *more])
+        yield Candidate(graph, self._layout.feed)
+
+    def _check(self, scores: NDArray[np.float64]) -> None:
+        check_finite(scores, self.name)
+        outside = (scores < -_SLACK) | (scores > 1 + _SLACK)
+        if self._reading is not None and self._reading.probability and outside.any():
+            raise ValueError(
+                f"Output {self._output.name!r} of the ONNX graph should hold probabilities "
+                f"({self._output.speaks_of_classes or 'declared'}), but one is "
+                f"{scores[outside][0]:g}. Choose another output: "
+                "recalibrate_adapters.onnx.OnnxBase(model, output=...)."
+            )
+
+
+class _Source:
+    """Where the model is, its graph, and a session on it."""
+
+    def __init__(self, model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> None:
+        import onnx
+
+        self.path: str | None = None
+        if isinstance(model, onnx.ModelProto):
+            self.shown, self.proto = "model", model
+        elif isinstance(model, bytes):
+            self.shown, self.proto = "bytes", _parse(model, "These bytes")
+        else:
+            self.path = os.fspath(model)
+            self.shown = f"file {Path(self.path).name!r}"
+            self.proto = _parse(Path(self.path).read_bytes(), f"The file {self.path!r}")
+        self._external = any(
+            tensor.data_location == onnx.TensorProto.EXTERNAL
+            for tensor in self.proto.graph.initializer
+        )
+        if self._external and self.path is None:
+            raise ValueError(
+                "The ONNX model keeps weights in files beside it. Pass the path of its file."
+            )
+        self._session: Any = None
+        self.session  # noqa: B018 - a model that onnxruntime refuses is refused here
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A session cannot be copied or sent to another process; it is made anew there.
+        return {**self.__dict__, "_session": None}
+
+    @property
+    def session(self) -> Any:
+        if self._session is None:
+            source = self.path if self._external and self.path else self.proto.SerializeToString()
+            try:
+                self._session = open_session(source, threads=1)
+            except Exception as error:  # onnxruntime has no common class for its errors
+                raise ValueError(f"onnxruntime refuses the ONNX {self.shown}: {error}") from error
+        return self._session
+
+    def whole(self) -> onnx.ModelProto:
+        """The model with all its weights."""
+        import onnx
+
+        return onnx.load(self.path) if self._external and self.path else self.proto
+
+
+def _parse(content: bytes, shown: str) -> onnx.ModelProto:
+    import onnx
+
+    try:
+        model = onnx.load_model_from_string(content)
+    except Exception as error:  # protobuf's own class, whose place depends on its version
+        raise ValueError(f"{shown} cannot be read as an ONNX model: {error}.") from error
+    if not model.graph.output:
+        raise ValueError(f"{shown} cannot be read as an ONNX model: there are no outputs in it.")
+    return model
+
+
+def _check_ours(facts: dict[str, str], proto: onnx.ModelProto) -> None:
+    """Refuse files of ours that cannot score rows alone."""
+    if any(value.name == "base_score" for value in proto.graph.input):
+        raise ValueError(
+            "The file was exported for scores that the user computes (input 'base_score'), so it "
+            "cannot score rows alone. Pass its predictions as the base instead."
+        )
+    if facts.get("own_table") == "true":
+        raise ValueError(
+            "The model in the file was fitted with a table of its own for H (Z=), so it cannot "
+            "score X alone. Pass its predictions as the base instead."
+        )
+
+
+def _frame(names: Sequence[str] | None, columns: Sequence[NDArray[Any]]) -> Any:
+    import pandas as pd
+
+    known = [f"x{j}" for j in range(len(columns))] if names is None else names
+    return pd.DataFrame(dict(zip(known, columns, strict=True)))
+
+
+def _first_rows(rows: NDArray[Any]) -> list[NDArray[Any]]:
+    return [rows[:ENOUGH_ROWS]]

@@ -1,0 +1,267 @@
+"""The outputs of a foreign ONNX graph: which one is the score, and what its numbers mean.
+
+The rules, in order; whatever they leave open is an error that says how to decide.
+
+1. ``output=`` names the output.
+2. A file that recalibrate exported: its calibrated score.
+3. Outputs of integers, texts or flags are labels. If one output is left, it is the one; if
+   several are left and one has "prob" in its name, it is that one.
+4. One number per row is the prediction, or what ``link=`` says it is.
+5. Several numbers per row are the classes' probabilities if the graph says so: by a map from
+   classes, by an output of labels, by "prob" in the name, by a final Softmax. If not, ``link=``
+   must be declared: "identity" for probabilities, "logit" for logits (before a softmax).
+6. Of two classes the second is scored; of more, ``target_class=`` chooses.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recalibrate.scores import Link
+from recalibrate_adapters.classes import choose_class
+from recalibrate_adapters.graphs import INNER, as_vector, cast, constant
+
+if TYPE_CHECKING:
+    import onnx
+
+Scores = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Output:
+    """The output that holds the score.
+
+    Attributes
+    ----------
+    name
+        Its name.
+    tensor
+        The tensor behind it: a map from classes has one.
+    classes
+        The classes, if the graph tells.
+    speaks_of_classes
+        What says that its numbers are probabilities of classes; empty if nothing does.
+    """
+
+    name: str
+    tensor: str
+    classes: tuple[Any, ...]
+    speaks_of_classes: str
+
+
+@dataclass(frozen=True)
+class Reading:
+    """From an output's numbers to the score.
+
+    Attributes
+    ----------
+    kind
+        "single": one number per row; "column": that of one class; "logits": the log-odds of one
+        class from the logits of all.
+    position
+        The class.
+    width
+        Numbers per row.
+    probability
+        Whether they must be probabilities.
+    low, high
+        The score is ``low + (high - low) * number``.
+    """
+
+    kind: Literal["single", "column", "logits"]
+    position: int = 0
+    width: int = 1
+    probability: bool = False
+    low: float = 0.0
+    high: float = 1.0
+
+    def scores(self, values: NDArray[Any]) -> Scores:
+        """Scores from the output, as the graph gives it."""
+        rows = values.astype(np.float64).reshape(len(values), -1)
+        if self.kind == "single":
+            return np.asarray(self.low + (self.high - self.low) * rows[:, 0])
+        if self.kind == "column":
+            return rows[:, self.position]
+        others = np.delete(rows, self.position, axis=1)
+        return np.asarray(rows[:, self.position] - np.logaddexp.reduce(others, axis=1))
+
+    def nodes(self, tensor: str) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
+        """The same as nodes that end in ``score``."""
+        from onnx import helper
+
+        source = INNER + tensor
+        if self.kind == "single":
+            return self._single_nodes(source)
+        chosen = constant("score_class", np.array(self.position, dtype=np.int64))
+        column = helper.make_node("Gather", [source, chosen.name], ["score_column"], axis=1)
+        if self.kind == "column":
+            last, more = as_vector("score_column")
+            return [column, *last], [chosen, *more]
+        rest = [k for k in range(self.width) if k != self.position]
+        others = constant("score_others", np.array(rest, dtype=np.int64))
+        axis = constant("score_axis", np.array([1], dtype=np.int64))
+        own, more = as_vector("score_column", "score_own")
+        nodes = [
+            column,
+            *own,
+            helper.make_node("Gather", [source, others.name], ["score_rest"], axis=1),
+            cast("score_rest", "score_rest_wide", "double"),
+            helper.make_node(
+                "ReduceLogSumExp", ["score_rest_wide", axis.name], ["score_total"], keepdims=0
+            ),
+            helper.make_node("Sub", ["score_own", "score_total"], ["score"]),
+        ]
+        return nodes, [chosen, others, axis, *more]
+
+    def _single_nodes(self, source: str) -> tuple[list[Any], list[Any]]:
+        from onnx import helper
+
+        if (self.low, self.high) == (0.0, 1.0):
+            return as_vector(source)
+        nodes, constants = as_vector(source, "score_share")
+        low, size = constant("score_low", self.low), constant("score_size", self.high - self.low)
+        nodes += [
+            helper.make_node("Mul", ["score_share", size.name], ["score_part"]),
+            helper.make_node("Add", ["score_part", low.name], ["score"]),
+        ]
+        return nodes, [*constants, low, size]
+
+
+def choose_output(model: onnx.ModelProto, wanted: str | None, *, ours: bool) -> Output:
+    """Rules 1 to 3.
+
+    Raises
+    ------
+    ValueError
+        If the outputs leave open which one is the score.
+    """
+    outputs = {value.name: value for value in model.graph.output}
+    if ours and wanted is None:
+        wanted = "score_margin"
+    if wanted is not None:
+        if wanted not in outputs:
+            raise ValueError(
+                f"The ONNX graph has no output {wanted!r}. It has: {_described(outputs)}."
+            )
+        return _output(model, outputs[wanted])
+    numbers = [value for value in outputs.values() if not _is_label(value)]
+    if len(numbers) > 1:
+        numbers = [value for value in numbers if "prob" in value.name.lower()]
+    if len(numbers) != 1:
+        only = "only labels" if all(map(_is_label, outputs.values())) else "no single score"
+        raise ValueError(
+            f"The ONNX graph has {only} among its outputs: {_described(outputs)}. Choose one: "
+            "recalibrate_adapters.onnx.OnnxBase(model, output=...)."
+        )
+    return _output(model, numbers[0])
+
+
+def read_output(
+    output: Output, width: int, link: Link | None, target_class: Any, facts: dict[str, str]
+) -> Reading:
+    """Rules 4 to 6, for an output of so many numbers per row."""
+    if width == 1:
+        if target_class is not None:
+            raise ValueError(
+                f"target_class={target_class!r} was given, but output {output.name!r} has one "
+                "number per row."
+            )
+        return _single(facts)
+    classes = output.classes if len(output.classes) == width else tuple(range(width))
+    position = choose_class(classes, target_class, f"The ONNX graph's output {output.name!r}")
+    chosen = Reading("column", position, width)
+    if output.speaks_of_classes:
+        if link == "logit":
+            raise ValueError(
+                f"link='logit' was declared, but output {output.name!r} should hold probabilities "
+                f"({output.speaks_of_classes}). Leave the link out, or choose another output."
+            )
+        return replace(chosen, probability=True)
+    if link is None:
+        raise ValueError(
+            f"Output {output.name!r} of the ONNX graph has {width} numbers per row, and nothing "
+            "tells whether they are probabilities or logits. Declare the link (base_link of fit): "
+            "'identity' for probabilities, 'logit' for logits."
+        )
+    if link == "logit":
+        return replace(chosen, kind="logits")
+    return replace(chosen, probability=True)
+
+
+def _single(facts: dict[str, str]) -> Reading:
+    """One number per row; a file of ours may hold it scaled to [0, 1]."""
+    labels = json.loads(facts["labels"]) if "labels" in facts else {}
+    if labels.get("kind") != "regression":
+        return Reading("single")
+    return Reading("single", low=float(labels["low"]), high=float(labels["high"]))
+
+
+def _output(model: onnx.ModelProto, value: onnx.ValueInfoProto) -> Output:
+    name, tensor, classes, why = value.name, value.name, (), ""
+    producers = {result: node for node in model.graph.node for result in node.output}
+    node = producers.get(name)
+    if value.type.HasField("sequence_type"):
+        if node is None or node.op_type != "ZipMap":
+            raise ValueError(f"Output {name!r} of the ONNX graph is not a tensor of numbers.")
+        tensor, classes, why = node.input[0], _classes(node), "it maps classes to numbers"
+        node = producers.get(tensor)
+    while node is not None and node.op_type in ("Cast", "Identity"):
+        node = producers.get(node.input[0])
+    if not why and node is not None and node.op_type == "Softmax":
+        why = "it comes from a softmax"
+    if not why and "prob" in name.lower():
+        why = "its name says so"
+    if not why and any(_is_label(other) for other in model.graph.output):
+        why = "there is an output of labels beside it"
+    return Output(name, tensor, classes or _any_classes(model), why)
+
+
+def _any_classes(model: onnx.ModelProto) -> tuple[Any, ...]:
+    """Classes that a classifier inside of the graph tells, if there is exactly one."""
+    found = {_classes(node) for node in model.graph.node} - {()}
+    return found.pop() if len(found) == 1 else ()
+
+
+def _classes(node: onnx.NodeProto) -> tuple[Any, ...]:
+    for attribute in node.attribute:
+        if attribute.name in ("classlabels_int64s", "classlabels_ints"):
+            return tuple(attribute.ints)
+        if attribute.name == "classlabels_strings":
+            return tuple(text.decode() for text in attribute.strings)
+    return ()
+
+
+def _is_label(value: onnx.ValueInfoProto) -> bool:
+    from onnx import TensorProto
+
+    if not value.type.HasField("tensor_type"):
+        return False
+    floats = (
+        TensorProto.FLOAT,
+        TensorProto.DOUBLE,
+        TensorProto.FLOAT16,
+        TensorProto.BFLOAT16,
+    )
+    return value.type.tensor_type.elem_type not in floats
+
+
+def _described(outputs: dict[str, onnx.ValueInfoProto]) -> str:
+    from onnx import helper
+
+    return ", ".join(
+        f"{name!r} ({helper.printable_type(value.type)})" for name, value in outputs.items()
+    )
+
+
+def as_matrix(values: Any, classes: Sequence[Any]) -> NDArray[Any]:
+    """An output as onnxruntime gives it, as an array with rows: maps become columns."""
+    if not isinstance(values, list):
+        return np.asarray(values)
+    keys = list(classes) if classes else sorted(values[0])
+    return np.array([[row[key] for key in keys] for row in values])

@@ -1,0 +1,359 @@
+"""torch models: nn.Module, TorchScript and ExportedProgram, on whatever device they are.
+
+A model gets one tensor and gives one number per row (shape [N] or [N, 1]), or one per class
+(shape [N, C]). Features are float32: float64 input is rounded once. Rows may have any shape; for
+images or text give H its own table with ``Z=``.
+
+The model runs in batches, in eval mode and without gradients; afterwards the training flags of
+all its parts are as they were. On a CPU, scores come from the model's ONNX graph where that says
+the same, so that they are those of the exported file; on another device the model itself scores.
+"""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recalibrate.labels import read_scores
+from recalibrate.scores import Link, sigmoid
+from recalibrate.table import find_columns
+from recalibrate.values import read_numbers
+from recalibrate_adapters.agreement import Candidate, Decision
+from recalibrate_adapters.frames import numbers
+from recalibrate_adapters.torch_graph import exporters, score_graph, try_export
+from recalibrate_adapters.torch_link import decide_link
+
+if TYPE_CHECKING:
+    import onnx
+    import torch
+
+Scores = NDArray[np.float64]
+
+# Deep networks add up float32 numbers in another order here and there.
+TOLERANCE = 1e-4
+BATCH_BYTES = 2**25
+BATCH_ROWS = 8192
+PROBES = 256
+
+
+class TorchBase:
+    """A torch model as a base.
+
+    Parameters
+    ----------
+    model : nn.Module, ScriptModule or ExportedProgram
+        If it has an attribute ``feature_names``, these columns are taken from a DataFrame.
+    link : {"identity", "logit"} or None
+        What comes out: log-odds ("logit"), or probabilities or means ("identity"). None: as the
+        model's last operation says (sigmoid, softmax, log_softmax), else an error.
+    target_class : int or None
+        Number of the output whose probability is the score, for models with one per class. With
+        two classes the default is 1.
+
+    Examples
+    --------
+    >>> import numpy as np, torch
+    >>> model = torch.nn.Sequential(torch.nn.Linear(2, 1), torch.nn.Sigmoid())
+    >>> base = TorchBase(model)
+    >>> base.link
+    'identity'
+    >>> base.scores(np.zeros((3, 2))).shape
+    (3,)
+    """
+
+    exact = False
+
+    def __init__(self, model: Any, *, link: Link | None = None, target_class: Any = None) -> None:
+        self._model = _Model(model)
+        self._class = _read_class(target_class)
+        self._names = _feature_names(model)
+        self.link: Link = decide_link(self._model.source, link)
+        self.name = f"torch {type(model).__name__}"
+        self._decision = Decision(
+            link=self.link,
+            native=self._native,
+            reference=self._mean,
+            candidates=self._candidates,
+            probes=lambda rows: [rows[:PROBES], rows[:1]],
+            tolerance=TOLERANCE,
+        )
+
+    def __repr__(self) -> str:
+        return f"<TorchBase: {self.name}, link={self.link!r}>"
+
+    @property
+    def why_no_graph(self) -> str:
+        return self._decision.why_no_graph
+
+    def columns(self) -> tuple[str, ...] | None:
+        """The model's ``feature_names``, if it has any."""
+        return self._names
+
+    def scores(self, X: Any) -> Scores:
+        """One score per row of X: a DataFrame, array or tensor whose first dimension is rows."""
+        rows = self._read(X)
+        if self._model.device.type == "cpu":
+            return _checked(self._decision.scores(rows))
+        self._decision.scores(rows[:PROBES])  # only to find out about the graph
+        return self._native(rows)
+
+    def graph(self) -> onnx.ModelProto | None:
+        """The exported model, once rows were scored and it was found to say the same."""
+        chosen = self._decision.chosen
+        return None if chosen is None else chosen.model
+
+    def _read(self, X: Any) -> torch.Tensor:
+        """Rows as one tensor: float32, or int64 where a tensor of whole numbers was given."""
+        import torch
+
+        if isinstance(X, torch.Tensor):
+            whole = not X.is_floating_point() and X.dtype != torch.bool
+            rows: torch.Tensor = X.detach().to(torch.int64 if whole else torch.float32)
+        else:
+            rows = torch.from_numpy(_read_floats(X, self._names))
+        if rows.ndim == 0 or len(rows) == 0:
+            raise ValueError(f"X must have at least one row, but its shape is {tuple(rows.shape)}.")
+        return rows
+
+    def _native(self, rows: torch.Tensor) -> Scores:
+        return _checked(self._reduce(self._model.run(rows)))
+
+    def _mean(self, rows: torch.Tensor) -> Scores:
+        scores = self._native(rows)
+        return sigmoid(scores) if self.link == "logit" else scores
+
+    def _reduce(self, outputs: Scores) -> Scores:
+        """One score per row from the model's outputs."""
+        column = self._column(outputs)
+        if column is None:
+            return outputs.reshape(-1)
+        if self.link == "identity":
+            return outputs[:, column]
+        rest = np.delete(outputs, column, axis=1)
+        largest = rest.max(axis=1)
+        others = np.log(np.exp(rest - largest[:, None]).sum(axis=1)) + largest
+        return np.asarray(outputs[:, column] - others)
+
+    def _column(self, outputs: Scores) -> int | None:
+        """Which of several outputs per row is the score; None where there is one only."""
+        if outputs.ndim == 1 or outputs.shape[1] == 1:
+            if self._class is not None:
+                raise ValueError(
+                    f"target_class={self._class} was given, but the torch model gives one number "
+                    "per row, not one per class. Leave target_class out."
+                )
+            return None
+        count = outputs.shape[1]
+        chosen = 1 if self._class is None and count == 2 else self._class
+        if chosen is None or chosen >= count:
+            raise ValueError(
+                f"The torch model gives {count} numbers per row, one for each of the classes 0 to "
+                f"{count - 1}. Say which of them y is about: target_class=, got {self._class}."
+            )
+        if self.link == "identity":
+            _check_probabilities(outputs)
+        return chosen
+
+    def _candidates(self, rows: torch.Tensor) -> Iterable[Candidate | str]:
+        sample = self._model.place(rows[[0, 0]] if len(rows) == 1 else rows[:2])
+        outputs = self._model.run(rows[:1])
+        width = None if outputs.ndim == 1 else outputs.shape[1]
+        for exporter in exporters(self._model.source):
+            with self._model.evaluating():
+                exported = try_export(exporter, self._model.source, sample)
+            if isinstance(exported, str):
+                yield exported
+                continue
+            model = score_graph(exported, sample, width, self._column(outputs), self.link)
+            yield Candidate(model, lambda part: part.cpu().numpy())
+
+
+def read_script(path: Path, *, link: Link | None = None, target_class: Any = None) -> TorchBase:
+    """A TorchScript file as a base; pickled modules are refused, as loading them runs code."""
+    import torch
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of TorchScript as a whole
+            load: Callable[..., Any] = torch.jit.load
+            model = load(str(path), map_location="cpu")
+    except (RuntimeError, ValueError) as error:
+        raise ValueError(
+            f"{str(path)!r} is not a TorchScript file. A file of torch.save is a pickle, which "
+            "could run any code: load it yourself, and pass the module. "
+            f"({str(error).splitlines()[0][:200]})"
+        ) from error
+    return TorchBase(model, link=link, target_class=target_class)
+
+
+def read_program(path: Path, *, link: Link | None = None, target_class: Any = None) -> TorchBase:
+    """A file of torch.export.save as a base."""
+    import torch
+
+    try:
+        program = torch.export.load(str(path))
+    except Exception as error:  # torch raises whatever its reader of the archive does
+        raise ValueError(
+            f"{str(path)!r} is not a file of torch.export.save "
+            f"({type(error).__name__}: {str(error).splitlines()[0][:200] if str(error) else ''})"
+        ) from error
+    return TorchBase(program, link=link, target_class=target_class)
+
+
+class _Model:
+    """Runs a torch model without leaving traces in it."""
+
+    def __init__(self, model: Any) -> None:
+        import torch
+
+        self.source = getattr(model, "_orig_mod", model)  # of torch.compile
+        if isinstance(self.source, torch.export.ExportedProgram):
+            _refuse_training_mode(self.source)
+            self.module: Any = self.source.module()
+            tensors: list[Any] = list(self.source.state_dict.values())
+        elif isinstance(self.source, torch.nn.Module):
+            self.module = self.source
+            tensors = [*self.source.parameters(), *self.source.buffers()]
+        else:
+            raise TypeError(
+                f"The torch object {type(model).__name__} is not a model. Pass an nn.Module, a "
+                "TorchScript module or an ExportedProgram."
+            )
+        floating = [t for t in tensors if t.is_floating_point()]
+        self.device = tensors[0].device if tensors else torch.device("cpu")
+        self.dtype = floating[0].dtype if floating else torch.float32
+
+    def place(self, rows: torch.Tensor) -> torch.Tensor:
+        """Rows on the model's device; floating-point numbers in its precision."""
+        return rows.to(self.device, self.dtype if rows.is_floating_point() else None)
+
+    def run(self, rows: torch.Tensor) -> Scores:
+        """Outputs of shape [N] or [N, C], batch by batch."""
+        per_row = max(1, rows[0].numel() * rows.element_size())
+        size = max(1, min(BATCH_ROWS, BATCH_BYTES // per_row))
+        with self.evaluating():
+            parts = [self._outputs(rows[i : i + size]) for i in range(0, len(rows), size)]
+        return np.concatenate(parts)
+
+    @contextmanager
+    def evaluating(self) -> Iterator[None]:
+        """Eval mode without gradients; afterwards every part is in the mode it was in."""
+        import torch
+
+        if self.module is not self.source:  # an exported program is in the mode it was made in
+            with torch.no_grad():
+                yield
+            return
+        parts = [part for part in self.module.modules() if hasattr(part, "training")]
+        flags = [part.training for part in parts]
+        try:
+            self.module.eval()
+            with torch.no_grad():
+                yield
+        finally:
+            for part, flag in zip(parts, flags, strict=True):
+                part.training = flag
+
+    def _outputs(self, rows: torch.Tensor) -> Scores:
+        import torch
+
+        try:
+            outputs = self.module(self.place(rows))
+        except (RuntimeError, AssertionError, IndexError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"The torch model failed on {len(rows)} rows of shape {tuple(rows.shape[1:])} and "
+                f"type {rows.dtype}: {error}"
+            ) from error
+        if not isinstance(outputs, torch.Tensor):
+            raise ValueError(
+                f"The torch model returns {type(outputs).__name__}, not a tensor. Pass a function "
+                "of X that picks the scores from it."
+            )
+        if outputs.ndim not in (1, 2) or len(outputs) != len(rows) or 0 in outputs.shape:
+            raise ValueError(
+                f"The torch model returns a tensor of shape {tuple(outputs.shape)} for "
+                f"{len(rows)} rows; it must be [N], [N, 1] or [N, classes]."
+            )
+        return outputs.detach().to("cpu", torch.float64).numpy()
+
+
+def _checked(scores: Scores) -> Scores:
+    return read_scores(scores, n_rows=len(scores), probability=False)
+
+
+def _refuse_training_mode(program: Any) -> None:
+    """Dropout and batch statistics are fixed when a program is exported."""
+    trains = {"dropout": 2, "batch_norm": 5}  # position of the argument that says so
+    for node in program.graph.nodes:
+        name = getattr(node.target, "__name__", "").partition(".")[0]
+        position = trains.get(name)
+        if position is not None and len(node.args) > position and node.args[position] is True:
+            raise ValueError(
+                f"The ExportedProgram was made in training mode (it has an active {name}). Call "
+                "model.eval() before torch.export.export."
+            )
+
+
+def _read_class(target_class: Any) -> int | None:
+    if target_class is None:
+        return None
+    try:
+        number = operator.index(target_class)
+    except TypeError:
+        number = -1
+    if number < 0:
+        raise ValueError(
+            "Classes of a torch model are the numbers of its outputs, from 0: "
+            f"target_class={target_class!r} is none of them."
+        )
+    return number
+
+
+def _feature_names(model: Any) -> tuple[str, ...] | None:
+    names = getattr(model, "feature_names", None)
+    if not isinstance(names, Sequence) or isinstance(names, str) or not names:
+        return None
+    return tuple(str(name) for name in names)
+
+
+def _read_floats(X: Any, names: tuple[str, ...] | None) -> NDArray[np.float32]:
+    """A DataFrame's columns, or an array of any rank, as float32."""
+    if hasattr(X, "to_pandas"):
+        X = X.to_pandas()
+    if hasattr(X, "iloc"):
+        given = [str(name) for name in X.columns]
+        chosen = find_columns(names or given, given)
+        columns = [numbers(given[j], X.iloc[:, j]) for j in chosen]
+        return np.column_stack(columns).astype(np.float32)
+    array = np.asarray(X)
+    if names is not None and array.shape[1:] != (len(names),):
+        raise ValueError(
+            f"X has shape {array.shape}, but the torch model takes {len(names)} columns."
+        )
+    if array.dtype.kind == "f":
+        with np.errstate(over="ignore"):  # beyond float32 is infinite, as documented
+            return np.array(array, dtype=np.float32)
+    if array.ndim == 2:
+        columns = [read_numbers(f"x{j}", array[:, j]) for j in range(array.shape[1])]
+        return np.column_stack(columns).astype(np.float32)
+    flat = read_numbers("X", array.reshape(-1))
+    return flat.astype(np.float32).reshape(array.shape)
+
+
+def _check_probabilities(outputs: Scores) -> None:
+    total = outputs.sum(axis=1)
+    # float32 probabilities of many classes add up to 1 to about this
+    wrong = np.flatnonzero(~(np.abs(total - 1.0) <= 1e-3))
+    if len(wrong):
+        raise ValueError(
+            f"The torch model was declared to give probabilities, but the {outputs.shape[1]} "
+            f"numbers of row {wrong[0]} add up to {total[wrong[0]]:.6g}. Declare logits with "
+            'base_link="logit", or pass a function of X that gives the score.'
+        )

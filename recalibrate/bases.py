@@ -1,0 +1,172 @@
+"""Bases made of others: one tied to column names, and a recalibrated model under new rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recalibrate.classes import Estimator
+from recalibrate.classes.base import SCORE_COLUMN
+from recalibrate.scores import Base, Link, ScoreColumn
+from recalibrate.table import find_columns
+from recalibrate.wording import listed
+
+if TYPE_CHECKING:
+    from recalibrate.model import Recalibrated
+
+
+@dataclass(frozen=True, eq=False)
+class NamedBase:
+    """A base without column names, tied to those of the table that it was calibrated on.
+
+    Such a model takes columns by their position. With the names remembered, neither a shuffled
+    nor an extended table changes what it sees.
+    """
+
+    inner: Base
+    names: tuple[str, ...]
+
+    @property
+    def link(self) -> Link:
+        return self.inner.link
+
+    @property
+    def name(self) -> str:
+        return self.inner.name
+
+    @property
+    def why_no_graph(self) -> str:
+        return self.inner.why_no_graph
+
+    @property
+    def exact(self) -> bool:
+        return self.inner.exact
+
+    def columns(self) -> tuple[str, ...] | None:
+        """The columns that the table had."""
+        return self.names
+
+    def scores(self, X: Any) -> NDArray[np.float64]:
+        """Scores of the remembered columns; X without names is taken as it is."""
+        return self.inner.scores(select_columns(X, self.names))
+
+    def graph(self) -> object | None:
+        """The inner base's graph, whose columns are the remembered ones in their order."""
+        return self.inner.graph()
+
+
+def remember_columns(base: Base, X: Any) -> Base:
+    """Tie a base without column names to those of X, if X has any.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from recalibrate.scores import as_base
+    >>> X = pd.DataFrame({"a": [1.0], "b": [0.0]})
+    >>> base = remember_columns(as_base(lambda X: X.to_numpy() @ [1.0, 0.5]), X)
+    >>> base.scores(pd.DataFrame({"b": [2.0], "c": [9.0], "a": [3.0]}))
+    array([4.])
+    """
+    names = column_names(X)
+    if names is None or base.columns() is not None:
+        return base
+    find_columns(names, names)  # a repeated name could not be found again
+    return NamedBase(base, tuple(names))
+
+
+def column_names(X: Any) -> list[str] | None:
+    """Names of the columns of a pandas, polars or pyarrow table, as text; None for arrays."""
+    names = getattr(X, "column_names", getattr(X, "columns", None))
+    has_rows = hasattr(X, "iloc") or hasattr(X, "select")
+    return None if names is None or callable(names) or not has_rows else [str(n) for n in names]
+
+
+def select_columns(X: Any, wanted: Sequence[str]) -> Any:
+    """The wanted columns of a table, in this order; X itself where it has no names."""
+    names = column_names(X)
+    if names is None or names == list(wanted):
+        return X
+    places = find_columns(wanted, names)
+    return X.iloc[:, places] if hasattr(X, "iloc") else X.select([names[j] for j in places])
+
+
+@dataclass(frozen=True, eq=False)
+class ChainedBase:
+    """A recalibrated model as the base of further rounds, on labels it has not seen."""
+
+    model: Recalibrated
+
+    def __post_init__(self) -> None:
+        if isinstance(self.model.base, ScoreColumn):
+            raise ValueError(
+                "The base model was itself fitted on an array of scores, so it cannot score new "
+                "rows alone. Pass its predictions, model.predict(X, base=scores), as the base."
+            )
+        if self.model.own_table:
+            raise ValueError(
+                "The base model was itself fitted with a table Z= for H, so it cannot score rows "
+                "of X alone. Pass its predictions, model.predict(X, Z=Z), as the base."
+            )
+
+    @property
+    def link(self) -> Link:
+        return "logit" if self._on_margins else "identity"
+
+    @property
+    def name(self) -> str:
+        return f"{self.model.base.name}, recalibrated"
+
+    @property
+    def exact(self) -> bool:
+        model = self.model
+        # Logarithms and exponentials, and the estimators of others, are not exact in a graph.
+        direct = model.base.link == model.rounds.link == self.link
+        return model.base.exact and direct and not isinstance(model.H, Estimator)
+
+    @property
+    def why_no_graph(self) -> str:
+        return self._exported[1]
+
+    @property
+    def _on_margins(self) -> bool:
+        # Scores of a regression are on the scale of its labels, whatever the updates' scale.
+        return self.model.rounds.link == "logit" and self.model.labels.kind != "regression"
+
+    def columns(self) -> tuple[str, ...] | None:
+        """Columns of the first base and of H."""
+        model = self.model
+        own = model.base.columns()
+        if own is None or not model.schema.named:
+            return None
+        used = (name for encoder in model.rounds.encoders for name in encoder.names)
+        return tuple(dict.fromkeys([*own, *(name for name in used if name != SCORE_COLUMN)]))
+
+    def scores(self, X: Any) -> NDArray[np.float64]:
+        """The model's log-odds, or its means."""
+        return self.model.margins(X) if self._on_margins else self.model.predict(X)
+
+    def graph(self) -> object | None:
+        """The exported graph of the model."""
+        return self._exported[0]
+
+    @cached_property
+    def _exported(self) -> tuple[object | None, str]:
+        """The graph, and why there is none."""
+        from recalibrate.graph import ExportError, export_model
+
+        columns = self.columns()
+        style: Literal["matrix", "columns"] = "matrix" if columns is None else "columns"
+        try:
+            graph = export_model(self.model, inputs=style, output="score")
+        except ExportError as error:
+            return None, f"the recalibrated model cannot be exported: {error}"
+        inputs = {value.name for value in graph.graph.input}
+        reserved = [name for name in columns or () if name not in inputs]
+        if reserved:
+            return None, f"names of columns that graphs keep for themselves: {listed(reserved)}"
+        return graph, ""

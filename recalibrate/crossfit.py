@@ -1,0 +1,221 @@
+"""Cross-fitting: honest scores for the rows that train the base model itself.
+
+An estimator that is not fitted yet may be trained and calibrated on the same rows, if every row
+is scored by a copy that was trained without it. The base that is kept is trained on all rows.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recalibrate.folds import (
+    Fold,
+    count_folds,
+    deal_folds,
+    dealing_order,
+    is_splitter,
+    split_folds,
+)
+from recalibrate.labels import Labels, read_labels
+from recalibrate.notices import warn_user
+from recalibrate.scores import Base, Link, as_base
+from recalibrate.table import Table, read_table
+
+
+@dataclass(frozen=True, eq=False)
+class CrossFitted:
+    """What cross-fitting gives.
+
+    Attributes
+    ----------
+    base
+        The estimator, trained on all rows.
+    scores
+        Score of every row by copies that were not trained on it, on the scale of the base's link;
+        the mean where there are several, 0 where there is none.
+    scored
+        Rows that have such a score.
+    folds
+        The same folds for choosing rounds, without rows that have no score; may be empty.
+    """
+
+    base: Base
+    scores: NDArray[np.float64]
+    scored: NDArray[np.bool_]
+    folds: list[Fold]
+
+    def weight(self, sample_weight: Any) -> Any:
+        """Sample weights that leave out rows without a score."""
+        if self.scored.all():
+            return sample_weight
+        given = np.ones(len(self.scored)) if sample_weight is None else np.asarray(sample_weight)
+        return np.where(self.scored, given, 0.0)
+
+
+def is_unfitted(model: Any) -> bool:
+    """Whether the model is a scikit-learn-compatible estimator that was not fitted yet."""
+    if isinstance(model, type) or not (hasattr(model, "fit") and hasattr(model, "get_params")):
+        return False
+    own = getattr(model, "is_fitted", None)  # catboost and sktime have their own answer
+    if own is not None:
+        return not (own() if callable(own) else own)
+    if not (hasattr(model, "__sklearn_is_fitted__") or hasattr(model, "__sklearn_tags__")):
+        return False  # fit and get_params of another convention
+    from sklearn.exceptions import NotFittedError
+    from sklearn.utils.validation import check_is_fitted
+
+    try:
+        check_is_fitted(model)
+    except NotFittedError:
+        return True
+    return False
+
+
+def refuse_unfitted(model: Any) -> None:
+    """Say what an estimator that was not fitted needs."""
+    raise ValueError(
+        f"The base model {model!r} is not fitted. Fit it on other rows than these first. Or give "
+        "cv=, for example cv=5: then every row is scored by a copy of the model that was trained "
+        "on the other folds, and the model is trained on all rows in the end."
+    )
+
+
+def cross_fit(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    cv: Any,
+    *,
+    Z: Any = None,
+    sample_weight: Any = None,
+    bounds: tuple[float, float] | None = None,
+    categorical: Sequence[str] | None = None,
+    seed: int = 0,
+    link: Link | None = None,
+    target_class: Any = None,
+) -> CrossFitted:
+    """Score every row by copies of the estimator that were not trained on it.
+
+    Parameters
+    ----------
+    estimator
+        Not fitted, and not changed: all training is done on copies.
+    X
+        Rows of the estimator, a DataFrame or array; it is trained on all their columns.
+    sample_weight
+        Weights of the rows; the estimator gets them if it takes any.
+    y, cv, Z, bounds, categorical, seed
+        As in `recalibrate.fit`.
+    link, target_class
+        As in `as_base`.
+
+    Returns
+    -------
+    CrossFitted
+    """
+    table = read_table(X if Z is None else Z, categorical=categorical)
+    labels = read_labels(y, n_rows=table.n_rows, bounds=bounds, sample_weight=sample_weight)
+    folds = _folds(table, labels, cv, seed)
+    training = _Training(estimator, X, labels)
+
+    def base(rows: NDArray[np.intp] | None) -> Base:
+        return as_base(training.fit(rows), link=link, target_class=target_class)
+
+    total, count = np.zeros(table.n_rows), np.zeros(table.n_rows)
+    for train, held_out in folds:
+        total[held_out] += base(train).scores(take_rows(X, held_out))
+        count[held_out] += 1
+    scored = count > 0
+    own = [(train[scored[train]], held_out) for train, held_out in folds]
+    usable = [(train, held_out) for train, held_out in own if len(train)]
+    return CrossFitted(base(None), total / np.maximum(count, 1), scored, usable)
+
+
+class _Training:
+    """Trains copies of an estimator on some of the rows."""
+
+    def __init__(self, estimator: Any, X: Any, labels: Labels) -> None:
+        self.estimator = estimator
+        self.X = X
+        self.y = _labels_for(estimator, labels)
+        self.weight = labels.weight
+        self.weight_name = None if labels.weight is None else _weight_name(estimator)
+        if labels.weight is not None and self.weight_name is None:
+            warn_user(
+                f"{type(estimator).__name__} takes no sample_weight: it is trained without the "
+                "weights, which count in the recalibration only"
+            )
+
+    def fit(self, rows: NDArray[np.intp] | None) -> Any:
+        """A copy, trained on some rows; None: on all of them."""
+        from sklearn.base import clone
+
+        X = self.X if rows is None else take_rows(self.X, rows)
+        part = slice(None) if rows is None else rows
+        self._check_classes(self.y[part])
+        if self.weight_name is None or self.weight is None:
+            return clone(self.estimator).fit(X, self.y[part])
+        return clone(self.estimator).fit(X, self.y[part], **{self.weight_name: self.weight[part]})
+
+    def _check_classes(self, y: NDArray[Any]) -> None:
+        if _is_classifier(self.estimator) and len(np.unique(y)) < 2:
+            raise ValueError(
+                f"cv= gave a fold whose training rows all have the label {y[0]}, which teaches a "
+                "classifier nothing. Use fewer or stratified folds."
+            )
+
+
+def _folds(table: Table, labels: Labels, cv: Any, seed: int) -> list[Fold]:
+    if is_splitter(cv):
+        return split_folds(cv, labels.values)
+    count = min(count_folds(cv), table.n_rows)
+    if count < 2:
+        raise ValueError("a single row cannot be split into rows to train on and rows to score")
+    blank = np.zeros(table.n_rows)  # there are no scores yet to tell rows apart
+    return deal_folds(dealing_order(table, labels.values, blank, labels.weight, seed), count)
+
+
+def take_rows(X: Any, rows: NDArray[np.intp]) -> Any:
+    """Some rows of a table, array or list."""
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    return [X[i] for i in rows] if isinstance(X, list | tuple) else X[rows]
+
+
+def _is_classifier(estimator: Any) -> bool:
+    from sklearn.base import is_classifier
+
+    return bool(is_classifier(estimator))
+
+
+def _labels_for(estimator: Any, labels: Labels) -> NDArray[Any]:
+    """Labels as the estimator takes them: whole numbers 0 and 1, or numbers."""
+    if labels.kind == "binary":
+        return labels.values.astype(np.int64)
+    if _is_classifier(estimator):
+        raise ValueError(
+            f"The base model {estimator!r} is a classifier, but the labels are not 0 and 1. Pass "
+            "0/1 labels, or a regressor."
+        )
+    return labels.unscale(labels.values)
+
+
+def _weight_name(estimator: Any) -> str | None:
+    """The argument of ``fit`` that takes the weights; None if there is none."""
+    parameters = inspect.signature(estimator.fit).parameters.values()
+    if any(p.name == "sample_weight" for p in parameters):
+        return "sample_weight"
+    if not any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return None
+    if getattr(estimator, "steps", None):  # a pipeline hands it to the step that is named
+        step, last = estimator.steps[-1]
+        inner = _weight_name(last) if hasattr(last, "fit") else None
+        return inner and f"{step}__{inner}"
+    nested = getattr(estimator, "estimator", None)  # a search hands it on to what it searches
+    return None if nested is None else _weight_name(nested)

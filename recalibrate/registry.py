@@ -1,0 +1,76 @@
+"""Installed adapters: which package knows how to read a model or a model file.
+
+Adapters announce themselves by entry points: in the group ``recalibrate.adapters`` under the root
+module of the models they wrap, in the group ``recalibrate.model_files`` under the suffix of the
+files they read (without its dot). Only metadata is looked at here; an adapter is imported when a
+model or file of its own arrives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+ADAPTER_GROUP = "recalibrate.adapters"
+FILE_GROUP = "recalibrate.model_files"
+
+
+def adapter_names() -> list[str]:
+    """Root modules of the models that installed adapters know."""
+    return sorted(_by_name(ADAPTER_GROUP))
+
+
+def file_suffixes() -> list[str]:
+    """Suffixes of the model files that installed adapters read, each with its dot."""
+    return sorted(f".{name}" for name in _by_name(FILE_GROUP))
+
+
+def find_adapter(model: object) -> EntryPoint | None:
+    """The adapter of a model: that of the most specific of its classes which has one."""
+    adapters = _by_name(ADAPTER_GROUP)
+    for cls in type(model).__mro__:
+        entries = adapters.get(cls.__module__.partition(".")[0], [])
+        if entries:
+            return _only(entries, "the adapter")
+    return None
+
+
+def find_reader(suffix: str) -> EntryPoint | None:
+    """The adapter that reads files of a suffix (with its dot, in any case)."""
+    entries = _by_name(FILE_GROUP).get(suffix.lower().removeprefix("."), [])
+    return _only(entries, "the reader of files") if entries else None
+
+
+def load_factory(entry: EntryPoint) -> Callable[..., Any]:
+    """Import an adapter; if that fails, say whose it is."""
+    try:
+        factory: Callable[..., Any] = entry.load()
+    except ImportError as error:
+        raise ImportError(
+            f"The adapter {entry.name!r} ({entry.value}, from {_owner(entry)}) could not be "
+            f"loaded: {error}"
+        ) from error
+    return factory
+
+
+def _by_name(group: str) -> dict[str, list[EntryPoint]]:
+    """Entry points of a group by name; reading their metadata loads none of them."""
+    found: dict[str, list[EntryPoint]] = {}
+    for entry in entry_points(group=group):
+        found.setdefault(entry.name, []).append(entry)
+    return found
+
+
+def _only(entries: list[EntryPoint], what: str) -> EntryPoint:
+    if len({entry.value for entry in entries}) > 1:
+        owners = ", ".join(sorted(f"{e.value} ({_owner(e)})" for e in entries))
+        raise TypeError(
+            f"Several installed packages provide {what} {entries[0].name!r}: {owners}. "
+            "Uninstall all but one, so that results do not depend on the search order."
+        )
+    return entries[0]
+
+
+def _owner(entry: EntryPoint) -> str:
+    return "unknown distribution" if entry.dist is None else entry.dist.name
