@@ -1,0 +1,139 @@
+"""What does a recalibrated model cost to serve, compared with its base model alone?
+
+    python benchmarks/serving.py
+
+The base is an xgboost classifier of 200 trees of depth 6 on census-like rows, as an ONNX graph.
+Every model is exported as one graph (base and corrections). Printed are two ratios: at batch 1
+the whole graph's time over that of the base's own graph, at larger batches what the corrections
+add, relative to a graph of the base that has the same outputs (label, probabilities, margin).
+onnxruntime runs all graphs on one thread, in turns, and the shortest of many processor times is
+taken, which other work on the machine disturbs least.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import onnx
+import pandas as pd
+import xgboost
+
+import recalibrate as rc
+from recalibrate.graph import export_model, load_served
+from recalibrate.graph.feeds import Feed
+from recalibrate.rounds import Rounds
+from recalibrate.sessions import open_session
+from recalibrate.simulate import census
+
+CODES = ["COW", "MAR", "OCCP", "POBP", "RELP", "SEX", "RAC1P"]
+BATCHES = {1: 5000, 1000: 300, 100_000: 12}
+"""Rows of a batch, and how often it is run."""
+LIMITS = {
+    "rounds": {1: 6.0, 1000: 0.25, 100_000: 0.25},
+    "default": {1: 10.0, 1000: 1.5, 100_000: 1.5},
+}
+LOAD_LIMIT, SIZE_LIMIT = 0.150, 5e6
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A model to serve, and which limits it has to keep."""
+
+    name: str
+    kind: str
+    model: rc.Recalibrated
+
+
+def make_cases(n_rows: int, trees: int) -> tuple[list[Case], pd.DataFrame]:
+    """The base model on one half of the rows, corrections on the other."""
+    data = census(2 * n_rows, seed=1, categorical=False)
+    X, y = data.X.astype(np.float64), data.y
+    base = xgboost.XGBClassifier(n_estimators=trees, max_depth=6, learning_rate=0.1, n_jobs=1)
+    base.fit(X[:n_rows], y[:n_rows])
+    X, y = X[n_rows:].reset_index(drop=True), y[n_rows:]
+    trees_of_3 = rc.Trees(depth=3)
+    twenty = {"max_rounds": 20, "validation": False}
+    rounded = twenty | {"rounded": True, "levels": 20, "link": "identity"}
+    cases = [
+        Case("20 rounds, 10 levels", "rounds", rc.fit(base, X, y, trees_of_3, **twenty)),
+        Case("20 rounds, rounded to 20", "rounds", rc.fit(base, X, y, trees_of_3, **rounded)),
+        Case("default fit", "default", rc.fit(base, X, y)),
+        Case("default fit, 7 categories", "default", rc.fit(base, X, y, categorical=CODES)),
+    ]
+    return cases, X
+
+
+def time_in_turns(sessions: list[tuple[Any, Feed]], repeats: int) -> list[float]:
+    """Shortest processor time of each session, run one after the other again and again."""
+    times: list[list[float]] = [[] for _ in sessions]
+    for session, feed in sessions:
+        session.run(None, feed)
+    for _ in range(repeats):
+        for k, (session, feed) in enumerate(sessions):
+            start = time.thread_time()
+            session.run(None, feed)
+            times[k].append(time.thread_time() - start)
+    return [min(own) for own in times]
+
+
+def measure(case: Case, X: pd.DataFrame, batches: dict[int, int]) -> bool:
+    """Print the case's ratios; whether they keep the limits."""
+    model = case.model
+    graph = export_model(model)
+    data = graph.SerializeToString()
+    base = open_session(_base_graph(model).SerializeToString(), threads=1)
+    without = replace(model, rounds=Rounds(model.rounds.link))
+    plain = load_served(export_model(without).SerializeToString(), threads=1)
+    loads = []
+    for _ in range(5):
+        start = time.perf_counter()
+        served = load_served(data, threads=1)
+        loads.append(time.perf_counter() - start)
+    print(
+        f"{case.name}: {model.n_rounds_} rounds, {model.n_learners_} learners, "
+        f"{len(graph.graph.node)} nodes, {len(data) / 1e6:.2f} MB, loaded in "
+        f"{min(loads) * 1e3:.0f} ms"
+    )
+    kept = min(loads) < LOAD_LIMIT and len(data) < SIZE_LIMIT
+    for rows, repeats in batches.items():
+        feed = served.feed(X.sample(rows, replace=True, random_state=0))
+        alone = {base.get_inputs()[0].name: feed["X"]}
+        sessions = [(base, alone), (plain.session, {"X": feed["X"]}), (served.session, feed)]
+        own, same, whole = time_in_turns(sessions, repeats)
+        ratio = whole / own if rows == 1 else whole / same - 1.0
+        what = "whole / base" if rows == 1 else "corrections / base"
+        limit = LIMITS[case.kind][rows]
+        kept &= ratio <= limit
+        print(
+            f"  batch {rows:>7,}: base {own * 1e6:>9,.0f} us, {what} {ratio:.2f} (limit {limit:g})"
+        )
+    return kept
+
+
+def _base_graph(model: rc.Recalibrated) -> onnx.ModelProto:
+    graph = model.base.graph()
+    if not isinstance(graph, onnx.ModelProto):
+        raise TypeError(f"{model.base.name} has no graph: {model.base.why_no_graph}")
+    return graph
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=60_000, help="calibration rows")
+    parser.add_argument("--trees", type=int, default=200, help="trees of the base model")
+    parser.add_argument("--largest-batch", type=int, default=100_000)
+    arguments = parser.parse_args()
+    cases, X = make_cases(arguments.rows, arguments.trees)
+    batches = {n: times for n, times in BATCHES.items() if n <= arguments.largest_batch}
+    kept = True
+    for case in cases:
+        kept &= measure(case, X, batches)
+    print("all limits kept" if kept else "NOT all limits kept")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,223 @@
+"""The base model's graph inside of ours: its inputs, its nodes, its score on the link's scale."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import compose, inliner
+
+from recalibrate.constant import Constant
+from recalibrate.fixedpoint import VALUE_STEP
+from recalibrate.graph.builder import (
+    BASE_PREFIX,
+    INVERSE,
+    IR_VERSION,
+    ML_DOMAIN,
+    ML_OPSET,
+    OPSET,
+    GraphBuilder,
+)
+from recalibrate.graph.errors import ExportError
+from recalibrate.graph.inputs import BaseInputs, Inputs
+from recalibrate.labels import Labels
+from recalibrate.levels import MARGIN_LIMIT, MARGIN_STEP, Link
+from recalibrate.problem import SCORE_LIMIT
+from recalibrate.scores import Base, ScoreColumn
+from recalibrate.wording import listed
+
+
+@dataclass(frozen=True, eq=False)
+class BaseGraph:
+    """A base model as the exporter sees it.
+
+    Attributes
+    ----------
+    base
+        The base model.
+    proto
+        Its graph; None for a constant and where scores are given.
+    inputs
+        What the graph takes.
+    """
+
+    base: Base
+    proto: onnx.ModelProto | None
+    inputs: BaseInputs
+
+    @property
+    def domains(self) -> dict[str, int]:
+        """Operator sets of the graph."""
+        return {} if self.proto is None else {o.domain: o.version for o in self.proto.opset_import}
+
+
+def read_base(base: Base, table_columns: tuple[str, ...] | None) -> BaseGraph:
+    """The graph of a base model, checked as far as merging needs it.
+
+    ``table_columns`` are the columns of the table that the model was fitted on, for a base that
+    takes it as it is; None if that was not the base's own table.
+    """
+    if isinstance(base, ScoreColumn):
+        return BaseGraph(base, None, BaseInputs(scores=True))
+    if isinstance(base, Constant):
+        return BaseGraph(base, None, BaseInputs())
+    proto: Any = base.graph()
+    if proto is None:
+        raise ExportError(
+            f"the base model ({base.name}) has no ONNX graph: {base.why_no_graph}. Fit on its "
+            "scores instead of on the model: the graph then takes them as an input"
+        )
+    _check_versions(base, proto)
+    if len(proto.graph.output) != 1:
+        raise ExportError(_fault(base, f"{len(proto.graph.output)} outputs, not one"))
+    initial = {tensor.name for tensor in proto.graph.initializer}
+    taken = [value for value in proto.graph.input if value.name not in initial]
+    names = base.columns()
+    if len(taken) != 1 or (names == (taken[0].name,) and taken[0].name != "X"):
+        return BaseGraph(base, proto, BaseInputs(columns=_columns(base, taken)))
+    shape, kind = _shape(taken[0]), _kind(base, taken[0])
+    if kind != "float32" or len(shape) != 2:
+        return BaseGraph(base, proto, BaseInputs(tensor=(kind, ("N", *shape[1:]))))
+    names = names or table_columns
+    if names is None and isinstance(shape[1], int):
+        names = tuple(f"x{j}" for j in range(shape[1]))
+    if names is None or shape[1] not in (len(names), *_dynamic(shape[1])):
+        raise ExportError(
+            _fault(base, f"a matrix of {shape[1]} columns, but it takes {listed(names or ())}")
+        )
+    return BaseGraph(base, proto, BaseInputs(matrix=names))
+
+
+def _dynamic(size: int | str) -> tuple[str, ...]:
+    return () if isinstance(size, int) else (size,)
+
+
+def _columns(base: Base, taken: list[onnx.ValueInfoProto]) -> tuple[tuple[str, str], ...]:
+    columns = tuple((value.name, _kind(base, value)) for value in taken)
+    wanted = base.columns()
+    if wanted is None or set(wanted) != {name for name, _ in columns}:
+        raise ExportError(
+            _fault(base, f"inputs {listed([n for n, _ in columns])}, but it takes {wanted!r}")
+        )
+    return columns
+
+
+def _kind(base: Base, value: onnx.ValueInfoProto) -> str:
+    kind = INVERSE.get(value.type.tensor_type.elem_type)
+    if kind is None:
+        raise ExportError(_fault(base, f"an input {value.name!r} of an unknown type"))
+    return kind
+
+
+def _shape(value: onnx.ValueInfoProto) -> tuple[int | str, ...]:
+    sizes = value.type.tensor_type.shape.dim
+    return tuple(d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in sizes)
+
+
+def _check_versions(base: Base, proto: onnx.ModelProto) -> None:
+    versions = {opset.domain: opset.version for opset in proto.opset_import}
+    limits = {"": OPSET, ML_DOMAIN: ML_OPSET}
+    for domain, most in limits.items():
+        if versions.get(domain, 0) > most:
+            raise ExportError(
+                _fault(base, f"operators of {domain or 'ai.onnx'} {versions[domain]}, above {most}")
+            )
+    if proto.ir_version > IR_VERSION:
+        raise ExportError(_fault(base, f"ir_version {proto.ir_version}, above {IR_VERSION}"))
+
+
+def _fault(base: Base, what: str) -> str:
+    return f"the graph of the base model ({base.name}) has {what}; this is a fault of its adapter"
+
+
+def write_base(builder: GraphBuilder, graph: BaseGraph, inputs: Inputs) -> str | None:
+    """The base model's score as it is, a float64 column [N, 1]; None for a constant."""
+    if graph.inputs.scores:
+        return builder.column(inputs.ports[0].name)
+    if graph.proto is None:
+        return None
+    proto = graph.proto
+    if proto.functions:
+        proto = inliner.inline_local_functions(proto)
+    proto = compose.add_prefix(proto, BASE_PREFIX)
+    initial = {tensor.name for tensor in proto.graph.initializer}
+    taken = [value for value in proto.graph.input if value.name not in initial]
+    _connect(builder, graph, inputs, taken)
+    builder.initializers += list(proto.graph.initializer)
+    builder.nodes += list(proto.graph.node)
+    output = proto.graph.output[0]
+    score = output.name
+    if INVERSE.get(output.type.tensor_type.elem_type) != "float64":
+        score = builder.cast(score, "float64")
+    return builder.column(score)
+
+
+def _connect(
+    builder: GraphBuilder, graph: BaseGraph, inputs: Inputs, taken: list[onnx.ValueInfoProto]
+) -> None:
+    """Feed our inputs into those of the base's graph."""
+    if graph.inputs.tensor is not None:
+        builder.same(inputs.ports[_port_of(inputs, "X")].name, taken[0].name)
+    elif graph.inputs.matrix is not None:
+        builder.same(_matrix(builder, inputs, graph.inputs.matrix), taken[0].name)
+    else:
+        for value in taken:
+            name = value.name.removeprefix(BASE_PREFIX)
+            number, position = inputs.base[name]
+            port = inputs.ports[number]
+            tensor = port.name
+            if len(port.columns) > 1:
+                tensor = builder.columns(tensor, [position])
+            kind = INVERSE[value.type.tensor_type.elem_type]
+            builder.same(tensor if port.kind == kind else builder.cast(tensor, kind), value.name)
+
+
+def _port_of(inputs: Inputs, name: str) -> int:
+    return next(k for k, port in enumerate(inputs.ports) if port.name == name)
+
+
+def _matrix(builder: GraphBuilder, inputs: Inputs, names: tuple[str, ...]) -> str:
+    """The base's own matrix: our matrix, some columns of it, or columns put together."""
+    places = [inputs.base[name] for name in names]
+    first = inputs.ports[places[0][0]]
+    if len({port for port, _ in places}) == 1 and first.shape[1:] != (1,):
+        positions = [position for _, position in places]
+        whole = positions == list(range(len(first.columns)))
+        return first.name if whole else builder.columns(first.name, positions)
+    parts = []
+    for port, _ in places:
+        tensor = inputs.ports[port].name
+        kind = inputs.ports[port].kind
+        parts.append(tensor if kind == "float32" else builder.cast(tensor, "float32"))
+    return builder.concat(parts)
+
+
+def write_margin(
+    builder: GraphBuilder, score: str, base: Base, labels: Labels, link: Link, *, clip: bool
+) -> str:
+    """The base score on the link's scale: `recalibrate.problem.base_margin` as nodes."""
+    if base.link == "logit" and link == "logit":
+        return builder.snap(builder.clip(score, -MARGIN_LIMIT, MARGIN_LIMIT), VALUE_STEP)
+    if base.link == "logit":
+        score = builder.snap(builder.sigmoid(score), MARGIN_STEP)
+    if labels.kind == "regression":
+        shifted = builder.op("Sub", score, builder.number(labels.low))
+        score = builder.op("Div", shifted, builder.number(labels.high - labels.low))
+    if clip or link == "logit":
+        score = builder.clip(score, 0.0, 1.0)
+    if link == "logit":
+        other = builder.op("Log", builder.op("Sub", builder.number(1.0), score))
+        margin = builder.op("Sub", builder.op("Log", score), other)
+        return builder.snap(builder.clip(margin, -MARGIN_LIMIT, MARGIN_LIMIT), MARGIN_STEP)
+    if clip:
+        return score
+    return builder.snap(builder.clip(score, -SCORE_LIMIT, SCORE_LIMIT), VALUE_STEP)
+
+
+def constant_margin(value: float, rows: str, builder: GraphBuilder) -> str:
+    """The same number for every row; ``rows`` is any input that says how many there are."""
+    count = builder.op("Shape", rows, start=0, end=1)
+    shape = builder.op("Concat", count, builder.constant(np.array([1], dtype=np.int64)), axis=0)
+    return builder.op("Expand", builder.constant(np.array([[value]])), shape)

@@ -1,0 +1,87 @@
+"""Foreign regressors as nodes: all are evaluated, and the level set picks one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import compose
+
+from recalibrate.classes.estimator import Scaled
+from recalibrate.fixedpoint import VALUE_STEP
+from recalibrate.graph.builder import GraphBuilder
+from recalibrate.graph.errors import ExportError
+from recalibrate.graph.features import Columns, feature_of
+from recalibrate.graph.updates import UseEstimators
+from recalibrate.scores import as_base
+from recalibrate.table import Schema
+
+PROBE_ROWS = 200
+
+
+def convert_regressor(model: Any, n_columns: int) -> onnx.ModelProto:
+    """A fitted scikit-learn regressor on float32 columns as a graph, through its adapter."""
+    base = as_base(model)
+    # Adapters compare a graph with the model's own predictions before they hand it out; the
+    # learner's real rows are compared by the parity gate.
+    rows = np.random.default_rng(0).normal(1.0, 1.0, (PROBE_ROWS, n_columns))
+    base.scores(rows.astype(np.float32))
+    graph = base.graph()
+    if not isinstance(graph, onnx.ModelProto):
+        raise ExportError(
+            f"{type(model).__name__}, a learner of Estimator(), cannot be converted to ONNX: "
+            f"{base.why_no_graph}. Use another regressor, or Trees, Linear or Groups as H"
+        )
+    inputs = graph.graph.input
+    if len(inputs) != 1:
+        raise ExportError(
+            f"{type(model).__name__}, a learner of Estimator(), takes {len(inputs)} inputs as a "
+            f"graph, not one matrix of {n_columns} columns"
+        )
+    return graph
+
+
+def write_estimators(
+    update: UseEstimators, columns: Columns, schema: Schema, level: str | None
+) -> tuple[str, str | None]:
+    """Values [N, 1] of the regressor of every row's level set, 0 where there is none.
+
+    The second result is a bool column that says where there is none; None if there are all.
+    """
+    builder = columns.builder
+    features = [feature_of(name, schema) for name in update.names]
+    matrix = columns.matrix(features)
+    values = [
+        _regress(builder, model, matrix, len(features), f"{builder.name('estimator')}/")
+        for model in update.table.models
+        if model is not None
+    ]
+    zero = builder.op("Mul", columns.score, builder.number(0.0))
+    if not values:
+        return zero, builder.op("Equal", zero, builder.number(0.0))
+    every = builder.concat([zero, *values])
+    # Column 0 is for level sets without a regressor.
+    has = [model is not None for model in update.table.models]
+    place = np.where(has, np.cumsum(has), 0)
+    if level is None:
+        return builder.columns(every, [int(place[0])]), None
+    picked = builder.column(builder.op("Gather", builder.constant(place.astype(np.int64)), level))
+    value = builder.op("GatherElements", every, picked, axis=1)
+    if all(has):
+        return value, None
+    return value, builder.op("Equal", picked, builder.constant(np.array(0, dtype=np.int64)))
+
+
+def _regress(builder: GraphBuilder, model: Any, matrix: str, n_columns: int, prefix: str) -> str:
+    factor, inner = 1.0, model
+    if isinstance(model, Scaled):
+        factor, inner = model.factor, model.model
+    proto = compose.add_prefix(convert_regressor(inner, n_columns), prefix)
+    builder.same(matrix, proto.graph.input[0].name)
+    builder.initializers += list(proto.graph.initializer)
+    builder.nodes += list(proto.graph.node)
+    value = builder.cast(builder.column(proto.graph.output[0].name), "float64")
+    if factor != 1.0:
+        value = builder.op("Mul", value, builder.number(factor))
+    return builder.snap(value, VALUE_STEP)

@@ -1,0 +1,196 @@
+"""One graph of a base model and its rounds."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Literal
+
+import onnx
+
+from recalibrate.classes.base import SCORE_COLUMN
+from recalibrate.constant import Constant
+from recalibrate.graph.base import (
+    BaseGraph,
+    constant_margin,
+    read_base,
+    write_base,
+    write_margin,
+)
+from recalibrate.graph.builder import GraphBuilder, value_info
+from recalibrate.graph.conditions import write_truth
+from recalibrate.graph.decisions import ACTION, describe_decision, write_action
+from recalibrate.graph.features import Columns, FeatureList
+from recalibrate.graph.inputs import Inputs, Style, plan_inputs
+from recalibrate.graph.runner import Runner
+from recalibrate.graph.updates import plan_updates
+from recalibrate.levels import MARGIN_LIMIT
+from recalibrate.problem import SCORE_LIMIT, base_margin
+
+if TYPE_CHECKING:
+    from recalibrate.deciding import Decision
+    from recalibrate.model import Recalibrated
+
+FORMAT = "1"
+"""Version of the file's conventions: names of inputs, outputs and metadata."""
+
+
+def export_model(
+    model: Recalibrated,
+    *,
+    inputs: Style = "auto",
+    output: Literal["all", "score"] = "all",
+    audit: Any = None,
+    decision: Decision | None = None,
+) -> onnx.ModelProto:
+    """The model as one ONNX graph, not yet compared with it.
+
+    Parameters
+    ----------
+    model
+        The model.
+    inputs
+        "matrix", "columns" or "auto", see :mod:`recalibrate.graph`.
+    output
+        "all" outputs, or just "score", float64 on the model's own scale (log-odds under the logit
+        link, else means): what the graph of a base model has to give.
+    audit
+        A summary (anything that JSON can hold) to be kept in the metadata.
+    decision
+        Adds the output "action": the best action of every row.
+    """
+    return _Export(model, inputs, output, audit, decision).run()
+
+
+class _Export:
+    """One export."""
+
+    def __init__(
+        self,
+        model: Recalibrated,
+        style: Style,
+        output: str,
+        audit: Any,
+        decision: Decision | None,
+    ) -> None:
+        self.model = model
+        self.style = style
+        self.output = output
+        self.audit = audit
+        self.decision = decision
+        self.rounds = model.rounds
+        self.own = model.schema.select([n for n in model.schema.names if n != SCORE_COLUMN])
+
+    def run(self) -> onnx.ModelProto:
+        model, rounds = self.model, self.rounds
+        features = FeatureList()
+        updates = plan_updates(rounds, model.schema, features)
+        base = read_base(model.base, None if model.own_table else self.own.names)
+        inputs = self._inputs(base)
+        builder = GraphBuilder()
+        score, margin = self._base(builder, base, inputs)
+        columns = Columns(builder, inputs, margin, write_truth)
+        limit = MARGIN_LIMIT if rounds.link == "logit" else SCORE_LIMIT
+        runner = Runner(builder, columns, features.features, model.schema, margin, limit)
+        for update in updates:
+            runner.apply(update)
+        unchanged = not rounds.steps and rounds.start is None
+        mean = self._mean(builder, runner.score, score if unchanged else None)
+        outputs = self._outputs(builder, runner.score, mean)
+        ports = [value_info(p.name, p.kind, list(p.shape)) for p in inputs.ports]
+        return builder.model(ports, outputs, self._metadata(inputs), base.domains)
+
+    def _inputs(self, base: BaseGraph) -> Inputs:
+        """Inputs for the columns that the model uses; all of an array's, found by position."""
+        used = [n for encoder in self.rounds.encoders for n in encoder.names if n != SCORE_COLUMN]
+        wanted = [self.own.columns[self.own.index(name)] for name in dict.fromkeys(used)]
+        array = () if self.own.named and not isinstance(base.base, Constant) else self.own.names
+        return plan_inputs(
+            base.inputs, wanted, array, style=self.style, own_table=self.model.own_table
+        )
+
+    def _base(self, builder: GraphBuilder, base: BaseGraph, inputs: Inputs) -> tuple[str, str]:
+        """Base scores as they are, and on the link's scale."""
+        model, link = self.model, self.rounds.link
+        score = write_base(builder, base, inputs)
+        if score is not None:
+            margin = write_margin(builder, score, model.base, model.labels, link, clip=model.clip)
+            return score, margin
+        value = model.base.scores([None])
+        start = base_margin(model.base, value, model.labels, link, 1, clip=model.clip)
+        rows = inputs.ports[0].name
+        return (
+            constant_margin(float(value[0]), rows, builder),
+            constant_margin(float(start[0]), rows, builder),
+        )
+
+    def _mean(self, builder: GraphBuilder, score: str, base: str | None) -> str:
+        """The prediction: the calibrated mean, or the base's own where nothing was changed."""
+        labels = self.model.labels
+        if base is not None:
+            return builder.sigmoid(base) if self.model.base.link == "logit" else base
+        mean = builder.sigmoid(score) if self.rounds.link == "logit" else score
+        if labels.kind == "regression":
+            scaled = builder.op("Mul", mean, builder.number(labels.high - labels.low))
+            return builder.op("Add", scaled, builder.number(labels.low))
+        return mean if self.rounds.link == "logit" else builder.clip(mean, 0.0, 1.0)
+
+    def _outputs(self, builder: GraphBuilder, score: str, mean: str) -> list[onnx.ValueInfoProto]:
+        regression = self.model.labels.kind == "regression"
+        if self.output == "score":
+            margins = self.rounds.link == "logit" and not regression
+            builder.same(builder.flat(score if margins else mean), "score")
+            return [value_info("score", "float64", ["N"])]
+        outputs = []
+        flat = builder.flat(mean)
+        if not regression:
+            above = builder.op("Greater", flat, builder.number(0.5))
+            builder.same(builder.cast(above, "int64"), "label")
+            other = builder.op("Sub", builder.number(1.0), mean)
+            both = builder.cast(builder.concat([other, mean]), "float32")
+            builder.same(both, "probabilities")
+            outputs += [
+                value_info("label", "int64", ["N"]),
+                value_info("probabilities", "float32", ["N", 2]),
+            ]
+        builder.same(builder.cast(flat, "float32"), "score")
+        builder.same(builder.flat(score), "score_margin")
+        outputs += [
+            value_info("score", "float32", ["N"]),
+            value_info("score_margin", "float64", ["N"]),
+        ]
+        if self.decision is not None:
+            action = builder.cast(write_action(builder, self.decision.rule, mean), "float32")
+            builder.same(builder.flat(action), ACTION)
+            outputs.append(value_info(ACTION, "float32", ["N"]))
+        return outputs
+
+    def _metadata(self, inputs: Inputs) -> dict[str, str]:
+        from recalibrate import __version__
+
+        model = self.model
+        widest = max(
+            (s.partition.count for s in self.rounds.steps if s.partition is not None), default=1
+        )
+        facts = {
+            "recalibrate_format": FORMAT,
+            "recalibrate_version": __version__,
+            "base": model.base.name,
+            "base_link": model.base.link,
+            "link": self.rounds.link,
+            "labels": json.dumps(
+                {"kind": model.labels.kind, "low": model.labels.low, "high": model.labels.high}
+            ),
+            "H": repr(model.H),
+            "levels": str(widest),
+            "rounds": str(model.n_rounds_),
+            "learners": str(model.n_learners_),
+            "training_rows": str(model.n_rows),
+            "own_table": json.dumps(model.own_table),
+            "inputs": json.dumps([port.to_dict() for port in inputs.ports]),
+            "columns": json.dumps({"named": self.own.named, "names": self.own.names}),
+        }
+        if self.decision is not None:
+            facts["decision"] = describe_decision(self.decision)
+        if self.audit is not None:
+            facts["audit"] = self.audit if isinstance(self.audit, str) else json.dumps(self.audit)
+        return facts

@@ -1,0 +1,141 @@
+"""A user's rows as the tensors that a graph takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recalibrate.graph.inputs import BASE_SCORE, Input
+from recalibrate.labels import read_scores
+from recalibrate.table import find_columns, split_columns
+from recalibrate.values import read_numbers
+from recalibrate.wording import listed
+
+MISSING_TEXT = ""
+"""Stands for a missing value in a column of text; so does every text that is no category."""
+MISSING_WHOLE = np.iinfo(np.int64).min
+"""Stands for a missing value in a column of large whole numbers."""
+
+Feed = dict[str, NDArray[Any]]
+
+
+def make_feed(
+    ports: Sequence[Input],
+    X: Any,
+    *,
+    base: Any = None,
+    Z: Any = None,
+    array_columns: Sequence[str] = (),
+    own_table: bool = False,
+) -> Feed:
+    """Tensors of some rows, by input name.
+
+    Parameters
+    ----------
+    ports
+        The graph's inputs.
+    X
+        Rows: a DataFrame, or an array whose columns are those of the fitted array.
+    base
+        Base scores, for a graph that takes them.
+    Z
+        H's own table, where the model was fitted with one.
+    array_columns
+        Names of the columns by position, where H's table was an array.
+    own_table
+        Whether the model was fitted with a table of H's own.
+    """
+    feed: Feed = {}
+    tables: dict[bool, _Rows] = {}
+    for port in ports:
+        if port.name == BASE_SCORE and not port.columns:
+            feed[port.name] = _scores(base)
+        elif not port.columns:
+            feed[port.name] = np.asarray(X, dtype=_DTYPES[port.kind])
+        else:
+            from_Z = own_table and port.used_by == ("H",)
+            if from_Z not in tables:
+                own = array_columns if from_Z or not own_table else ()
+                tables[from_Z] = _Rows(Z if from_Z else X, own)
+            feed[port.name] = tables[from_Z].tensor(port)
+    return feed
+
+
+_DTYPES = {"float32": np.float32, "float64": np.float64, "int64": np.int64}
+
+
+def _scores(base: Any) -> NDArray[np.float64]:
+    if base is None:
+        raise ValueError("this graph takes base scores: pass them as base=, one per row of X")
+    return read_scores(base, n_rows=len(base), probability=False)
+
+
+class _Rows:
+    """Columns of a table, found by name or position."""
+
+    def __init__(self, X: Any, array_columns: Sequence[str]) -> None:
+        if X is None:
+            raise ValueError("this graph needs rows for H's own table: pass them as Z=")
+        names, self._columns = split_columns(X)
+        self._names: Sequence[str] | None = names
+        self._array_columns = array_columns
+
+    def tensor(self, port: Input) -> NDArray[Any]:
+        """A matrix or column of the graph's own type."""
+        columns = [self._columns[j] for j in self._find(port.columns)]
+        tensors = [
+            _tensor(name, values, port.kind)
+            for name, values in zip(port.columns, columns, strict=True)
+        ]
+        return np.stack(tensors, axis=1)
+
+    def _find(self, wanted: Sequence[str]) -> list[int]:
+        names = self._names
+        if names is not None and set(wanted) <= set(names):
+            return find_columns(wanted, names)
+        if self._array_columns:
+            if len(self._columns) != len(self._array_columns):
+                raise ValueError(
+                    f"X has {len(self._columns)} columns, but the model was fitted on "
+                    f"{len(self._array_columns)}: {listed(self._array_columns)}"
+                )
+            return find_columns(wanted, list(self._array_columns))
+        if names is None and len(self._columns) == len(wanted):
+            return list(range(len(wanted)))
+        return find_columns(wanted, names or [])
+
+
+def _tensor(name: str, values: Any, kind: str) -> NDArray[Any]:
+    if kind == "string":
+        import pandas as pd
+
+        present = ~pd.isna(np.asarray(values, dtype=object))
+        texts = np.full(len(values), MISSING_TEXT, dtype=object)
+        texts[present] = [_text(value) for value in np.asarray(values, dtype=object)[present]]
+        return texts
+    if kind == "int64":
+        return _whole(values)
+    with np.errstate(over="ignore"):  # beyond float32 is infinite, as it is in Python
+        return np.asarray(read_numbers(name, values), dtype=_DTYPES[kind])
+
+
+def _text(value: object) -> str:
+    # A number is no category of a text column, whatever it looks like.
+    return str(value) if isinstance(value, str) else MISSING_TEXT
+
+
+def _whole(values: Any) -> NDArray[np.int64]:
+    """Whole numbers of any size; what is none cannot be a category either."""
+    if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
+        return values.astype(np.int64)
+    given = np.asarray(values, dtype=object)
+    out = np.full(len(given), MISSING_WHOLE, dtype=np.int64)
+    for k, value in enumerate(given):
+        if isinstance(value, int | np.integer):
+            out[k] = value
+        elif isinstance(value, float | np.floating) and float(value).is_integer():
+            out[k] = int(value)
+    return out

@@ -1,0 +1,263 @@
+"""Which inputs a graph has: one matrix, one per column, or both; and base scores if need be.
+
+A column that only H looks at (a sensitive attribute, say) is an input of its own, so that callers
+see what they have to bring. Text is a string input; numbers are float32, which is what features
+are by definition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from recalibrate.graph.builder import BASE_PREFIX, PREFIX
+from recalibrate.graph.errors import ExportError
+from recalibrate.table import Column
+from recalibrate.values import family_of
+from recalibrate.wording import listed
+
+Style = Literal["auto", "matrix", "columns"]
+MATRIX = "X"
+BASE_SCORE = "base_score"
+OUTPUTS = ("label", "probabilities", "score", "score_margin", "action")
+
+
+@dataclass(frozen=True)
+class Input:
+    """One input of a graph.
+
+    Attributes
+    ----------
+    name
+        Its name in the graph.
+    kind
+        Type of its elements: float32, int64, string, or float64 for base scores.
+    shape
+        "N" stands for the number of rows.
+    columns
+        Columns of the table that it holds: one, or all of a matrix; none for base scores and for
+        tensors that are no tables.
+    used_by
+        "base", "H" or both.
+    """
+
+    name: str
+    kind: str
+    shape: tuple[int | str, ...]
+    columns: tuple[str, ...]
+    used_by: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists and strings, for the file's metadata."""
+        return {
+            "name": self.name,
+            "type": self.kind,
+            "shape": list(self.shape),
+            "columns": list(self.columns),
+            "used_by": list(self.used_by),
+        }
+
+    @classmethod
+    def from_dict(cls, state: dict[str, Any]) -> Input:
+        """Input from the result of `to_dict`."""
+        return cls(
+            str(state["name"]),
+            str(state["type"]),
+            tuple(state["shape"]),
+            tuple(state["columns"]),
+            tuple(state["used_by"]),
+        )
+
+
+@dataclass(frozen=True)
+class BaseInputs:
+    """What the base model's graph takes.
+
+    Attributes
+    ----------
+    matrix
+        Columns of its one matrix; None if it takes no matrix.
+    columns
+        Name and type of every input, where it has one per column.
+    tensor
+        Type and shape of an input that is no table of numbers (images).
+    scores
+        Whether there is no graph and scores are given.
+    """
+
+    matrix: tuple[str, ...] | None = None
+    columns: tuple[tuple[str, str], ...] = ()
+    tensor: tuple[str, tuple[int | str, ...]] | None = None
+    scores: bool = False
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """All inputs of a graph, and where each column is found.
+
+    ``base`` and ``features`` map the columns of the base model and of H to an input's number and
+    a position in it.
+    """
+
+    ports: tuple[Input, ...]
+    base: dict[str, tuple[int, int]]
+    features: dict[str, tuple[int, int]]
+
+
+def kind_of(column: Column) -> str:
+    """Type of the input that can hold a column of H."""
+    if column.kind == "numeric":
+        return "float32"
+    families = {family_of(type(value)) for value in column.categories}
+    if families <= {"text"}:
+        return "string"
+    if "text" in families or len(families) > 1:
+        raise ExportError(
+            f"column {column.name!r} has categories of different types ("
+            f"{listed(column.categories, 5)}), which no tensor can hold; convert it to text "
+            "before fitting"
+        )
+    whole = all(isinstance(value, int) for value in column.categories)
+    numbers = np.array([float(value) for value in column.categories])
+    fits = np.array_equal(numbers, numbers.astype(np.float32))
+    return "int64" if whole and not fits else "float32"
+
+
+def plan_inputs(
+    base: BaseInputs,
+    features: Sequence[Column],
+    array_columns: Sequence[str],
+    *,
+    style: Style = "auto",
+    own_table: bool = False,
+) -> Inputs:
+    """Choose the inputs.
+
+    Parameters
+    ----------
+    base
+        What the base model takes.
+    features
+        Columns that H looks at.
+    array_columns
+        All columns of the array that the model was fitted on, when it was one: without names
+        they can only be found by their position.
+    style
+        "matrix" puts every column into one matrix, "columns" makes each one an input of its
+        own; "auto" takes the matrix that the base model takes, or that the data was.
+    own_table
+        Whether H has a table of its own, whose names say nothing about the base's columns.
+    """
+    plan = _Plan(own_table)
+    if base.scores:
+        plan.ports.append(Input(BASE_SCORE, "float64", ("N",), (), ("base",)))
+    if base.tensor is not None:
+        kind, shape = base.tensor
+        plan.ports.append(Input(MATRIX, kind, shape, (), ("base",)))
+    base_columns = base.columns
+    if base.matrix is not None:
+        base_columns = tuple((name, "float32") for name in base.matrix)
+    kinds = {column.name: kind_of(column) for column in features}
+    matrix = _matrix(base, kinds, array_columns, style, own_table)
+    if matrix:
+        plan.add_matrix(matrix, dict(base_columns), kinds)
+    plan.add_columns(base_columns, kinds)
+    return Inputs(tuple(plan.ports), plan.base, plan.features)
+
+
+def _matrix(
+    base: BaseInputs,
+    kinds: dict[str, str],
+    array_columns: Sequence[str],
+    style: Style,
+    own_table: bool,
+) -> tuple[str, ...]:
+    """Columns of the matrix; none for no matrix."""
+    if style not in ("auto", "matrix", "columns"):
+        raise ValueError(f"inputs must be 'auto', 'matrix' or 'columns', got {style!r}")
+    if style == "columns" or base.tensor is not None:
+        return ()
+    if style == "auto":
+        if base.matrix is not None:
+            return base.matrix
+        plain = all(kinds.get(name, "float32") == "float32" for name in array_columns)
+        return tuple(array_columns) if plain and not base.columns else ()
+    wanted = dict(base.columns) if base.matrix is None else dict.fromkeys(base.matrix, "float32")
+    text = [name for name, kind in {**wanted, **kinds}.items() if kind == "string"]
+    if text:
+        raise ExportError(
+            f"inputs='matrix' is for numbers, but these columns hold text: {listed(text)}; "
+            "use inputs='auto' or 'columns'"
+        )
+    if own_table and wanted:
+        raise ExportError(
+            "inputs='matrix' needs one table, but H has its own (Z=); use inputs='auto'"
+        )
+    return tuple(dict.fromkeys([*wanted, *(array_columns or kinds)]))
+
+
+class _Plan:
+    """Inputs so far."""
+
+    def __init__(self, own_table: bool) -> None:
+        self.own_table = own_table
+        self.ports: list[Input] = []
+        self.base: dict[str, tuple[int, int]] = {}
+        self.features: dict[str, tuple[int, int]] = {}
+
+    def add_matrix(
+        self, names: tuple[str, ...], base: dict[str, str], kinds: dict[str, str]
+    ) -> None:
+        shared = () if self.own_table and base else kinds
+        for name in shared:
+            if name in names and kinds[name] != "float32":
+                raise ExportError(_two_types(name, "float32", kinds[name]))
+        used = _used_by(any(n in base for n in names), any(n in shared for n in names))
+        port = len(self.ports)
+        self.ports.append(Input(MATRIX, "float32", ("N", len(names)), names, used))
+        for position, name in enumerate(names):
+            if name in base:
+                self.base[name] = (port, position)
+            if name in shared:
+                self.features[name] = (port, position)
+
+    def add_columns(self, base: Iterable[tuple[str, str]], kinds: dict[str, str]) -> None:
+        """Inputs of their own for all columns that are not in the matrix."""
+        for name, kind in base:
+            if name not in self.base:
+                self.base[name] = (self._add(name, kind, ("base",)), 0)
+        for name, kind in kinds.items():
+            if name in self.features:
+                continue
+            place = None if self.own_table else self.base.get(name)
+            if place is None:
+                self.features[name] = (self._add(name, kind, ("H",)), 0)
+                continue
+            port = self.ports[place[0]]
+            if (port.kind == "string") != (kind == "string"):
+                raise ExportError(_two_types(name, port.kind, kind))
+            wider = kind if port.kind == "float32" else port.kind
+            self.ports[place[0]] = replace(port, kind=wider, used_by=("base", "H"))
+            self.features[name] = place
+
+    def _add(self, column: str, kind: str, used_by: tuple[str, ...]) -> int:
+        taken = {port.name for port in self.ports} | {MATRIX, BASE_SCORE, *OUTPUTS}
+        name = column or "column"
+        while name in taken or name.startswith((PREFIX, BASE_PREFIX)):
+            name = f"input_{name}"
+        self.ports.append(Input(name, kind, ("N", 1), (column,), used_by))
+        return len(self.ports) - 1
+
+
+def _used_by(base: bool, H: bool) -> tuple[str, ...]:
+    return tuple(name for name, used in (("base", base), ("H", H)) if used)
+
+
+def _two_types(name: str, base: str, H: str) -> str:
+    return (
+        f"column {name!r} is {base} for the base model but {H} for H, and an input has one type; "
+        "give H a copy of the column under another name"
+    )

@@ -1,0 +1,316 @@
+"""The gate: a graph must give what its model gives before anybody sees it.
+
+Compared are the user's rows and rows made for the purpose (`recalibrate.graph.rows`), in one
+batch, one by one and in between, on one thread and on two. A tree base with learners of our own
+has to agree to the last bit; where a runtime itself is not that stable (linear bases, networks,
+foreign regressors), rows that differ visibly are counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from recalibrate.classes.base import SCORE_COLUMN
+from recalibrate.classes.estimator import EstimatorTable
+from recalibrate.constant import Constant
+from recalibrate.graph.decisions import ACTION, is_best
+from recalibrate.graph.errors import ParityError
+from recalibrate.graph.rows import RowMaker, Rows
+from recalibrate.graph.served import ServedModel, load_served
+from recalibrate.graph.thresholds import graph_thresholds, learner_thresholds
+from recalibrate.scores import count_rows
+
+if TYPE_CHECKING:
+    from recalibrate.deciding import Decision
+    from recalibrate.model import Recalibrated
+
+TOLERANCE = 1e-6
+"""A difference of predictions (in label ranges) that counts, where bits are not promised."""
+LAST_BITS = 2.0**-50
+"""What the last bits of an exponential can do to a prediction, hence to an action."""
+ALLOWED_SHARE = 5e-6
+ALLOWED_LUCK = 2
+"""Of a thousand rows or more, this many may differ: made rows are the worst that can happen."""
+BATCHES = (7, 64, 1000)
+MOST_BATCHES, FEWEST_BATCHES = 100, 10
+"""Batches of every size; fewer of a graph with very many nodes."""
+SHOWN_ROWS = 5
+SAMPLE = "sample row"
+
+
+@dataclass(frozen=True)
+class ParityReport:
+    """What was compared, and what was found.
+
+    Attributes
+    ----------
+    rows
+        Number of rows.
+    exact
+        Whether equality to the last bit was demanded.
+    differing
+        Rows whose prediction differs at all in float32.
+    beyond
+        Rows whose prediction differs by more than 1e-6 label ranges.
+    largest
+        Largest difference of predictions.
+    """
+
+    rows: int
+    exact: bool
+    differing: int
+    beyond: int
+    largest: float
+
+
+def is_exact(model: Recalibrated) -> bool:
+    """Whether a graph of the model can be expected to give the same bits.
+
+    Logarithms and exponentials of another library need not; scores made of them are rounded so
+    coarsely that they practically never differ, but that is no promise.
+    """
+    foreign = any(isinstance(step.table, EstimatorTable) for step in model.rounds.steps)
+    direct = model.base.link == model.rounds.link or isinstance(model.base, Constant)
+    return model.base.exact and direct and not foreign
+
+
+def check_parity(
+    model: Recalibrated,
+    graph: onnx.ModelProto,
+    X_sample: Any = None,
+    *,
+    base: Any = None,
+    Z: Any = None,
+    decision: Decision | None = None,
+) -> ParityReport:
+    """Compare a graph with its model; a `ParityError` shows the worst rows.
+
+    Parameters
+    ----------
+    model
+        The model.
+    graph
+        What `export_model` made of it.
+    X_sample
+        Rows of the user; made rows are compared in any case where they can be made.
+    base, Z
+        Base scores and H's own table of these rows, as for ``predict``.
+    decision
+        What the graph's actions are compared with, if it has any.
+    """
+    data = graph.SerializeToString()
+    served = {threads: load_served(data, threads) for threads in (1, 2)}
+    batches = int(np.clip(100_000 // len(graph.graph.node), FEWEST_BATCHES, MOST_BATCHES))
+    comparisons = [
+        _compare(model, served, rows, expected, batches, decision)
+        for rows, expected in _all_rows(model, served[1], X_sample, base, Z)
+    ]
+    found = _Comparison.joined(comparisons)
+    exact = is_exact(model)
+    report = found.report(exact)
+    allowed = int(np.ceil(ALLOWED_SHARE * report.rows))
+    if report.rows >= 1000:
+        allowed = max(allowed, ALLOWED_LUCK)
+    wrong = found.unequal if exact else found.beyond
+    if int(wrong.sum()) > (0 if exact else allowed):
+        raise ParityError(_describe(model, found, wrong, report))
+    return report
+
+
+def _all_rows(
+    model: Recalibrated, served: ServedModel, X: Any, base: Any, Z: Any
+) -> Iterator[tuple[Rows, _Expected]]:
+    maker = RowMaker(model, served.inputs, model_thresholds(model))
+    if X is not None:
+        n_rows = count_rows(X)
+        sample = Rows(
+            X,
+            [f"{SAMPLE} {k}" for k in range(len(X) if n_rows is None else n_rows)],
+            None if base is None else np.asarray(base, dtype=np.float64),
+            Z,
+        )
+        yield sample, _Expected.of(model, sample)
+    if maker.possible:
+        yield _acceptable(model, maker)
+    elif X is None:
+        raise ParityError(
+            "rows to compare cannot be made for a base model that takes no table, or with H's "
+            "own table (Z=): pass some as X_sample= (and Z=)"
+        )
+
+
+def _acceptable(model: Recalibrated, maker: RowMaker) -> tuple[Rows, _Expected]:
+    """Made rows that the base model takes: some refuse missing or infinite values."""
+    kinds = ((True, True), (True, False), (False, True), (False, False))
+    for missing, infinite in kinds:
+        rows = maker.make(missing=missing, infinite=infinite)
+        try:
+            return rows, _Expected.of(model, rows)
+        except ValueError as error:
+            refusal = error
+    raise ParityError(f"the model refuses all rows made to check its graph: {refusal}")
+
+
+def model_thresholds(model: Recalibrated) -> dict[str, set[float]]:
+    """Numbers that the base model and the learners compare columns with, by column."""
+    found = learner_thresholds(model.rounds)
+    found.pop(SCORE_COLUMN, None)
+    graph = model.base.graph()
+    if isinstance(graph, onnx.ModelProto):
+        names = tuple(n for n in model.schema.names if n != SCORE_COLUMN)
+        for name, values in graph_thresholds(graph, model.base.columns() or names).items():
+            found.setdefault(name, set()).update(values)
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Expected:
+    """What the model says about some rows."""
+
+    margins: NDArray[np.float64]
+    mean: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, model: Recalibrated, rows: Rows) -> _Expected:
+        # Infinite values are made on purpose; a regressor that warns of them need not.
+        with np.errstate(all="ignore"):
+            margins = model.margins(rows.X, base=rows.base, Z=rows.Z)
+            return cls(margins, model.predict(rows.X, base=rows.base, Z=rows.Z))
+
+
+@dataclass(frozen=True, eq=False)
+class _Comparison:
+    """Rows, what the model says, and the graph's answer that is furthest from it.
+
+    ``unequal`` marks rows with any other margin, label or prediction (up to a float32 ulp, which
+    is what the last bit of an exponential may do), ``beyond`` those that differ visibly.
+    """
+
+    rows: list[Rows]
+    expected: NDArray[np.float64]
+    given: NDArray[np.float64]
+    unequal: NDArray[np.bool_]
+    beyond: NDArray[np.bool_]
+
+    @classmethod
+    def joined(cls, parts: list[_Comparison]) -> _Comparison:
+        return cls(
+            [rows for part in parts for rows in part.rows],
+            np.concatenate([part.expected for part in parts]),
+            np.concatenate([part.given for part in parts]),
+            np.concatenate([part.unequal for part in parts]),
+            np.concatenate([part.beyond for part in parts]),
+        )
+
+    @property
+    def distance(self) -> NDArray[np.float64]:
+        """How far the graph is off, infinitely where its answer is not a number."""
+        distance = np.abs(self.given - self.expected.astype(np.float32))
+        return np.where(np.isnan(distance), np.inf, distance)
+
+    def report(self, exact: bool) -> ParityReport:
+        distance = self.distance
+        return ParityReport(
+            len(distance),
+            exact,
+            int((distance != 0).sum()),
+            int(self.beyond.sum()),
+            float(distance.max()),
+        )
+
+
+def _compare(
+    model: Recalibrated,
+    served: dict[int, ServedModel],
+    rows: Rows,
+    expected: _Expected,
+    batches: int,
+    decision: Decision | None,
+) -> _Comparison:
+    """Run all ways of cutting the rows, and keep the worst answer for every row."""
+    feed = served[1].feed(rows.X, rows.base, rows.Z)
+    want = expected.mean.astype(np.float32)
+    ulp = np.spacing(np.abs(want))
+    scale = model.labels.high - model.labels.low if model.labels.kind == "regression" else 1.0
+    worst = want.astype(np.float64)
+    unequal, beyond = np.zeros((2, len(rows)), dtype=bool)
+    for threads, part in _runs(len(rows), batches):
+        answer = served[threads].answer({name: values[part] for name, values in feed.items()})
+        score = answer["score"].astype(np.float64)
+        off = np.abs(score - want[part])
+        off[np.isnan(off)] = np.inf
+        worst[part] = np.where(off > np.abs(worst[part] - want[part]), score, worst[part])
+        unequal[part] |= (answer["score_margin"] != expected.margins[part]) | (off > ulp[part])
+        beyond[part] |= off > TOLERANCE * scale + ulp[part]
+        if "label" in answer:
+            other = answer["label"] != (expected.mean[part] > 0.5)
+            unequal[part] |= other
+            beyond[part] |= other & (np.abs(expected.mean[part] - 0.5) > TOLERANCE)
+        if decision is not None:
+            action, mean = answer[ACTION], expected.mean[part]
+            unequal[part] |= ~is_best(decision.rule, action, mean, LAST_BITS * scale)
+            beyond[part] |= ~is_best(decision.rule, action, mean, TOLERANCE * scale)
+    return _Comparison([rows], expected.mean, worst, unequal, beyond)
+
+
+def _runs(n_rows: int, most: int) -> Iterator[tuple[int, slice | NDArray[np.intp]]]:
+    """Number of threads and rows of every call: all at once, then ``most`` batches a size."""
+    yield 1, slice(None)
+    yield 2, slice(None)
+    spread = np.random.default_rng(0).permutation(n_rows)
+    for size in (1, *BATCHES):
+        for k in range(min(most, n_rows // size)):
+            yield 1 + k % 2, spread[k * size : (k + 1) * size]
+
+
+def _describe(
+    model: Recalibrated,
+    found: _Comparison,
+    wrong: NDArray[np.bool_],
+    report: ParityReport,
+) -> str:
+    about = [text for rows in found.rows for text in rows.about]
+    order = np.flatnonzero(wrong)
+    order = order[np.argsort(-found.distance[order], kind="stable")]
+    counts = Counter(
+        "the sample" if about[k].startswith(SAMPLE) else repr(about[k]) for k in order.tolist()
+    )
+    shown = ", ".join(f"{name} ({count})" for name, count in counts.most_common(5))
+    lines = [
+        f"the graph disagrees with the model on {len(order)} of {report.rows} rows and must not "
+        f"be used (base model: {model.base.name}).",
+        f"These rows were made for columns, or are the sample's: {shown}.",
+        "The worst ones:",
+    ]
+    for k in order[:SHOWN_ROWS].tolist():
+        numbers = f"model {found.expected[k]:.9g}, graph {found.given[k]:.9g}"
+        lines.append(f"  {numbers}: {_row(found.rows, k)}")
+    lines.append(
+        "Probably the base model's own graph is wrong for such rows. Fit on its scores instead "
+        "(an array as the base model): the graph then takes scores as an input."
+    )
+    return "\n".join(lines)
+
+
+def _row(parts: list[Rows], k: int) -> str:
+    """One row in words, by its number over all parts."""
+    sizes = np.cumsum([len(rows) for rows in parts])
+    part = int(np.searchsorted(sizes, k, side="right"))
+    rows = parts[part]
+    at = k - (int(sizes[part - 1]) if part else 0)
+    one = rows.take(np.array([at]))
+    if hasattr(one.X, "iloc"):
+        values = {name: one.X[name].to_numpy()[0] for name in one.X}
+        shown = ", ".join(f"{name}={value}" for name, value in values.items())
+    else:
+        shown = np.array2string(np.asarray(one.X[0]), threshold=20, precision=9)
+    if one.base is not None:
+        shown += f", base score {one.base[0]:.17g}"
+    return f"({rows.about[at]}) {shown}"

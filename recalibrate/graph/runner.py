@@ -1,0 +1,194 @@
+"""Writes the updates of a score as nodes, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from math import inf
+
+import numpy as np
+
+from recalibrate.classes.linear import Quantiser
+from recalibrate.graph.builder import GraphBuilder
+from recalibrate.graph.estimators import write_estimators
+from recalibrate.graph.features import SCORE, Block, Columns, Feature, Rank
+from recalibrate.graph.linear import write_linear, write_quantised
+from recalibrate.graph.trees import MARGIN, Leaf, Node, by_level, columns_of, flatten
+from recalibrate.graph.updates import (
+    AddTrees,
+    Draw,
+    SetTrees,
+    Update,
+    UseEstimators,
+    UseLinear,
+)
+from recalibrate.levels import Levels
+from recalibrate.table import Schema
+
+MOST_RANKS = 48
+"""Columns of places that one ensemble may have; they cost memory, 8 bytes a row each."""
+
+
+class Runner:
+    """The score at a point of the list, and what was computed on the way.
+
+    Attributes
+    ----------
+    score
+        The score now, a float64 column [N, 1].
+    """
+
+    def __init__(
+        self,
+        builder: GraphBuilder,
+        columns: Columns,
+        features: Sequence[Feature],
+        schema: Schema,
+        score: str,
+        score_limit: float,
+    ) -> None:
+        self.builder = builder
+        self.columns = columns
+        self.features = features
+        self.schema = schema
+        self.score = score
+        self._score_limit = score_limit
+        self._drawn = score
+        self._block: Block | None = None
+        self._block_64 = ""
+        self._joined: str | None = None
+        self._joined_drawn = ""
+        self._place: str | None = None
+        self._ranks = {k: f for k, f in enumerate(features) if isinstance(f, Rank)}
+        plain = [k for k, f in enumerate(features) if not isinstance(f, Rank)]
+        self._plain = {number: position for position, number in enumerate(plain)}
+        self._quantised: dict[int, str] = {}
+
+    def apply(self, update: Update) -> None:
+        """Write one update."""
+        if isinstance(update, Draw):
+            self._drawn = self.score
+        elif isinstance(update, AddTrees):
+            value = self._trees(update.trees)
+            if update.limit != inf:
+                value = self.builder.clip(value, -update.limit, update.limit)
+            self.score = self.builder.op("Add", self.score, value)
+        elif isinstance(update, SetTrees):
+            self.score = self._trees(update.trees)
+        elif isinstance(update, UseLinear):
+            self._linear(update)
+        elif isinstance(update, UseEstimators):
+            self._estimators(update)
+
+    def _trees(self, trees: Sequence[Node]) -> str:
+        """Sum of trees; in several parts where they need many columns of their own."""
+        parts = [self._ensemble(part) for part in self._parts(trees)]
+        return reduce(lambda a, b: self.builder.op("Add", a, b), parts)
+
+    def _parts(self, trees: Sequence[Node]) -> list[list[Node]]:
+        parts: list[list[Node]] = [[]]
+        ranks: set[int] = set()
+        for tree in trees:
+            more = {k for k in columns_of([tree]) if k in self._ranks}
+            if parts[-1] and len(ranks | more) > MOST_RANKS:
+                parts.append([])
+                ranks = set()
+            parts[-1].append(tree)
+            ranks |= more
+        return parts
+
+    def _ensemble(self, trees: Sequence[Node]) -> str:
+        used = columns_of(trees)
+        if used <= {MARGIN}:
+            return self.builder.trees(flatten(trees, 1, lambda column: 0), self._drawn)
+        block = self._made_block()
+        matrix, width = self._block_64, block.width
+        places = {number: block.places[k] for number, k in self._plain.items()}
+        ranks = [self._ranks[number] for number in sorted(used) if number in self._ranks]
+        if ranks:
+            own, positions = self.columns.ranks(ranks)
+            places |= {
+                number: width + positions[rank]
+                for number, rank in self._ranks.items()
+                if rank in positions
+            }
+            matrix, width = self.builder.concat([matrix, own]), width + len(ranks)
+        if MARGIN in used:
+            places[MARGIN] = width
+            matrix, width = self._with_margin(matrix), width + 1
+        return self.builder.trees(flatten(trees, width, places.__getitem__), matrix)
+
+    def _made_block(self) -> Block:
+        """The matrix of all features that any tree looks at."""
+        if self._block is None:
+            plain = [f for f in self.features if not isinstance(f, Rank)]
+            self._block = self.columns.block(plain or [SCORE])
+            self._block_64 = self.builder.cast(self._block.tensor, "float64")
+        return self._block
+
+    def _with_margin(self, matrix: str) -> str:
+        """The matrix with the drawn score as its last column.
+
+        After the first time that column is overwritten: runtimes do this in place, which spares
+        copying the whole matrix in every round.
+        """
+        if matrix != self._block_64:
+            return self.builder.concat([matrix, self._drawn])
+        if self._joined is None:
+            joined = self.builder.concat([matrix, self._drawn])
+        elif self._joined_drawn == self._drawn:
+            return self._joined
+        else:
+            place = self._last_column()
+            joined = self.builder.op("ScatterElements", self._joined, place, self._drawn, axis=1)
+        self._joined, self._joined_drawn = joined, self._drawn
+        return joined
+
+    def _last_column(self) -> str:
+        """The number of the last column, once per row."""
+        if self._place is None:
+            number = self.builder.constant(np.array([[self._made_block().width]], dtype=np.int64))
+            self._place = self.builder.op("Expand", number, self.builder.op("Shape", self.score))
+        return self._place
+
+    def _level(self, levels: Levels) -> str | None:
+        """Numbers of the level sets, [N] int64; None if there is only one."""
+        if levels.count == 1:
+            return None
+        tree = by_level(levels, [Leaf(float(v)) for v in range(levels.count)])
+        found = self.builder.trees(flatten([tree], 1, lambda column: 0), self._drawn)
+        return self.builder.cast(self.builder.flat(found), "int64")
+
+    def _linear(self, update: UseLinear) -> None:
+        builder = self.builder
+        value = write_linear(
+            builder,
+            self._quantise(update.encoder),
+            update.coefficient,
+            self._level(update.levels),
+            self.score,
+        )
+        if update.limit != inf:
+            value = builder.clip(value, -update.limit, update.limit)
+        self.score = value if update.replaces else builder.op("Add", self.score, value)
+
+    def _quantise(self, encoder: Quantiser) -> str | None:
+        if len(encoder.terms) == 1:
+            return None
+        key = id(encoder)
+        if key not in self._quantised:
+            self._quantised[key] = write_quantised(
+                encoder, self.columns, self.schema, self._score_limit
+            )
+        return self._quantised[key]
+
+    def _estimators(self, update: UseEstimators) -> None:
+        level = self._level(update.levels)
+        value, keeps = write_estimators(update, self.columns, self.schema, level)
+        builder = self.builder
+        if update.replaces:
+            self.score = value if keeps is None else builder.op("Where", keeps, self.score, value)
+            return
+        if update.table.limit != inf:
+            value = builder.clip(value, -update.table.limit, update.table.limit)
+        self.score = builder.op("Add", self.score, value)

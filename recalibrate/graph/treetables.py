@@ -1,0 +1,129 @@
+"""Trees over codes, as H grows them, to trees over the values of columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recalibrate.bins import Bins, FeatureBins
+from recalibrate.classes.trees import TreeTable
+from recalibrate.graph.errors import ExportError
+from recalibrate.graph.features import Code, FeatureList, Number, Rank
+from recalibrate.graph.trees import Leaf, Node, Split
+from recalibrate.table import Schema
+
+SMALL_SET = 3
+"""Sets of so many members (or all but so many) are looked up; larger ones become places."""
+
+Marks = NDArray[np.bool_]
+
+
+def level_trees(
+    table: TreeTable, bins: Bins, schema: Schema, features: FeatureList
+) -> list[Node | None]:
+    """One tree per level set, None where it is left alone."""
+    translator = _Translator(table, bins, schema, features, _chains_of(table, bins))
+    return [None if root < 0 else translator.node(int(root)) for root in table.roots]
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """Sets of codes, each inside of the next one: prefixes of one order.
+
+    A code's place is the number of the first set that holds it, so that ``code in sets[k]`` is
+    ``place <= k``.
+    """
+
+    sets: list[Marks]
+
+    def ranks(self) -> tuple[int, ...]:
+        """Place of every code, from code 1."""
+        inside = np.array(self.sets)[:, 1:]
+        place = np.where(inside.any(axis=0), inside.argmax(axis=0), len(self.sets))
+        return tuple(int(k) for k in place)
+
+
+def chains(sets: list[Marks]) -> list[Chain]:
+    """As few chains as it takes, one for sets that come from one order of the codes."""
+    found: list[Chain] = []
+    for marks in sorted(sets, key=lambda marks: int(marks[1:].sum())):
+        for chain in found:
+            if not np.any(chain.sets[-1][1:] & ~marks[1:]):
+                chain.sets.append(marks)
+                break
+        else:
+            found.append(Chain([marks]))
+    return found
+
+
+def _marks(table: TreeTable, k: int, own: FeatureBins) -> Marks:
+    """Codes of a feature that go left at node k, 0 for missing."""
+    marks: Marks = table.subsets[table.subset[k]][: own.count]
+    return marks
+
+
+def _is_small(marks: Marks) -> bool:
+    members = int(marks[1:].sum())
+    return min(members, len(marks) - 1 - members) <= SMALL_SET
+
+
+def _chains_of(table: TreeTable, bins: Bins) -> dict[tuple[int, bytes], tuple[Chain, int]]:
+    """Chain and number in it of every large set, by feature and marked codes."""
+    by_feature: dict[int, dict[bytes, Marks]] = {}
+    for k in np.flatnonzero((table.child >= 0) & (table.subset >= 0)).tolist():
+        feature = int(table.feature[k])
+        marks = _marks(table, k, bins.features[feature])
+        if not _is_small(marks):
+            by_feature.setdefault(feature, {})[marks[1:].tobytes()] = marks
+    return {
+        (feature, marks[1:].tobytes()): (chain, number)
+        for feature, sets in by_feature.items()
+        for chain in chains(list(sets.values()))
+        for number, marks in enumerate(chain.sets)
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class _Translator:
+    """Follows the nodes of a table."""
+
+    table: TreeTable
+    bins: Bins
+    schema: Schema
+    features: FeatureList
+    chains: dict[tuple[int, bytes], tuple[Chain, int]]
+
+    def node(self, k: int) -> Node:
+        table = self.table
+        child = int(table.child[k])
+        if child < 0:
+            return Leaf(float(table.value[k]))
+        left, right = self.node(child), self.node(child + 1)
+        own = self.bins.features[int(table.feature[k])]
+        if table.subset[k] >= 0:
+            return self._by_set(k, own, left, right)
+        last_bin, missing_left = int(table.last_bin[k]), bool(table.missing_left[k])
+        column = self.features.number(Number(own.name))
+        if last_bin == 0:  # missing values against all others
+            return Split(column, inf, False, right, left) if missing_left else right
+        # Codes up to last_bin are the values up to the edge after it.
+        threshold = float(own.edges[last_bin - 1]) if last_bin <= len(own.edges) else inf
+        return Split(column, threshold, missing_left, left, right)
+
+    def _by_set(self, k: int, own: FeatureBins, left: Node, right: Node) -> Node:
+        if own.lookup is None:
+            raise ExportError(f"a tree splits the numeric column {own.name!r} by categories")
+        described = self.schema.columns[self.schema.index(own.name)]
+        code = Code(described, () if own.exact else tuple(int(b) for b in own.lookup[1:]))
+        marks = _marks(self.table, k, own)
+        if not _is_small(marks):
+            chain, number = self.chains[int(self.table.feature[k]), marks[1:].tobytes()]
+            column = self.features.number(Rank(code, chain.ranks()))
+            return Split(column, float(number), bool(marks[0]), left, right)
+        if 2 * marks[1:].sum() > len(marks) - 1:
+            marks, left, right = ~marks, right, left
+        members = np.flatnonzero(marks[1:]).astype(np.float64) + 1.0
+        return Split(self.features.number(code), 0.0, bool(marks[0]), left, right, members)

@@ -1,0 +1,110 @@
+"""An exported file, read back: it says what it is and predicts through onnxruntime."""
+
+import numpy as np
+import onnx
+import pandas as pd
+import pytest
+from treebase import TreeBase, random_ensemble
+
+import recalibrate as rc
+from recalibrate.graph import ExportError, load_served
+
+pytestmark = pytest.mark.parity
+
+
+def sample(n=900):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.normal(size=n), "b": rng.normal(size=n)})
+    X["sex"] = rng.choice(["F", "M"], n)
+    base = TreeBase(random_ensemble(rng, 2), ("a", "b"))
+    y = rng.random(n) < 0.3 + 0.4 * (X["sex"] == "F")
+    return rc.fit(base, X, y, rc.Groups("sex", "a < 0")), X, y
+
+
+def test_round_trip(tmp_path):
+    model, X, _ = sample()
+    path = tmp_path / "model.onnx"
+    graph = model.to_onnx(path, X, audit={"worst gap": 0.01})
+    assert path.read_bytes() == graph.SerializeToString()
+    assert [file.name for file in tmp_path.iterdir()] == ["model.onnx"]
+    served = rc.load(path)
+    np.testing.assert_array_equal(served.predict(X), model.predict(X).astype(np.float32))
+    np.testing.assert_array_equal(served.margins(X), model.margins(X))
+    np.testing.assert_array_equal(
+        served.predict_proba(X), model.predict_proba(X).astype(np.float32)
+    )
+    assert served.metadata["audit"] == '{"worst gap": 0.01}'
+    assert repr(served).startswith("<ServedModel: random trees, H=Groups('sex', 'a < 0')")
+    shuffled = X[["sex", "b", "a"]].assign(extra=1)
+    np.testing.assert_array_equal(served.predict(shuffled), served.predict(X))
+
+
+def test_it_says_what_only_the_class_needs():
+    model, X, _ = sample()
+    served = load_served(model.to_onnx().SerializeToString())
+    described = {port.name: (port.kind, port.shape, port.used_by) for port in served.inputs}
+    assert described["X"] == ("float32", ("N", 2), ("base", "H"))
+    assert described["sex"] == ("string", ("N", 1), ("H",))
+    with pytest.raises(ValueError, match="no column 'sex'"):
+        served.predict(X[["a", "b"]])
+
+
+def test_audit_takes_it():
+    model, X, y = sample()
+    served = load_served(model.to_onnx().SerializeToString())
+    report = rc.audit(served, X, y, groups=rc.Groups("sex"))
+    expected = rc.audit(model, X, y, groups=rc.Groups("sex"))
+    assert list(report.table.index) == list(expected.table.index)
+
+
+def test_scores_only():
+    _, X, y = sample()
+    scores = np.full(len(X), 0.4)
+    served = load_served(rc.fit(scores, X, y, rc.Groups("sex")).to_onnx().SerializeToString())
+    assert [port.name for port in served.inputs] == ["base_score", "sex"]
+    with pytest.raises(ValueError, match="takes base scores: pass them as base="):
+        served.predict(X)
+    assert served.predict(X, base=scores).shape == (len(X),)
+
+
+def test_regressions_have_no_probabilities():
+    _, X, _ = sample()
+    labels = 3.0 + X["a"] + (X["sex"] == "F")
+    scores = np.full(len(X), 3.0)
+    model = rc.fit(scores, X, labels, "trees", max_rounds=5, validation=False)
+    served = load_served(model.to_onnx().SerializeToString())
+    assert served.outputs == ("score", "score_margin")
+    with pytest.raises(AttributeError, match="use predict"):
+        served.predict_proba(X, base=scores)
+
+
+def test_other_files_are_refused(tmp_path):
+    model, _, _ = sample()
+    with pytest.raises(ExportError, match="onnxruntime cannot read these bytes"):
+        load_served(b"not a graph")
+    foreign = model.base.graph()
+    with pytest.raises(ExportError, match="not one that recalibrate exported"):
+        load_served(foreign.SerializeToString())
+    graph = model.to_onnx()
+    for entry in graph.metadata_props:
+        if entry.key == "inputs":
+            entry.value = "[{}]"
+    with pytest.raises(ExportError, match="damaged metadata"):
+        load_served(graph.SerializeToString())
+    newer = onnx.ModelProto()
+    newer.CopyFrom(graph)
+    for entry in newer.metadata_props:
+        if entry.key == "recalibrate_format":
+            entry.value = "99"
+    path = tmp_path / "model.onnx"
+    path.write_bytes(newer.SerializeToString())
+    with pytest.raises(ExportError, match="format version 99"):
+        load_served(path)
+
+
+def test_recalibrated_again():
+    """An exported model under new rounds: its graph is the base of another one."""
+    model, X, y = sample()
+    again = rc.fit(model, X, y, rc.Trees(), levels=3, max_rounds=2, validation=False)
+    served = load_served(again.to_onnx(X_sample=X).SerializeToString())
+    np.testing.assert_array_equal(served.margins(X), again.margins(X))
