@@ -10,7 +10,11 @@ from recalibrate import metrics
 from recalibrate.groupset import bind
 from recalibrate.metrics import (
     covariance_form,
+    ecce,
+    ecce_p,
+    ecce_sigma,
     ece,
+    ece_debiased,
     group_k2,
     k1,
     k2,
@@ -374,6 +378,5 @@ def test_none_is_refused_where_a_function_is_needed(measure):
 
 
 def test_every_public_measure_is_exported():
-    assert {m.__name__ for m in [*MEASURES, msce, group_k2, ece, worst_group_ece]} == set(
-        metrics.__all__
-    )
+    others = [msce, group_k2, ece, ece_debiased, worst_group_ece, ecce, ecce_p, ecce_sigma]
+    assert {m.__name__ for m in [*MEASURES, *others]} == set(metrics.__all__)

@@ -1,5 +1,7 @@
 """Audit of predictions by group."""
 
-from recalibrate.auditing.report import AuditReport, audit
+from recalibrate.auditing.entry import audit
+from recalibrate.auditing.gate import AuditFailed, Violation
+from recalibrate.auditing.report import AuditReport
 
-__all__ = ["AuditReport", "audit"]
+__all__ = ["AuditFailed", "AuditReport", "Violation", "audit"]

@@ -1,334 +1,369 @@
-"""Compute a table of calibration by group, and the frozen report that holds it."""
+"""AuditReport: the frozen result of an audit, and its views."""
 
-import inspect
-import math
-import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from recalibrate import metrics
-from recalibrate.groupset import bind
-from recalibrate.labels import Labels, read_labels, read_scores
-from recalibrate.scores import ScoreColumn, as_base, predicted_mean
-from recalibrate.table import read_table
+from recalibrate.auditing import plots, text
+from recalibrate.auditing.findings import Changes, Discoveries, Richness
+from recalibrate.auditing.gate import AuditFailed, Rule, Violation, find_violations
+from recalibrate.auditing.plain import plain
+from recalibrate.auditing.records import Calibration, GroupAudit, LeftOut, Note, Overall
+from recalibrate.writing import atomic_write
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+SCHEMA = "recalibrate.audit"
+SCHEMA_VERSION = 1
 
-_Z_95 = 1.959963984540054  # two-sided 95 % point of the normal distribution
-_BINS = 10
-_PREDICTION_COLUMNS = ("mean_prediction", "gap", "gap_se", "low", "high", "ece", "k2")
+Path = str | os.PathLike[str]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AuditReport:
-    """The result of `audit`: one row per group.
+    """The result of `audit`: plain data, and views of it.
 
     Attributes
     ----------
-    table : DataFrame
-        Columns, all in the units of the label:
-
-        - group, rows, share: name, number of rows, share of the total weight;
-        - mean_prediction, mean_outcome, and gap = outcome minus prediction, so that a positive
-          gap means that the group is under-predicted;
-        - gap_se, low, high: standard error of the gap and its 95 % normal limits. The limits
-          hold for each group by itself: among 100 calibrated groups about five gaps lie outside;
-        - ece: expected calibration error within the group over ten bins of equal width;
-        - k2: squared calibration error within the group over ten quantile bins of its
-          predictions [1]_, sum_b P(b | g) (E[y - f | b, g])^2.
-
-        With a baseline, the columns that depend on predictions are also there for the baseline,
-        called before_mean_prediction, before_gap and so on.
     kind : {"binary", "soft", "regression"}
         How the labels were read.
     n_rows : int
         Rows audited.
+    n_clusters : int or None
+        Clusters that the limits and p-values respect.
+    alpha : float
+        Chance that any of the gaps' limits misses.
+    critical : float
+        Normal score at which the limits are drawn; 1.96 for a single group at alpha = .05.
+    bin_edges : tuple of float
+        Where predictions are cut into quantile bins (of K1, K2, Kinf and the curves); equal for
+        all groups, so that groups can be compared.
+    before_bin_edges : tuple of float
+        The same for the baseline; empty without.
+    groups : tuple of GroupAudit
+        All rows first.
+    overall : Overall
+    overall_before : Overall or None
+        Of the baseline.
+    left_out : tuple of LeftOut
+        Groups with too few rows.
+    notes : tuple of Note
+        How the numbers are computed.
+    discoveries : Discoveries or None
+        Subgroups found by searching.
+    richness : Richness or None
+        Whether the class H, or a richer one, still finds something.
+    changes : Changes or None
+        What the step from the baseline to the audited predictions changes.
 
-    References
-    ----------
-    .. [1] I. Globus-Harris, D. Harrison, M. Kearns, A. Roth, J. Sorrell,
-       "Multicalibration as Boosting for Regression", ICML 2023.
+    See Also
+    --------
+    audit : makes a report, and explains its numbers.
     """
 
-    table: "pd.DataFrame"
     kind: str
     n_rows: int
+    n_clusters: int | None
+    alpha: float
+    critical: float
+    bin_edges: tuple[float, ...]
+    before_bin_edges: tuple[float, ...]
+    groups: tuple[GroupAudit, ...]
+    overall: Overall
+    overall_before: Overall | None
+    left_out: tuple[LeftOut, ...]
+    notes: tuple[Note, ...]
+    discoveries: Discoveries | None = None
+    richness: Richness | None = None
+    changes: Changes | None = None
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row per group: the numbers of `GroupAudit` and `Calibration`.
+
+        With a baseline its numbers are there too, called before_gap and so on, and the paired
+        differences (after minus before) as change_gap with their standard errors
+        change_gap_se.
+        """
+        import pandas as pd
+
+        frame = pd.DataFrame([_line(group) for group in self.groups])
+        if self.kind == "regression":
+            frame = frame.drop(columns=["log_loss", "before_log_loss"], errors="ignore")
+        return frame
+
+    @property
+    def verdict(self) -> str:
+        """The result in a sentence."""
+        return text.verdict(self)
+
+    def violations(
+        self,
+        *,
+        max_gap: float | None = None,
+        alpha: float | None = None,
+        min_rows: int = 1,
+        rule: Rule = "certain",
+    ) -> tuple[Violation, ...]:
+        """Groups that break a tolerance; the arguments are those of `check`."""
+        found = find_violations(
+            self.groups, max_gap=max_gap, alpha=alpha, min_rows=min_rows, rule=rule
+        )
+        return tuple(found)
+
+    def check(
+        self,
+        *,
+        max_gap: float | None = None,
+        alpha: float | None = None,
+        min_rows: int = 1,
+        rule: Rule = "certain",
+    ) -> AuditReport:
+        """Raise unless all groups keep a tolerance: a gate for pipelines.
+
+        Parameters
+        ----------
+        max_gap : float, optional
+            Largest size of a gap that is acceptable, in units of the label.
+        alpha : float, optional
+            Fail groups whose predictions are wrong by more than noise, in their mean or along
+            the scores: Holm-adjusted p-value of the gap or of the ECCE below alpha / 2. A model
+            that is calibrated everywhere fails with probability at most alpha.
+        min_rows : int
+            Smaller groups are not judged.
+        rule : {"certain", "estimate", "proven"}
+            When a gap breaks max_gap. "certain": beyond noise, that is when the limits exclude
+            every acceptable gap. "estimate": when the estimated gap does, noise or not; small
+            groups often will. "proven": unless the limits show it to be acceptable; groups too
+            small to tell then fail.
+
+        Returns
+        -------
+        AuditReport
+            This report.
+
+        Raises
+        ------
+        AuditFailed
+            With the failing groups in ``violations``.
+
+        Examples
+        --------
+        >>> import recalibrate as rc
+        >>> from recalibrate.simulate import census
+        >>> data = census(4000, seed=1, gap=0.1)
+        >>> report = rc.audit(data.scores, data.X, data.y, groups=["SEX == 2"])
+        >>> report.check(max_gap=0.2) is report
+        True
+        >>> [violation.group for violation in report.violations(max_gap=0.05)]
+        ['SEX == 2']
+        """
+        found = self.violations(max_gap=max_gap, alpha=alpha, min_rows=min_rows, rule=rule)
+        if found:
+            raise AuditFailed(found, len(self.groups))
+        return self
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as dicts, lists, strings and finite numbers; see `to_json`."""
+        groups = [plain(group) for group in self.groups]
+        for group in groups:
+            group["differences"] = _by_measure(group["differences"])
+        return {
+            "schema": SCHEMA,
+            "schema_version": SCHEMA_VERSION,
+            "kind": self.kind,
+            "rows": self.n_rows,
+            "clusters": self.n_clusters,
+            "alpha": self.alpha,
+            "critical": self.critical,
+            "bin_edges": plain(self.bin_edges),
+            "before_bin_edges": plain(self.before_bin_edges),
+            "verdict": self.verdict,
+            "overall": {
+                "after": plain(self.overall),
+                "before": plain(self.overall_before),
+                "differences": groups[0]["differences"],
+            },
+            "groups": groups,
+            "left_out": plain(self.left_out),
+            "notes": plain(self.notes),
+            "discoveries": plain(self.discoveries),
+            "richness": plain(self.richness),
+            "changes": plain(self.changes),
+        }
+
+    def to_json(self, path: Path | None = None, *, indent: int | None = 2) -> str:
+        """The report as JSON text, also written to a file where a path is given.
+
+        The schema is stable: within a ``schema_version`` keys may be added, none is renamed,
+        removed or given another meaning. ``null`` stands for what the rows cannot tell.
+
+        - schema, schema_version: "recalibrate.audit", 1;
+        - kind, rows, clusters, alpha, critical, bin_edges, before_bin_edges: as the attributes
+          of the report; verdict: a sentence;
+        - overall: {after, before: the numbers of `Overall`; differences: {measure: {value, se}}};
+        - groups: a list of {name, rows, clusters, share, mean_outcome; after, before: the numbers
+          of `Calibration` with the reliability curve {prediction, outcome, low, high, rows,
+          share}; differences as above}; "all" is first;
+        - left_out: a list of {name, why}; notes: a list of {title, text, formula};
+        - discoveries, richness, changes: null, or the fields of `Discoveries`, `Richness` and
+          `Changes`.
+
+        Examples
+        --------
+        >>> import json
+        >>> import recalibrate as rc
+        >>> report = rc.audit([0.25, 0.5, 0.75, 0.5], None, [0, 1, 1, 1])
+        >>> json.loads(report.to_json())["groups"][0]["after"]["gap"]
+        0.25
+        """
+        found = json.dumps(self.to_dict(), indent=indent, allow_nan=False, ensure_ascii=False)
+        return _write(path, found)
+
+    def to_markdown(self, path: Path | None = None) -> str:
+        """The report as Markdown text, also written to a file where a path is given."""
+        return _write(path, text.to_markdown(self))
+
+    def to_html(self, path: Path | None = None, *, title: str = "Calibration audit") -> str:
+        """The report as one HTML page, also written to a file where a path is given.
+
+        The page needs no network and no other file, can be read without scripts, follows the
+        reader's light or dark theme, and can be printed. Equal reports give equal pages.
+
+        Parameters
+        ----------
+        path : str or path, optional
+            Where to write it.
+        title : str
+            Heading of the page.
+
+        Returns
+        -------
+        str
+            The page.
+
+        Examples
+        --------
+        >>> import recalibrate as rc
+        >>> report = rc.audit([0.2, 0.4, 0.6, 0.8], None, [0, 0, 1, 1])
+        >>> report.to_html(title="Churn model")[:15]
+        '<!DOCTYPE html>'
+        """
+        from recalibrate.auditing.html import page
+
+        return _write(path, page(self, title))
+
+    def plot_reliability(self, groups: str | Sequence[str] | None = None) -> Figure:
+        """Reliability diagrams with bands: mean outcome against mean prediction by bin.
+
+        Parameters
+        ----------
+        groups : str or sequence of str, optional
+            Names of groups; by default all rows and the five groups with the most sigmas of
+            cumulative error.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            Not known to pyplot; ``figure.savefig("reliability.png")`` writes it.
+
+        Raises
+        ------
+        ImportError
+            Without matplotlib, which the extra "report" installs.
+
+        Examples
+        --------
+        >>> import recalibrate as rc
+        >>> report = rc.audit([0.2, 0.4, 0.6, 0.8], None, [0, 0, 1, 1])
+        >>> len(report.plot_reliability("all").axes)
+        1
+        """
+        return plots.plot_reliability(self, groups)
+
+    def plot_gaps(self, most: int = 40) -> Figure:
+        """A forest plot: gaps with limits that hold for all groups at once, worst first.
+
+        Parameters
+        ----------
+        most : int
+            How many groups to show, all rows among them.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+
+        Examples
+        --------
+        >>> import recalibrate as rc
+        >>> report = rc.audit([0.2, 0.4, 0.6, 0.8], None, [0, 0, 1, 1])
+        >>> [label.get_text() for label in report.plot_gaps().axes[0].get_yticklabels()]
+        ['all']
+        """
+        return plots.plot_gaps(self, most)
+
+    def plot_discoveries(self) -> Figure:
+        """Predicted and observed means of the subgroups that the search found.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+
+        Raises
+        ------
+        ValueError
+            If nothing was searched (see ``H`` of `audit`) or found.
+        """
+        return plots.plot_discoveries(self)
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: the verdict, the worst gaps, the reliability of all rows."""
+        from recalibrate.auditing.html import fragment
+
+        return fragment(self)
 
     def __str__(self) -> str:
-        # Narrow enough to read: the frame has the rest.
-        left_out = ["gap_se"] + [
-            f"before_{x}" for x in ("mean_prediction", "gap_se", "low", "high")
-        ]
-        shown = self.table.drop(columns=left_out, errors="ignore")
-        head = f"Audit of {self.n_rows:,} rows ({self.kind} labels), 95 % limits per group"
-        body = shown.to_string(index=False, float_format=lambda value: f"{value:.3g}")
-        return f"{head}\n{body}"
+        return text.to_text(self)
 
     __repr__ = __str__
 
 
-def audit(
-    model_or_scores: Any,
-    X: Any,
-    y: Any,
-    groups: Any = None,
-    *,
-    base: Any = None,
-    Z: Any = None,
-    baseline: Any = None,
-    sample_weight: Any = None,
-) -> AuditReport:
-    """Measure calibration, over all rows and in groups.
-
-    Use rows that trained neither the base model nor the calibration.
-
-    Parameters
-    ----------
-    model_or_scores : model, callable or array-like
-        A calibrated model (``predict(X, base=, Z=)``), a base model that an adapter knows, a
-        callable, or an array of predictions on the scale of the label.
-    X : table
-        Features, one row per label. May be None if predictions are arrays and groups are masks.
-    y : array-like
-        Labels: 0/1, or numbers.
-    groups : Groups, str, sequence of str, mapping or boolean DataFrame, optional
-        Expressions over columns such as ``["sex", "sex * race", "age < 25"]``, or masks by
-        name, matched to the rows by position. Without groups only all rows are audited.
-    base : array-like, optional
-        Scores of the base model for these rows, for models fitted on an array of scores.
-    Z : table, optional
-        The table that the groups speak of, if X is not one.
-    baseline : model, callable or array-like, optional
-        Predictions to compare with, typically the base model's.
-    sample_weight : array-like, optional
-        Weights of the rows.
-
-    Returns
-    -------
-    AuditReport
-
-    Raises
-    ------
-    ValueError, TypeError
-        If lengths differ, a column is unknown, a mask is not boolean, or no group has rows.
-
-    Warns
-    -----
-    UserWarning
-        If a group has no rows or no weight; it is left out.
-
-    Notes
-    -----
-    With f the prediction and w the weight, the standard error of a group's gap is
-    sqrt(sum w^2 (y - f - gap)^2 * m / (m - 1)) / sum w with the effective number of rows
-    m = (sum w)^2 / sum w^2; without weights that is the usual one.
-
-    Examples
-    --------
-    >>> from recalibrate.auditing import audit
-    >>> from recalibrate.simulate import census
-    >>> data = census(4000, seed=1, gap=0.1)
-    >>> report = audit(data.scores, data.X, data.y, groups=["SEX == 2"])
-    >>> report.table["group"].tolist()
-    ['all', 'SEX == 2']
-    >>> bool(report.table["low"][1] > 0.05)
-    True
-    """
-    n_rows = _count_rows(X, y)
-    labels = read_labels(y, n_rows=n_rows, sample_weight=sample_weight)
-    after = _predictions(model_or_scores, X, base, Z, labels, "model_or_scores")
-    before = None
-    if baseline is not None:
-        before = _predictions(baseline, X, base, Z, labels, "baseline")
-    rows = [
-        _row(name, mask, labels, after, before)
-        for name, mask in _with_weight(_groups(groups, X if Z is None else Z, labels), labels)
-    ]
-    import pandas as pd
-
-    return AuditReport(table=pd.DataFrame(rows), kind=labels.kind, n_rows=n_rows)
+def _write(path: Path | None, content: str) -> str:
+    if path is not None:
+        atomic_write(path, content.encode())
+    return content
 
 
-# --- input --------------------------------------------------------------------------------------
+def _by_measure(differences: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {d["measure"]: {"value": d["value"], "se": d["se"]} for d in differences}
 
 
-def _count_rows(X: Any, y: Any) -> int:
-    """Rows of X, which labels, scores and masks must match; of y where X does not say."""
-    for thing in (X, y):
-        shape = getattr(thing, "shape", None)
-        if isinstance(shape, Sequence) and len(shape) > 0:
-            return int(shape[0])
-        if isinstance(thing, (list, tuple)):
-            return len(thing)
-    raise TypeError(f"y must be an array or a list with one label per row, got {type(y).__name__}.")
-
-
-def _predictions(model: Any, X: Any, base: Any, Z: Any, labels: Labels, argument: str) -> Floats:
-    n_rows = len(labels.values)
-    if _takes_base(model):
-        predicted = model.predict(X, base=base, Z=Z)
-    else:
-        source = as_base(model)
-        predicted = source.values if isinstance(source, ScoreColumn) else predicted_mean(source, X)
-    try:
-        values = read_scores(predicted, n_rows=n_rows, probability=False)
-    except ValueError as error:
-        raise ValueError(f"Predictions of {argument}: {error}") from error
-    outside = (values < 0.0) | (values > 1.0)
-    if labels.kind == "binary" and outside.any():
-        row = int(outside.argmax())
-        raise ValueError(
-            f"Predictions of {argument} must be probabilities for 0/1 labels, but "
-            f"{int(outside.sum())} of {n_rows} are not in [0, 1]; the first is {values[row]} in "
-            f"row {row} (from 0). Turn log-odds into probabilities with 1 / (1 + exp(-score))."
-        )
-    return values
-
-
-def _takes_base(model: Any) -> bool:
-    """Whether predict is ours. A scikit-learn classifier's predict gives classes, not means."""
-    predict = getattr(model, "predict", None)
-    if predict is None or isinstance(model, type):
-        return False
-    try:
-        parameters = inspect.signature(predict).parameters
-    except (TypeError, ValueError):  # compiled methods may have no signature
-        return False
-    return "base" in parameters and "Z" in parameters
-
-
-def _groups(groups: Any, table: Any, labels: Labels) -> Iterator[tuple[str, Mask]]:
-    """Give (name, mask) of every group, all rows first."""
-    n_rows = len(labels.values)
-    yield "all", np.ones(n_rows, dtype=np.bool_)
-    if groups is None:
-        return
-    if isinstance(groups, Mapping) or hasattr(groups, "columns"):
-        yield from _named_masks(groups, n_rows)
-    else:
-        yield from _term_masks(_terms(groups), table, labels)
-
-
-def _named_masks(groups: Any, n_rows: int) -> Iterator[tuple[str, Mask]]:
-    names = list(groups) if isinstance(groups, Mapping) else list(groups.columns)
-    if not names:
-        raise ValueError("groups is empty. Leave it out to audit all rows only.")
-    if len({str(name) for name in names}) < len(names):
-        raise ValueError(f"groups has a name more than once: {[str(name) for name in names]}.")
-    for name in names:
-        mask = np.asarray(groups[name])
-        if mask.dtype != np.bool_:
-            raise TypeError(
-                f"The mask of group {str(name)!r} has dtype {mask.dtype}, not bool. Use a "
-                "comparison or .astype(bool), after filling missing values."
-            )
-        if mask.shape != (n_rows,):
-            raise ValueError(
-                f"The mask of group {str(name)!r} has shape {mask.shape}, but there are "
-                f"{n_rows} rows. Masks are matched to rows by position."
-            )
-        yield str(name), mask
-
-
-def _terms(groups: Any) -> tuple[str, ...]:
-    terms = getattr(groups, "terms", groups)
-    if isinstance(terms, str):
-        return (terms,)
-    if not isinstance(terms, Iterable):
-        raise TypeError(
-            "groups must be a Groups object, expressions such as "
-            f'["sex", "age < 25"], or masks by name; got {type(groups).__name__}.'
-        )
-    terms = tuple(terms)
-    if not terms:
-        raise ValueError("groups is empty. Leave it out to audit all rows only.")
-    return terms
-
-
-def _term_masks(terms: tuple[str, ...], X: Any, labels: Labels) -> Iterator[tuple[str, Mask]]:
-    if X is None:
-        raise ValueError("Expressions as groups need a table: pass X or Z, or give masks by name.")
-    table = read_table(X)
-    n_rows = len(labels.values)
-    if table.n_rows != n_rows:
-        raise ValueError(f"The groups' table has {table.n_rows} rows, but there are {n_rows}.")
-    yield from bind(terms, table, weight=labels.weight).masks(table)
-
-
-def _with_weight(groups: Iterator[tuple[str, Mask]], labels: Labels) -> Iterator[tuple[str, Mask]]:
-    """Leave out, with a warning, groups about which nothing can be said."""
-    kept = skipped = 0
-    for name, mask in groups:
-        if mask.any() if labels.weight is None else (labels.weight[mask] > 0).any():
-            kept += 1
-            yield name, mask
-        else:
-            skipped += 1
-            warnings.warn(
-                f"The group {name!r} has no rows with weight and is left out.",
-                UserWarning,
-                stacklevel=2,
-            )
-    if skipped and kept == 1:  # all rows are always there
-        raise ValueError("No group has any rows with weight. Check the groups against the table.")
-
-
-# --- numbers ------------------------------------------------------------------------------------
-
-
-def _row(
-    name: str, mask: Mask, labels: Labels, after: Floats, before: Floats | None
-) -> dict[str, Any]:
-    y = labels.values[mask]
-    weight = np.ones(len(y)) if labels.weight is None else labels.weight[mask]
-    total = float(len(mask)) if labels.weight is None else float(labels.weight.sum())
-    width = labels.high - labels.low
-    row: dict[str, Any] = {
-        "group": name,
-        "rows": int(mask.sum()),
-        "share": float(weight.sum()) / total,
-        "mean_outcome": labels.low + width * float(np.average(y, weights=weight)),
+def _line(group: GroupAudit) -> dict[str, Any]:
+    """A group as a row of the table."""
+    after = _numbers(group.after)
+    line = {
+        "group": group.name,
+        "rows": group.rows,
+        "clusters": group.clusters,
+        "share": group.share,
+        "mean_prediction": after.pop("mean_prediction"),
+        "mean_outcome": group.mean_outcome,
     }
-    row |= _measure(labels.scale(after[mask]), y, weight, labels)
-    if before is not None:
-        old = _measure(labels.scale(before[mask]), y, weight, labels)
-        row |= {f"before_{key}": value for key, value in old.items()}
-    # Prediction before outcome, as they are read.
-    first = ("group", "rows", "share", "mean_prediction", "mean_outcome")
-    return {key: row[key] for key in first} | row
+    line |= after
+    if group.before is not None:
+        line |= {f"before_{name}": value for name, value in _numbers(group.before).items()}
+    for difference in group.differences:
+        line[f"change_{difference.measure}"] = difference.value
+        line[f"change_{difference.measure}_se"] = difference.se
+    return line
 
 
-def _measure(f: Floats, y: Floats, weight: Floats, labels: Labels) -> dict[str, float]:
-    """All numbers of one group and one set of predictions, f and y scaled to [0, 1]."""
-    width = labels.high - labels.low
-    gap, error = _gap(y - f, weight)
-    gap, error = width * gap, width * error
-    values = (
-        labels.low + width * float(np.average(f, weights=weight)),
-        gap,
-        error,
-        gap - _Z_95 * error,
-        gap + _Z_95 * error,
-        width * float(metrics.ece(f, y, sample_weight=weight)),
-        width**2 * float(metrics.k2(f, y, sample_weight=weight, bins=_BINS)),
-    )
-    return dict(zip(_PREDICTION_COLUMNS, values, strict=True))
-
-
-def _gap(residual: Floats, weight: Floats) -> tuple[float, float]:
-    """Weighted mean of the residuals and its standard error (NaN for a single row)."""
-    total = float(weight.sum())
-    gap = float(np.average(residual, weights=weight))
-    effective = total**2 / float((weight**2).sum())
-    if effective <= 1.0 + 1e-12:  # one row carries all the weight; rounding may add a little
-        return gap, math.nan
-    spread = float((weight**2 * (residual - gap) ** 2).sum()) * effective / (effective - 1.0)
-    return gap, math.sqrt(spread) / total
+def _numbers(calibration: Calibration) -> dict[str, float]:
+    names = (each.name for each in fields(calibration) if each.name != "curve")
+    return {name: getattr(calibration, name) for name in names}

@@ -25,7 +25,8 @@ References
 .. [2] P. Gopalan, A. T. Kalai, O. Reingold, V. Sharan, U. Wieder, "Omnipredictors", ITCS 2022.
 """
 
-from recalibrate.metrics.binned import ece, worst_group_ece
+from recalibrate.metrics.binned import ece, ece_debiased, worst_group_ece
+from recalibrate.metrics.cumulative import ecce, ecce_p, ecce_sigma
 from recalibrate.metrics.multicalibration import (
     covariance_form,
     group_k2,
@@ -38,7 +39,11 @@ from recalibrate.metrics.multicalibration import (
 
 __all__ = [
     "covariance_form",
+    "ecce",
+    "ecce_p",
+    "ecce_sigma",
     "ece",
+    "ece_debiased",
     "group_k2",
     "k1",
     "k2",

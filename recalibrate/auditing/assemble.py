@@ -1,0 +1,165 @@
+"""From passes over the rows to the records of a report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recalibrate.auditing.curves import draw_curves
+from recalibrate.auditing.measures import measure
+from recalibrate.auditing.noise import find_noise
+from recalibrate.auditing.paired import compare
+from recalibrate.auditing.records import Calibration, Curve, Difference, GroupAudit, Overall
+from recalibrate.auditing.sample import Sample
+from recalibrate.auditing.segments import Segments
+from recalibrate.auditing.simultaneous import critical_value
+from recalibrate.auditing.sweep import (
+    ROWS,
+    WEIGHT,
+    Sums,
+    correlate,
+    sum_clusters,
+    sum_groups,
+)
+from recalibrate.labels import Labels
+from recalibrate.vectors import Float64
+
+# Powers of the label's range that a measure is proportional to; 0 for pure numbers.
+_POWERS = {
+    "gap": 1, "gap_se": 1, "low": 1, "high": 1, "p": 0, "p_holm": 0, "detectable": 1, "mse": 2,
+    "log_loss": 0, "ece": 1, "ece_debiased": 1, "k1": 1, "k2": 2, "kinf": 1, "k2_unbiased": 2,
+    "k1_mass": 1, "k2_mass": 2, "kinf_mass": 1, "ecce": 1, "ecce_sigma": 0, "ecce_p": 0,
+    "ecce_p_holm": 0,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """One set of predictions: its measures and curves, in the units of the label."""
+
+    measures: dict[str, Float64]
+    curves: list[Curve]
+    edges: tuple[float, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """Everything about all groups, in the units of the label.
+
+    ``sides`` are after and, with a baseline, before; ``changes`` by measure the difference and
+    its standard error.
+    """
+
+    names: tuple[str, ...]
+    rows: NDArray[np.int64]
+    clusters: NDArray[np.int64]
+    share: Float64
+    critical: float
+    sides: tuple[Side, ...]
+    changes: dict[str, tuple[Float64, Float64]]
+
+    def groups(self) -> tuple[GroupAudit, ...]:
+        """One record per group."""
+        return tuple(self._group(g) for g in range(len(self.names)))
+
+    def _group(self, g: int) -> GroupAudit:
+        records = [_calibration(side, g) for side in self.sides]
+        changes = tuple(
+            Difference(name, float(value[g]), float(error[g]))
+            for name, (value, error) in self.changes.items()
+            if np.isfinite(value[g])
+        )
+        return GroupAudit(
+            self.names[g],
+            int(self.rows[g]),
+            int(self.clusters[g]),
+            float(self.share[g]),
+            float(self.sides[0].measures["mean_outcome"][g]),
+            records[0],
+            records[1] if len(records) > 1 else None,
+            changes,
+        )
+
+    def overall(self, side: int) -> Overall:
+        """Summary of one side."""
+        found = self.sides[side].measures
+        worst = int(found["ecce_sigma"].argmax())
+        off = (found["low"] > 0) | (found["high"] < 0)
+        largest = int(np.where(off, np.abs(found["gap"]), -1.0).argmax())
+        deviation = found["ecce"][0] / found["ecce_sigma"][0] if found["ecce_sigma"][0] else 0.0
+        return Overall(
+            mse=float(found["mse"][0]),
+            log_loss=float(found["log_loss"][0]),
+            msce=float(found["k2"][0]),
+            msce_unbiased=float(found["k2_unbiased"][0]),
+            multicalibration_error=float(found["ecce_sigma"][worst] * deviation),
+            mce_sigma=float(found["ecce_sigma"][worst]),
+            mce_p=float(found["ecce_p_holm"].min()),
+            worst_group=self.names[worst],
+            worst_ecce=float(found["ecce"][worst]),
+            n_off=int(off.sum()),
+            largest_gap=float(found["gap"][largest]) if off.any() else float("nan"),
+            largest_gap_group=self.names[largest] if off.any() else "",
+        )
+
+
+def find_everything(
+    segments: Segments,
+    sample: Sample,
+    labels: Labels,
+    predictions: list[Float64],
+    *,
+    n_bins: int,
+    alpha: float,
+) -> Findings:
+    """All passes and all measures; ``predictions`` are after and maybe before, on [0, 1]."""
+    sums = [sum_groups(segments, sample, f, n_bins) for f in predictions]
+    clusters = None if sample.cluster is None else sum_clusters(segments, sample, predictions)
+    n_groups = len(segments.names)
+    correlation = correlate(segments, sample, predictions[0]) if n_groups > 1 else None
+    critical = critical_value(correlation, n_groups, alpha)
+    noises = [find_noise(own, sample, clusters, side) for side, own in enumerate(sums)]
+    scaled = [
+        measure(own, sample, noise, critical) for own, noise in zip(sums, noises, strict=True)
+    ]
+    changes = {}
+    if len(predictions) == 2:
+        compared = compare(segments, sample, predictions, sums, scaled)
+        changes = {
+            name: (_unit(labels, name) * value, _unit(labels, name) * error)
+            for name, (value, error) in compared.items()
+        }
+    sides = tuple(
+        Side(
+            _in_units(found, labels),
+            draw_curves(own, sample, noise, alpha, labels.unscale),
+            tuple(labels.unscale(own.bins.edges).tolist()),
+        )
+        for own, noise, found in zip(sums, noises, scaled, strict=True)
+    )
+    rows, share = _sizes(sums[0])
+    count = rows if clusters is None else clusters.count
+    return Findings(segments.names, rows, count, share, critical, sides, changes)
+
+
+def _sizes(sums: Sums) -> tuple[NDArray[np.int64], Float64]:
+    total = sums.total
+    return total[:, ROWS].astype(np.int64), total[:, WEIGHT] / total[0, WEIGHT]
+
+
+def _unit(labels: Labels, name: str) -> float:
+    return float((labels.high - labels.low) ** _POWERS[name])
+
+
+def _in_units(found: dict[str, Float64], labels: Labels) -> dict[str, Float64]:
+    """Measures of labels in [0, 1] as those of the labels that the user gave."""
+    means = ("mean_prediction", "mean_outcome")
+    out = {name: labels.unscale(found[name]) for name in means}
+    return out | {name: _unit(labels, name) * found[name] for name in _POWERS}
+
+
+def _calibration(side: Side, g: int) -> Calibration:
+    numbers = {name: float(side.measures[name][g]) for name in ("mean_prediction", *_POWERS)}
+    return Calibration(**numbers, curve=side.curves[g])

@@ -1,0 +1,339 @@
+"""Where are the predictions wrong? Subgroups found on half of the rows, tested on the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import log
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recalibrate.auditing.axes import Axis, Rule, feature_axes, term_axes
+from recalibrate.auditing.findings import Discoveries, Subgroup
+from recalibrate.auditing.halves import (
+    Counted,
+    deal,
+    level_bounds,
+    rows_that_count,
+    say_level,
+    score_levels,
+)
+from recalibrate.auditing.leaves import find_leaves
+from recalibrate.auditing.search import Half, choose_candidates, find_rules
+from recalibrate.auditing.tails import CERTAIN, binary_score, summed_score, two_sided
+from recalibrate.bins import Bins
+from recalibrate.checks import check_number, check_whole
+from recalibrate.classes.groups import Groups
+from recalibrate.classes.trees import Trees
+from recalibrate.labels import Labels
+from recalibrate.levels import Levels
+from recalibrate.table import Table
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+DEFAULT_CLASS = Trees(depth=2)
+EXHAUSTIVE_DEPTH = 2
+"""All rules up to this depth are looked at; deeper ones as far as trees find them."""
+MOST_LEVELS, ROWS_PER_LEVEL = 5, 1000
+STILL_OFF = 3.0
+"""Standard errors that a subgroup must be off by when those before it are put right."""
+UNSUSPICIOUS = 1.0
+"""Below this normal score no accurate tail is needed: such a rule is not reported anyway."""
+
+
+def discover(
+    predictions: Floats,
+    table: Table,
+    labels: Labels,
+    *,
+    H: Any = None,
+    cluster: NDArray[np.intp] | None = None,
+    alpha: float = 0.05,
+    min_rows: int = 100,
+    most: int = 10,
+    seed: int = 0,
+) -> Discoveries:
+    """Find subgroups on which predictions are wrong, without being fooled by the search.
+
+    The rows are split by chance into two halves. On one of them every rule of the class H is
+    looked at (for trees: one or two conditions on columns), over all scores and on every level
+    set of the scores. The most suspicious rules, and what is left of them without one of their
+    conditions, are tested on the other half. Then the halves change places.
+
+    Parameters
+    ----------
+    predictions : ndarray of float64, shape (n,)
+        Predicted means, on the scale of the user's labels.
+    table : Table
+        Columns that rules may speak of.
+    labels : Labels
+        Outcomes and weights.
+    H : Trees, Groups or None
+        The class to search: trees (depth 1 and 2 exhaustively, deeper ones greedily), or the
+        groups of ``Groups``. By default trees of depth 2 on all columns.
+    cluster : ndarray of int, shape (n,), optional
+        Cluster of every row, numbered from 0: people or households that occur repeatedly. They
+        are not torn apart, and p-values are by cluster.
+    alpha : float
+        Chance that anything is reported where the predictions are right everywhere.
+    min_rows : int
+        Smallest subgroup that is looked for (over both halves).
+    most : int
+        Most subgroups to report.
+    seed : int
+        Of the split.
+
+    Returns
+    -------
+    Discoveries
+
+    Notes
+    -----
+    Labels of 0 and 1 are tested by the saddlepoint approximation of the sum of independent
+    0/1 variables with the predicted probabilities, others by the sum of residuals over the root
+    of their summed squares. A subgroup is reported if its gap has the same sign in both halves
+    and its two-sided p-value on the half that did not suggest it is at most alpha after two
+    adjustments: for all rules that the other half suggested, by Holm's method with weight
+    k**-1.5 for the k-th of them, and by a factor of two, because both halves suggest. Predicted,
+    observed and gap are those of the half that did not choose the rule.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from recalibrate.labels import read_labels
+    >>> from recalibrate.table import read_table
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.column_stack([rng.integers(0, 5, 9000), rng.integers(0, 5, 9000)])
+    >>> y = rng.random(9000) < np.where((X[:, 0] < 2) & (X[:, 1] == 4), 0.5, 0.3)
+    >>> found = discover(np.full(9000, 0.3), read_table(X), read_labels(y, n_rows=9000))
+    >>> [subgroup.rule for subgroup in found.subgroups]
+    ['x0 <= 1 and x1 > 3']
+    """
+    check_number("alpha", alpha, above=0.0, most=0.5)
+    check_whole("min_rows", min_rows, least=2)
+    check_whole("most", most, least=1)
+    H = DEFAULT_CLASS if H is None else H
+    if not isinstance(H, Trees | Groups):
+        raise TypeError(
+            "Discovery names subgroups by rules, so it searches Trees(...) or Groups(...), not "
+            f"{type(H).__name__}. For other classes, the richness of H says whether they gain."
+        )
+    counted = rows_that_count(predictions, table, labels, cluster)
+    n_rows = len(counted.predictions)
+    if n_rows < 2 * min_rows:
+        note = f"{n_rows} rows are too few to search for subgroups of {min_rows}"
+        return Discoveries((), 0, 0, 0, 0, alpha, note)
+    return _Discovery(counted, H, min_rows, seed).report(alpha, most)
+
+
+@dataclass(frozen=True, eq=False)
+class _Tested:
+    """A rule that one half suggests, and what the other says.
+
+    Attributes
+    ----------
+    rule, rows
+        The rule, and which of all rows it holds for.
+    other
+        Numbers of the rows in the half that tested it.
+    sign
+        Of the gap in the half that suggested it.
+    evidence
+        Log-likelihood of the gap over all rows, less the price of the rule's conditions.
+    p, p_holm
+        By itself, and adjusted for all candidates of both halves.
+    """
+
+    rule: Rule
+    rows: Bools
+    other: NDArray[np.intp]
+    sign: float
+    evidence: float
+    p: float
+    p_holm: float = 1.0
+
+
+class _Discovery:
+    """One search: statistics of all rows, cut into two halves."""
+
+    def __init__(self, counted: Counted, H: Trees | Groups, min_rows: int, seed: int) -> None:
+        predictions, table, labels, cluster = counted
+        n_rows = len(predictions)
+        self.labels, self.H, self.cluster, self.min_rows = labels, H, cluster, min_rows
+        self.predictions = predictions
+        self.f = labels.scale(predictions)
+        self.weight = np.ones(n_rows)
+        if labels.weight is not None:
+            self.weight = labels.weight / labels.weight.mean()
+        self.gaps = self.weight * (labels.values - self.f)
+        # Under calibration the variance of a 0/1 label is known; by cluster nothing is.
+        self.known = labels.kind == "binary" and cluster is None
+        variance = np.maximum(self.f * (1.0 - self.f), CERTAIN)
+        self.noise = self.weight**2 * variance if self.known else self.gaps**2
+        count = int(np.clip(n_rows // ROWS_PER_LEVEL, 1, MOST_LEVELS))
+        self.levels = score_levels(predictions, count, labels.weight)
+        self.level = self.levels.index(predictions)
+        self.axes: list[Axis]
+        self.bins: Bins | None = None
+        if isinstance(H, Trees):
+            self.axes, self.bins = feature_axes(H, table)
+        else:
+            self.axes = term_axes(H, table)
+        half = deal(table, labels, self.f, cluster, parts=2, seed=seed)
+        self.halves = [np.flatnonzero(half == k) for k in range(2)]
+
+    def report(self, alpha: float, most: int) -> Discoveries:
+        """Search, test, and say what is off."""
+        first, second = self.halves
+        tested = [*self._search(first, second), *self._search(second, first)]
+        off: dict[object, _Tested] = {}
+        for each in sorted(tested, key=lambda each: each.p_holm):
+            if each.p_holm <= alpha:
+                off.setdefault(each.rule.key, each)
+        kept = self._merge(list(off.values()))
+        return Discoveries(
+            tuple(self._subgroup(each) for each in kept[:most]),
+            len(tested),
+            len(off) - len(kept),
+            len(first),
+            len(second),
+            alpha,
+        )
+
+    def _search(self, one: NDArray[np.intp], other: NDArray[np.intp]) -> list[_Tested]:
+        """Rules that one half suggests, tested on the other at half of the allowed error."""
+        tested = [self._test(rule, sign, other) for rule, sign in self._candidates(one)]
+        adjusted = weighted_holm([each.p for each in tested])
+        return [
+            replace(each, p_holm=min(1.0, 2.0 * p))
+            for each, p in zip(tested, adjusted, strict=True)
+        ]
+
+    def _candidates(self, at: NDArray[np.intp]) -> list[tuple[Rule, float]]:
+        """Rules worth a test and the signs of their gaps, most suspicious first."""
+        half, H = self._half(at), self.H
+        found = find_rules(half, pairs=isinstance(H, Trees) and H.depth > 1)
+        if isinstance(H, Trees) and H.depth > EXHAUSTIVE_DEPTH and self.bins is not None:
+            levels = Levels(self.labels.scale(self.levels.thresholds))
+            y, f = self.labels.values[at], self.f[at]
+            found += find_leaves(H, self.bins, half, y, f, levels)
+        rules: dict[object, tuple[Rule, float]] = {}
+        for family in choose_candidates(half, found):
+            sign = float(np.sign(family[0].gap))
+            own = [each.rule for each in family]
+            fewer = [each for rule in own for each in rule.relaxed()]
+            for rule in (*own, *fewer):
+                rules.setdefault(rule.key, (rule, sign))
+        return list(rules.values())
+
+    def _half(self, at: NDArray[np.intp]) -> Half:
+        # Where variances are not known they are compared with the average one.
+        unit = 1.0 if self.known else max(float(self.noise[at].mean()), CERTAIN**2)
+        return Half(
+            [axis.take(at) for axis in self.axes],
+            self.level[at],
+            self.levels.count,
+            self.gaps[at] / np.sqrt(unit),
+            self.noise[at] / unit,
+            self.weight[at],
+            max(1, self.min_rows // 2),
+        )
+
+    def _test(self, rule: Rule, sign: float, other: NDArray[np.intp]) -> _Tested:
+        rows = rule.rows(self.axes, self.level)
+        score = self._score(other[rows[other]])
+        p = two_sided(score) if score * sign > 0 else 1.0
+        evidence = self._plain_score(self.gaps, rows) ** 2 / 2 - self._price(rule)
+        return _Tested(rule, rows, other, sign, evidence, p)
+
+    def _price(self, rule: Rule) -> float:
+        """Log of the number of rules of this form: what a name has to pay for its conditions."""
+        choices = [len(self.axes) * len(self.axes[axis].sides) for axis, _ in rule.parts]
+        return sum(map(log, choices)) + (log(self.levels.count) if rule.level >= 0 else 0.0)
+
+    def _score(self, at: NDArray[np.intp]) -> float:
+        """How surprising the summed residual of some rows is."""
+        if not len(at):
+            return 0.0
+        if not self.known:
+            return summed_score(self.gaps[at], None if self.cluster is None else self.cluster[at])
+        normal = float(self.gaps[at].sum() / np.sqrt(self.noise[at].sum()))
+        if abs(normal) < UNSUSPICIOUS:
+            return normal
+        weight = None if self.labels.weight is None else self.weight[at]
+        return binary_score(self.labels.values[at], self.f[at], weight)
+
+    def _plain_score(self, gaps: Floats, rows: Bools) -> float:
+        """The same without regard to the tails."""
+        if self.known:
+            return float(gaps[rows].sum() / np.sqrt(self.noise[rows].sum()))
+        return summed_score(gaps[rows], None if self.cluster is None else self.cluster[rows])
+
+    def _merge(self, off: Sequence[_Tested]) -> list[_Tested]:
+        """Subgroups that are still off when those before them are put right.
+
+        In the order of evidence: of rules that tell the same story the simplest is kept.
+        """
+        kept: list[_Tested] = []
+        gaps = self.gaps.copy()
+        for each in sorted(off, key=lambda each: -each.evidence):
+            if kept and each.sign * self._plain_score(gaps, each.rows) < STILL_OFF:
+                continue
+            kept.append(each)
+            mass = self.weight[each.rows]
+            gaps[each.rows] -= mass * (gaps[each.rows].sum() / mass.sum())
+        return kept
+
+    def _subgroup(self, each: _Tested) -> Subgroup:
+        at = each.other[each.rows[each.other]]
+        weight, level = self.weight[at], each.rule.level
+        mass = float(weight.sum())
+        residual = self.labels.values[at] - self.f[at]
+        gap = float(weight @ residual) / mass
+        spread: Floats = weight * (residual - gap)
+        if self.cluster is not None:
+            spread = np.bincount(self.cluster[at], weights=spread).astype(np.float64)
+        width = self.labels.high - self.labels.low
+        score = say_level(self.levels, level) if level >= 0 else ""
+        rule, expression = each.rule.words(self.axes, score)
+        low, high = level_bounds(self.levels, level) if level >= 0 else (None, None)
+        predicted = float(weight @ self.predictions[at]) / mass
+        return Subgroup(
+            rule,
+            expression,
+            low,
+            high,
+            rows=int(each.rows.sum()),
+            share=float(self.weight[each.rows].sum() / self.weight.sum()),
+            tested_rows=len(at),
+            mean_prediction=predicted,
+            mean_outcome=predicted + width * gap,
+            gap=width * gap,
+            gap_se=width * float(np.sqrt(spread @ spread)) / mass,
+            p=each.p,
+            p_holm=each.p_holm,
+        )
+
+
+def weighted_holm(p: Sequence[float]) -> list[float]:
+    """Holm's adjusted p-values with weights that fall with the place in the order given.
+
+    The weight of the k-th is k**-1.5: the first hypotheses get most of the allowed error, which
+    passes on to the others when they are rejected.
+
+    Examples
+    --------
+    >>> [round(value, 3) for value in weighted_holm([0.01, 0.5])]
+    [0.014, 0.5]
+    """
+    weight = np.arange(1.0, len(p) + 1) ** -1.5
+    order = np.argsort(np.asarray(p) / weight, kind="stable")
+    adjusted, reached, left = np.ones(len(p)), 0.0, float(weight.sum())
+    for k in order:
+        reached = max(reached, min(1.0, p[k] * left / weight[k]))
+        adjusted[k] = reached
+        left -= float(weight[k])
+    return [float(value) for value in adjusted]

@@ -1,0 +1,232 @@
+"""The audit: from predictions, labels and groups to a report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recalibrate.auditing.assemble import Findings, find_everything
+from recalibrate.auditing.changes import changes
+from recalibrate.auditing.findings import Discoveries, Richness
+from recalibrate.auditing.notes import method_notes
+from recalibrate.auditing.predictions import count_rows, read_baseline, read_predictions
+from recalibrate.auditing.report import AuditReport
+from recalibrate.auditing.sample import read_clusters, take_sample
+from recalibrate.auditing.segments import read_segments
+from recalibrate.checks import check_number, check_whole
+from recalibrate.collection import is_collection
+from recalibrate.labels import Labels, read_labels
+from recalibrate.table import Table, read_table
+from recalibrate.vectors import Float64
+
+
+def audit(
+    model_or_scores: Any,
+    X: Any,
+    y: Any,
+    groups: Any = None,
+    *,
+    base: Any = None,
+    Z: Any = None,
+    baseline: Any = None,
+    H: Any = None,
+    richer: Any = None,
+    cluster: Any = None,
+    sample_weight: Any = None,
+    thresholds: Sequence[float] = (),
+    depth: int = 1,
+    min_rows: int | None = None,
+    bands: int = 4,
+    bins: int = 10,
+    alpha: float = 0.05,
+) -> AuditReport:
+    """Measure calibration, over all rows and in groups.
+
+    Use rows that trained neither the base model nor the calibration.
+
+    Parameters
+    ----------
+    model_or_scores : model, callable or array-like
+        A calibrated model (``predict(X, base=, Z=)``), a base model that an adapter knows, a
+        callable, or an array of predictions on the scale of the label.
+    X : table
+        Features, one row per label. May be None if predictions are arrays and groups are masks.
+        For a Dask DataFrame ``y``, ``base``, ``cluster`` and ``sample_weight`` are names of
+        columns; rows are scored on the workers, and predictions, labels and the columns that
+        the groups read are brought together here.
+    y : array-like
+        Labels: 0/1, numbers in [0, 1], or any numbers.
+    groups : Groups, str, sequence of str, True, mapping or boolean DataFrame, optional
+        Expressions over columns such as ``["sex", "sex * race", "age < 25"]`` (a numeric column
+        with many values is cut into quantile bands); True for every column; or masks by name,
+        matched to the rows by position. Groups may overlap. Without groups only all rows are
+        audited.
+    base : array-like, optional
+        Scores of the base model for these rows, for models fitted on an array of scores.
+    Z : table, optional
+        The table that the groups speak of, if X is not one.
+    baseline : model, callable, array-like or True, optional
+        Predictions to compare with, typically the base model's; True for the model's own base.
+    H : Trees, Groups, Linear, Estimator or True, optional
+        Also search for subgroups that are wrong (``report.discoveries``), by rules of this class
+        if it is made of rules, else by trees of depth 2 on all columns (also for True); and ask
+        whether the class still finds anything on the level sets (``report.richness``).
+    richer : Trees, Groups, Linear or Estimator, optional
+        Class to compare H with in ``report.richness``; by default deeper trees.
+    cluster : array-like, optional
+        Person or household of every row, where they occur repeatedly: limits and p-values then
+        hold although rows of a cluster depend on each other.
+    sample_weight : array-like, optional
+        Weights of the rows.
+    thresholds : sequence of float
+        With a baseline: count the decisions that flip at these predictions, see
+        ``report.changes``.
+    depth : int
+        Also audit intersections of up to this many of the groups; expressions that share a
+        column are not crossed.
+    min_rows : int, optional
+        Groups with fewer rows are left out; by default that of ``Groups``, or 1.
+    bands : int
+        Quantile bands of a numeric column.
+    bins : int
+        Bins of the predictions: quantile bins for K1, K2, Kinf and the reliability curves, bins
+        of equal width for the ECE.
+    alpha : float
+        Limits of the gaps hold for all groups at once with probability 1 - alpha.
+
+    Returns
+    -------
+    AuditReport
+        ``report.table`` has one row per group, ``report.notes`` say how numbers are computed.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If lengths differ, a column is unknown, a mask is not boolean, or no group has rows.
+
+    Warns
+    -----
+    UserWarning
+        If a group has too few rows with weight; it is left out.
+
+    Notes
+    -----
+    With f the prediction and w the weight, the standard error of a group's gap is
+    sqrt(sum w^2 (y - f - gap)^2 * m / (m - 1)) / sum w with the effective number of rows
+    m = (sum w)^2 / sum w^2; without weights that is the usual one.
+
+    Time grows with the number of memberships (rows times groups a row is in), memory with rows
+    and with groups, not with their product.
+
+    Examples
+    --------
+    >>> import recalibrate as rc
+    >>> from recalibrate.simulate import census
+    >>> data = census(4000, seed=1, gap=0.1)
+    >>> report = rc.audit(data.scores, data.X, data.y, groups=["SEX == 2", "AGEP"])
+    >>> report.table["group"].tolist()[:3]
+    ['all', 'SEX == 2', 'AGEP < 33']
+    >>> bool(report.table["low"][1] > 0.05)
+    True
+    """
+    if is_collection(X):
+        from recalibrate.auditing.remote import gather
+
+        local = gather(model_or_scores, X, y, groups, base, Z, baseline, H, cluster, sample_weight)
+        model_or_scores, X, y, base = local.predictions, local.table, local.y, None
+        baseline, cluster, sample_weight = local.baseline, local.cluster, local.weight
+    for name, value, least in (("depth", depth, 1), ("bands", bands, 2), ("bins", bins, 1)):
+        check_whole(name, value, least=least)
+    check_whole("min_rows", min_rows, least=1)
+    check_number("alpha", alpha, above=0.0, most=0.5)
+    n_rows = count_rows(X, y)
+    labels = read_labels(y, n_rows=n_rows, sample_weight=sample_weight)
+    clusters = None if cluster is None else read_clusters(cluster, n_rows)
+    after = read_predictions(model_or_scores, X, base, Z, labels, "model_or_scores")
+    before = read_baseline(baseline, model_or_scores, X, base, Z, labels)
+    table = X if Z is None else Z
+    if H is not None and H is not False:
+        table = _read_columns(table, n_rows)
+    segments, left_out = read_segments(
+        groups,
+        table,
+        n_rows=n_rows,
+        weight=labels.weight,
+        depth=depth,
+        min_rows=min_rows,
+        bands=bands,
+    )
+    sample = take_sample(labels, clusters)
+    scaled = [labels.scale(f[sample.rows]) for f in (after, before) if f is not None]
+    found = find_everything(segments, sample, labels, scaled, n_bins=bins, alpha=alpha)
+    discoveries, rich = _search(H, richer, table, after, labels, clusters, alpha)
+    return AuditReport(
+        kind=labels.kind,
+        n_rows=n_rows,
+        n_clusters=None if clusters is None else int(found.clusters[0]),
+        alpha=float(alpha),
+        critical=found.critical,
+        **_findings(found),
+        left_out=left_out,
+        notes=method_notes(
+            labels.kind,
+            n_bins=bins,
+            alpha=alpha,
+            n_groups=len(found.names),
+            clustered=clusters is not None,
+            paired=before is not None,
+        ),
+        discoveries=discoveries,
+        richness=rich,
+        changes=None
+        if before is None
+        else changes(before, after, labels, segments=segments, thresholds=thresholds),
+    )
+
+
+def _findings(found: Findings) -> dict[str, Any]:
+    """Fields of the report that the passes over the rows fill."""
+    paired = len(found.sides) == 2
+    return {
+        "bin_edges": found.sides[0].edges,
+        "before_bin_edges": found.sides[1].edges if paired else (),
+        "groups": found.groups(),
+        "overall": found.overall(0),
+        "overall_before": found.overall(1) if paired else None,
+    }
+
+
+def _read_columns(table: Any, n_rows: int) -> Table:
+    if table is None:
+        raise ValueError("H= searches the columns of a table: pass X or Z.")
+    read = read_table(table)
+    if read.n_rows != n_rows:
+        raise ValueError(f"The table of H has {read.n_rows} rows, but there are {n_rows}.")
+    return read
+
+
+def _search(
+    H: Any,
+    richer: Any,
+    table: Any,
+    predictions: Float64,
+    labels: Labels,
+    clusters: NDArray[np.int64] | None,
+    alpha: float,
+) -> tuple[Discoveries | None, Richness | None]:
+    """What is wrong beyond the given groups; nothing unless H asks for it."""
+    if H is None or H is False:
+        return None, None
+    from recalibrate.auditing.discovery import discover
+    from recalibrate.auditing.richness import richness
+    from recalibrate.classes import Groups, Trees
+
+    wanted = None if H is True else H
+    rules = wanted if isinstance(wanted, Trees | Groups) else None
+    return (
+        discover(predictions, table, labels, H=rules, cluster=clusters, alpha=alpha),
+        richness(predictions, table, labels, H=wanted, richer=richer, cluster=clusters),
+    )

@@ -1,0 +1,142 @@
+"""From sums to measures: everything that is said about a group, for one set of predictions.
+
+All numbers are on the scale of labels in [0, 1]; arrays have one entry per group.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from recalibrate.auditing.noise import Noise, label_model, sum_variance
+from recalibrate.auditing.sample import Sample
+from recalibrate.auditing.simultaneous import holm, two_sided, wider
+from recalibrate.auditing.sweep import LOSS, R2, W2, W2V, WEIGHT, F, R, Sums
+from recalibrate.metrics.binned import absolute_mean
+from recalibrate.metrics.cumulative import Excursion
+from recalibrate.metrics.levelsets import ratio
+from recalibrate.vectors import Float64
+
+POWER_80 = 0.8416212335729143  # normal quantile: a detectable gap is found 80 times in 100
+
+
+def measure(sums: Sums, sample: Sample, noise: Noise, critical: float) -> dict[str, Float64]:
+    """All measures by their names in `recalibrate.auditing.records.Calibration`."""
+    total = sums.total
+    mass = total[:, WEIGHT]
+    found = {
+        "mean_prediction": total[:, F] / mass,
+        "mean_outcome": (total[:, F] + total[:, R]) / mass,
+        "gap": total[:, R] / mass,
+        "gap_se": noise.gap_se,
+        "mse": total[:, R2] / mass,
+        "log_loss": total[:, LOSS] / mass if sample.unit else np.full(len(mass), np.nan),
+    }
+    found |= _gap_limits(sums, sample, noise, critical)
+    found |= _level_sets(sums, noise)
+    found |= _equal_width(sums, sample, noise)
+    found |= _cumulative(sums, noise)
+    found["p_holm"] = holm(found["p"])
+    found["ecce_p_holm"] = holm(found["ecce_p"])
+    return found
+
+
+def _gap_limits(sums: Sums, sample: Sample, noise: Noise, critical: float) -> dict[str, Float64]:
+    told = noise.error > 0
+    cut = wider(critical, noise.degrees)
+    judge = _judge_binary if sample.binary else _judge_any
+    score, low, high = judge(sums, noise, cut)
+    if sample.unit:
+        mean = sums.total[:, F] / sums.total[:, WEIGHT]
+        low, high = np.maximum(low, -mean), np.minimum(high, 1.0 - mean)
+    found = {
+        "low": low,
+        "high": high,
+        "p": two_sided(score, noise.degrees),
+        "detectable": (cut + POWER_80) * noise.error,
+    }
+    return {name: np.where(told, values, np.nan) for name, values in found.items()}
+
+
+def _judge_binary(sums: Sums, noise: Noise, cut: Float64) -> tuple[Float64, Float64, Float64]:
+    """Score and limits of the gaps of 0/1 labels: a shift of the predictions."""
+    mass = sums.total[:, WEIGHT]
+    model = label_model(sums.cells.swapaxes(0, 1), (noise.error * mass) ** 2)
+    return model.score(np.zeros(len(mass))), *model.limits(cut)
+
+
+def _judge_any(sums: Sums, noise: Noise, cut: Float64) -> tuple[Float64, Float64, Float64]:
+    r"""Score and limits of the gaps of other labels: Student's t, corrected for skewness.
+
+    By Hall's transformation [1]_ :math:`t + a t^2 + a^2 t^3 / 3 + b`, with b = g / 6 for the
+    skewness g of the sum of residuals, and a = g / 3 where the variance comes from the same
+    residuals, a = -g / 6 where it does not.
+
+    References
+    ----------
+    .. [1] P. Hall, "On the removal of skewness by transformation", JRSS B 1992.
+    """
+    total = sums.total
+    gap = total[:, R] / total[:, WEIGHT]
+    a, b = noise.skewness * (3.0 * noise.own - 1.0) / 6.0, noise.skewness / 6.0
+    t = ratio(gap, noise.error)
+    score = t + a * t**2 + a**2 * t**3 / 3.0 + b
+
+    def t_where(wanted: Float64) -> Float64:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            bent = (np.cbrt(1.0 + 3.0 * a * (wanted - b)) - 1.0) / a
+        return np.where(np.abs(a) > 1e-9, bent, wanted - b)
+
+    return score, gap - noise.error * t_where(cut), gap - noise.error * t_where(-cut)
+
+
+def _level_sets(sums: Sums, noise: Noise) -> dict[str, Float64]:
+    """K1, K2 and Kinf on the quantile bins, within the group and by mass."""
+    bins = sums.by_quantile
+    mass, moment = bins[..., WEIGHT], bins[..., R]
+    inside = mass.sum(axis=1)
+    everybody, everything = mass[0], mass[0].sum()
+    mean = ratio(moment, mass)
+    degrees = np.maximum(ratio(mass**2, bins[..., W2]) - 1.0, 0.0)
+    spread = np.maximum(ratio(bins[..., R2], mass) - mean**2, 0.0)
+    bias = noise.bin_design[:, None] * ratio(spread, degrees)
+    corrected = np.where(degrees > 1e-9, mean**2 - bias, 0.0)
+    size = np.abs(moment)
+    return {
+        "k1": size.sum(axis=1) / inside,
+        "k2": (moment * mean).sum(axis=1) / inside,
+        "kinf": size.max(axis=1) / inside,
+        "k2_unbiased": (mass * corrected).sum(axis=1) / inside,
+        "k1_mass": size.sum(axis=1) / everything,
+        "k2_mass": ratio(moment**2, np.broadcast_to(everybody, mass.shape)).sum(axis=1)
+        / everything,
+        "kinf_mass": size.max(axis=1) / everything,
+    }
+
+
+def _equal_width(sums: Sums, sample: Sample, noise: Noise) -> dict[str, Float64]:
+    bins = sums.by_width
+    inside = bins[..., WEIGHT].sum(axis=1)
+    variance = bins[..., W2V] if sample.binary else sum_variance(bins)
+    error = np.sqrt(variance * noise.bin_design[:, None])
+    return {
+        "ece": np.abs(bins[..., R]).sum(axis=1) / inside,
+        "ece_debiased": absolute_mean(bins[..., R], error).sum(axis=1) / inside,
+    }
+
+
+def _cumulative(sums: Sums, noise: Noise) -> dict[str, Float64]:
+    from recalibrate.kernels import audit as walk
+
+    at = sums.walks.T
+    excursion = Excursion(
+        at[walk.TOP] - at[walk.LOW],
+        at[walk.VARIANCE] * noise.design,
+        np.abs(at[walk.TOP_VARIANCE] - at[walk.LOW_VARIANCE]) * noise.design,
+        # Clusters add up skewness as they add up variance, per row of their size.
+        (at[walk.TOP_SKEW] - at[walk.LOW_SKEW]) * noise.design**2,
+    )
+    return {
+        "ecce": excursion.range / sums.total[:, WEIGHT],
+        "ecce_sigma": excursion.sigma(),
+        "ecce_p": excursion.p_value(),
+    }

@@ -1,0 +1,82 @@
+r"""Changes from one set of predictions to another on the same rows, with standard errors.
+
+Every measure is a smooth function of weighted means, so the change of the measure by the weight
+of a single row or cluster (its influence) is known in closed form, and the standard error of a
+difference is :math:`\sqrt{\sum_c (\sum_{i \in c} influence_i)^2}`. Signs, the worst bin of Kinf
+and the extremes of the ECCE's walk are held fixed, as is right to first order.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recalibrate.auditing.sample import Sample
+from recalibrate.auditing.segments import Segments
+from recalibrate.auditing.sweep import WEIGHT, R, Sums, blocks, cluster_numbers
+from recalibrate.metrics.levelsets import ratio
+from recalibrate.vectors import Float64
+
+MEASURES = ("gap", "mse", "log_loss", "ece", "k1", "k2", "kinf", "ecce")
+"""In the order of the kernel's columns."""
+
+
+def compare(
+    segments: Segments,
+    sample: Sample,
+    predictions: list[Float64],
+    sums: list[Sums],
+    measures: list[dict[str, Float64]],
+) -> dict[str, tuple[Float64, Float64]]:
+    """Difference (first of two sides minus second) and its standard error, by measure."""
+    from recalibrate.kernels import audit as kernels
+
+    n_groups = len(segments.names)
+    offsets = np.asarray(segments.offsets, dtype=np.int64)
+    levels = np.nan_to_num(np.array([[m[name] for name in MEASURES] for m in measures]))
+    levels = np.ascontiguousarray(levels.swapaxes(1, 2))
+    moments = np.array([s.by_quantile[..., R] for s in sums])
+    means = ratio(moments, np.array([s.by_quantile[..., WEIGHT] for s in sums]))
+    signs = np.sign(np.array([s.by_width[..., R] for s in sums]))
+    worst = np.abs(moments).argmax(axis=2)
+    intervals = np.array([_interval(s.walks) for s in sums])
+    bins = np.array([_bins_of_rows(s) for s in sums])
+    cluster = cluster_numbers(sample)
+    last = np.full(n_groups, -1, dtype=np.int64)
+    pending = np.zeros((n_groups, kernels.MEASURES))
+    squares = np.zeros_like(pending)
+    for _, rows, codes in blocks(segments, sample, np.argsort(cluster, kind="stable")):
+        y, weight = sample.y[rows], sample.weight[rows]
+        about = [
+            np.column_stack([f, y - f, sample.loss(f, y)])
+            for f in (both[rows] for both in predictions)
+        ]
+        kernels.add_influence(
+            codes, offsets, cluster[rows], weight, np.array(about), bins[:, rows].copy(),
+            means, signs, worst, intervals, levels, last, pending, squares,
+        )  # fmt: skip
+    kernels.end_influence(pending, squares)
+    error = np.sqrt(squares) / sums[0].total[:, [WEIGHT]]
+    return {
+        name: (measures[0][name] - measures[1][name], error[:, k])
+        for k, name in enumerate(MEASURES)
+    }
+
+
+def _bins_of_rows(sums: Sums) -> NDArray[np.int64]:
+    """Quantile and equal-width bin of every row, shape (rows, 2)."""
+    bins = sums.bins
+    out = np.empty((len(bins.order), 2), dtype=np.int64)
+    out[bins.order, 0] = bins.quantile[bins.cell]
+    out[bins.order, 1] = bins.width[bins.cell]
+    return out
+
+
+def _interval(walks: Float64) -> Float64:
+    """Predictions between the extremes of every walk (above, up to), and the walk's direction."""
+    from recalibrate.kernels import audit as walk
+
+    top, low = walks[:, walk.TOP_AT], walks[:, walk.LOW_AT]
+    return np.column_stack(
+        [np.minimum(top, low), np.maximum(top, low), np.where(top > low, 1.0, -1.0)]
+    )

@@ -1,0 +1,83 @@
+"""Predictions of an audit: from a model, a callable or an array, on the scale of the label."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+from recalibrate.labels import Labels, read_scores
+from recalibrate.scores import ScoreColumn, as_base, predicted_mean, sigmoid
+from recalibrate.vectors import Float64
+
+
+def count_rows(X: Any, y: Any) -> int:
+    """Rows of X, which labels, scores and masks must match; of y where X does not say."""
+    for thing in (X, y):
+        shape = getattr(thing, "shape", None)
+        if isinstance(shape, Sequence) and len(shape) > 0:
+            return int(shape[0])
+        if isinstance(thing, (list, tuple)):
+            return len(thing)
+    raise TypeError(f"y must be an array or a list with one label per row, got {type(y).__name__}.")
+
+
+def read_predictions(
+    model: Any, X: Any, base: Any, Z: Any, labels: Labels, argument: str
+) -> Float64:
+    """Predicted means, checked; ``argument`` names them in messages."""
+    if takes_base(model):
+        predicted = model.predict(X, base=base, Z=Z)
+    else:
+        source = as_base(model)
+        predicted = source.values if isinstance(source, ScoreColumn) else predicted_mean(source, X)
+    return _checked(predicted, labels, argument)
+
+
+def read_baseline(
+    baseline: Any, model: Any, X: Any, base: Any, Z: Any, labels: Labels
+) -> Float64 | None:
+    """Predictions to compare with; True asks for those of the model's own base."""
+    if baseline is None or baseline is False:
+        return None
+    if baseline is not True:
+        return read_predictions(baseline, X, base, Z, labels, "baseline")
+    own = getattr(model, "base", None)
+    if own is None or not takes_base(model):
+        raise TypeError(
+            "baseline=True compares a recalibrated model with its own base, but model_or_scores "
+            f"is {type(model).__name__}. Pass the scores or the model to compare with."
+        )
+    if base is None:
+        return _checked(predicted_mean(own, X), labels, "baseline")
+    scores = read_scores(base, n_rows=len(labels.values), probability=False)
+    return _checked(sigmoid(scores) if own.link == "logit" else scores, labels, "baseline")
+
+
+def _checked(predicted: Any, labels: Labels, argument: str) -> Float64:
+    n_rows = len(labels.values)
+    try:
+        values = read_scores(predicted, n_rows=n_rows, probability=False)
+    except ValueError as error:
+        raise ValueError(f"Predictions of {argument}: {error}") from error
+    outside = (values < 0.0) | (values > 1.0)
+    if labels.kind == "binary" and outside.any():
+        row = int(outside.argmax())
+        raise ValueError(
+            f"Predictions of {argument} must be probabilities for 0/1 labels, but "
+            f"{int(outside.sum())} of {n_rows} are not in [0, 1]; the first is {values[row]} in "
+            f"row {row} (from 0). Turn log-odds into probabilities with 1 / (1 + exp(-score))."
+        )
+    return values
+
+
+def takes_base(model: Any) -> bool:
+    """Whether predict is ours. A scikit-learn classifier's predict gives classes, not means."""
+    predict = getattr(model, "predict", None)
+    if predict is None or isinstance(model, type):
+        return False
+    try:
+        parameters = inspect.signature(predict).parameters
+    except (TypeError, ValueError):  # compiled methods may have no signature
+        return False
+    return "base" in parameters and "Z" in parameters

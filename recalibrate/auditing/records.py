@@ -1,0 +1,192 @@
+"""What an audit found, as plain frozen records: the views (table, JSON, plots, HTML) only read.
+
+Numbers are in the units of the label. NaN means that the rows cannot tell (the limits of a single
+row, the log loss of a regression); JSON says null there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Reliability curve: mean outcome against mean prediction, by bin of the prediction.
+
+    Attributes
+    ----------
+    prediction, outcome : tuple of float
+        Means of the bins, in ascending order of prediction; bins without weight are left out.
+    low, high : tuple of float
+        Band around the outcomes that holds in all bins of this curve at once.
+    rows : tuple of int
+        Rows of every bin.
+    share : tuple of float
+        Share of the group's weight.
+    """
+
+    prediction: tuple[float, ...]
+    outcome: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    rows: tuple[int, ...]
+    share: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """How one set of predictions does on one group.
+
+    Attributes
+    ----------
+    mean_prediction : float
+    gap : float
+        Mean outcome minus mean prediction: positive when the group is under-predicted.
+    gap_se : float
+        Its standard error, from the residuals; by cluster where clusters are given.
+    low, high : float
+        Limits of the gap, valid for all groups of the report at once.
+    p, p_holm : float
+        Of the hypothesis that the gap is zero; by itself, and adjusted for all groups (Holm).
+    detectable : float
+        The smallest gap that the simultaneous limits would tell from zero in 80 of 100 samples.
+    mse, log_loss : float
+        Mean squared error (Brier score for 0/1 labels), mean log loss (NaN for regression).
+    ece, ece_debiased : float
+        Expected calibration error in equal-width bins, as it is and with the bias of small
+        samples removed; the latter can be negative near perfect calibration.
+    k1, k2, kinf : float
+        Errors of the level sets within the group, on the quantile bins of the report.
+    k2_unbiased : float
+        k2 with the bias of small samples removed; can be negative.
+    k1_mass, k2_mass, kinf_mass : float
+        The same for the group's indicator as h, weighted by mass over all rows.
+    ecce, ecce_sigma : float
+        Range of the cumulated residuals in the order of predictions, per weight of the group;
+        and divided by its standard deviation under calibration.
+    ecce_p, ecce_p_holm : float
+        Its p-value, by itself and adjusted for all groups (Holm).
+    curve : Curve
+    """
+
+    mean_prediction: float
+    gap: float
+    gap_se: float
+    low: float
+    high: float
+    p: float
+    p_holm: float
+    detectable: float
+    mse: float
+    log_loss: float
+    ece: float
+    ece_debiased: float
+    k1: float
+    k2: float
+    kinf: float
+    k2_unbiased: float
+    k1_mass: float
+    k2_mass: float
+    kinf_mass: float
+    ecce: float
+    ecce_sigma: float
+    ecce_p: float
+    ecce_p_holm: float
+    curve: Curve = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A measure after minus before on the same rows, and the standard error of that."""
+
+    measure: str
+    value: float
+    se: float
+
+
+@dataclass(frozen=True)
+class GroupAudit:
+    """One group.
+
+    Attributes
+    ----------
+    name : str
+        "all" is everybody, the first group of every report.
+    rows, clusters : int
+        Rows, and clusters with rows in the group (as many as rows without clusters); those of
+        weight zero do not count.
+    share : float
+        Share of the total weight.
+    mean_outcome : float
+    after : Calibration
+        Of the audited predictions.
+    before : Calibration or None
+        Of the baseline.
+    differences : tuple of Difference
+        After minus before, per measure; empty without a baseline.
+    """
+
+    name: str
+    rows: int
+    clusters: int
+    share: float
+    mean_outcome: float
+    after: Calibration
+    before: Calibration | None = None
+    differences: tuple[Difference, ...] = ()
+
+
+@dataclass(frozen=True)
+class Overall:
+    """One set of predictions over all rows and groups.
+
+    Attributes
+    ----------
+    mse, log_loss : float
+        Mean squared error (Brier score for 0/1 labels), mean log loss (NaN for regression).
+    msce, msce_unbiased : float
+        Mean squared calibration error on the quantile bins of the report, as it is and with the
+        bias of small samples removed.
+    multicalibration_error : float
+        ECCE of the worst group, the one with the most sigmas, on the scale of all rows: its
+        sigmas times the standard deviation of the ECCE of all rows (Guy et al. 2025), so that
+        the noise of small groups does not count as error.
+    mce_sigma, mce_p : float
+        The same in sigmas, and the smallest Holm-adjusted p-value of all groups' ECCE.
+    worst_group, worst_ecce : str, float
+        Name of the worst group and its own ECCE.
+    n_off : int
+        Groups whose limits exclude a gap of zero.
+    largest_gap, largest_gap_group : float, str
+        The largest gap of these and whose it is; NaN and empty if there is none.
+    """
+
+    mse: float
+    log_loss: float
+    msce: float
+    msce_unbiased: float
+    multicalibration_error: float
+    mce_sigma: float
+    mce_p: float
+    worst_group: str
+    worst_ecce: float
+    n_off: int
+    largest_gap: float
+    largest_gap_group: str
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A group about which nothing can be said, and why."""
+
+    name: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Note:
+    """How a number was computed: a title, the words, and a formula in plain text (or empty)."""
+
+    title: str
+    text: str
+    formula: str = ""

@@ -1,0 +1,260 @@
+"""Is H rich enough? What a class of functions still finds on the predictions' own level sets.
+
+A predictor is multicalibrated for a class exactly when no function of the class beats it in
+squared error on any of its level sets. So the class is fitted to the residuals on every level
+set, and judged on rows that it was not fitted on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recalibrate.auditing.findings import ClassGain, LevelGain, Richness
+from recalibrate.auditing.halves import Counted, deal, level_bounds, rows_that_count, score_levels
+from recalibrate.checks import check_whole
+from recalibrate.classes.base import FunctionClass, Penalty, Task
+from recalibrate.classes.trees import MAX_DEPTH, Trees
+from recalibrate.engines.memory import Rows, rows_in_memory
+from recalibrate.engines.part import Draft
+from recalibrate.fixedpoint import make_scale
+from recalibrate.labels import Labels
+from recalibrate.levels import Levels
+from recalibrate.options import read_class
+from recalibrate.problem import with_scores
+from recalibrate.rounds import Rounds
+from recalibrate.table import Table
+
+Floats = NDArray[np.float64]
+
+FOLDS = 5
+ROWS_PER_LEVEL = 1000
+MOST_LEVELS = 10
+BEYOND_NOISE = 2.0
+LEAST_LEAF_ROWS = 50
+
+
+def richness(
+    predictions: Floats,
+    table: Table,
+    labels: Labels,
+    *,
+    H: Any = None,
+    richer: Any = None,
+    levels: int | None = None,
+    cluster: NDArray[np.intp] | None = None,
+    seed: int = 0,
+) -> Richness:
+    """Fit classes to the residuals on every level set, and measure what they gain held out.
+
+    Parameters
+    ----------
+    predictions : ndarray of float64, shape (n,)
+        Predicted means, on the scale of the user's labels.
+    table : Table
+        Columns that the classes may look at.
+    labels : Labels
+        Outcomes and weights.
+    H : Trees, Linear, Groups, Estimator or str, optional
+        The class that the predictions are meant to be multicalibrated for; by default trees of
+        depth 2.
+    richer : Trees, Linear, Groups, Estimator, str or None
+        A class to compare with: any other one, for example to see whether multicalibration for
+        H carries over to it. By default trees that are one deeper than H (of depth 2 where H
+        is no class of trees).
+    levels : int, optional
+        Level sets, of about equal weight; by default one per 1,000 rows, at most 10.
+    cluster : ndarray of int, shape (n,), optional
+        Cluster of every row, numbered from 0; clusters stay together, and standard errors are
+        by cluster.
+    seed : int
+        Deals the five folds.
+
+    Returns
+    -------
+    Richness
+
+    Notes
+    -----
+    Every fold's rows are predicted by functions fitted on the other folds, which are then
+    multiplied by one step for all rows, the one that is best on the other folds' held-out
+    predictions (between 0 and 1): fitted in full, noise would hide a small gain. The gain of a
+    class is the fall of the squared error against the level sets' best constants (which are
+    fitted on the other folds, too); it is more than noise if it exceeds two standard errors of
+    the paired difference.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from recalibrate import Groups
+    >>> from recalibrate.labels import read_labels
+    >>> from recalibrate.table import read_table
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.integers(0, 2, (4000, 2))
+    >>> y = rng.random(4000) < np.where(X[:, 0] == X[:, 1], 0.5, 0.3)
+    >>> found = richness(
+    ...     np.full(4000, 0.4), read_table(X), read_labels(y, n_rows=4000), H=Groups("x0", "x1")
+    ... )
+    >>> found.H.beats, found.richer.beats
+    (False, True)
+    """
+    check_whole("levels", levels, least=1)
+    H = Trees(depth=2, min_leaf_rows=LEAST_LEAF_ROWS) if H is None else read_class(H)
+    other = _richer(H) if richer is None else read_class(richer)
+    counted = rows_that_count(predictions, table, labels, cluster)
+    n_rows = len(counted.predictions)
+    if n_rows < 2 * FOLDS:
+        raise ValueError(
+            f"{n_rows} rows are too few for {FOLDS} folds; give at least {2 * FOLDS} rows"
+        )
+    count = int(np.clip(n_rows // ROWS_PER_LEVEL, 1, MOST_LEVELS)) if levels is None else levels
+    return _Check(counted, count, seed).report(H, other)
+
+
+def _richer(H: FunctionClass) -> Trees:
+    if isinstance(H, Trees):
+        return replace(H, depth=min(H.depth + 1, MAX_DEPTH), leaves=None)
+    return Trees(depth=2, min_leaf_rows=LEAST_LEAF_ROWS)
+
+
+@dataclass(frozen=True, eq=False)
+class _Gain:
+    """Fall of every row's squared error, with its weighted mean and standard error."""
+
+    values: Floats
+    weight: Floats
+    cluster: NDArray[np.intp] | None
+
+    def mean(self, rows: NDArray[np.bool_] | slice = slice(None)) -> tuple[float, float]:
+        """Over some rows."""
+        gain, weight = self.values[rows], self.weight[rows]
+        total = float(weight.sum())
+        mean = float(weight @ gain) / total
+        apart: NDArray[Any] = weight * (gain - mean)
+        if self.cluster is not None:
+            apart = np.bincount(self.cluster[rows], weights=apart)
+        return mean, float(np.sqrt(apart @ apart)) / total
+
+
+class _Check:
+    """One check: residuals, level sets and folds."""
+
+    def __init__(self, counted: Counted, levels: int, seed: int) -> None:
+        predictions, table, labels, cluster = counted
+        self.labels, self.cluster = labels, cluster
+        self.unit = (labels.high - labels.low) ** 2
+        self.f = labels.scale(predictions)
+        self.table = with_scores(table, self.f).gathered()
+        self.weight = np.ones(len(self.f)) if labels.weight is None else labels.weight
+        self.levels = score_levels(predictions, levels, labels.weight)
+        self.level = self.levels.index(predictions)
+        self.fold = deal(table, labels, self.f, cluster, parts=FOLDS, seed=seed)
+        self.scale = make_scale(len(self.f), labels.weight, newton=False)
+        self.residual = labels.values - self.f
+        self.constant = self._constants()
+
+    def report(self, H: FunctionClass, richer: FunctionClass) -> Richness:
+        """Gains of the constants and of both classes."""
+        plain = self._gain(self.constant, np.zeros(len(self.f)))
+        own, other = self._class("H", H, plain), self._class("richer", richer, plain)
+        gain, error = plain.mean()
+        mse = float(np.average(self.residual**2, weights=self.weight))
+        return Richness(
+            self.unit * mse, self.unit * gain, self.unit * error, own, other, _verdict(own, other)
+        )
+
+    def _class(self, role: str, H: FunctionClass, plain: _Gain) -> ClassGain:
+        found = self._held_out(H) - self.constant
+        steps = self._steps(found)
+        gain = self._gain(self.constant + steps[self.fold] * found, self.constant)
+        levels = []
+        for v in range(self.levels.count):
+            rows = self.level == v
+            if not rows.any():
+                continue
+            own, constant = gain.mean(rows), plain.mean(rows)
+            levels.append(
+                LevelGain(
+                    *level_bounds(self.levels, v),
+                    int(rows.sum()),
+                    float(self.weight[rows].sum() / self.weight.sum()),
+                    *(self.unit * value for value in (*own, *constant)),
+                )
+            )
+        mean, error = gain.mean()
+        return ClassGain(
+            role,
+            repr(H),
+            float(steps.mean()),
+            self.unit * mean,
+            self.unit * error,
+            error > 0 and mean > BEYOND_NOISE * error,
+            tuple(levels),
+        )
+
+    def _gain(self, new: Floats, old: Floats) -> _Gain:
+        """By how much shifting predictions by ``new`` is better than by ``old``."""
+        values = (self.residual - old) ** 2 - (self.residual - new) ** 2
+        return _Gain(values, self.weight, self.cluster)
+
+    def _constants(self) -> Floats:
+        """Mean residual of every row's level set on the other folds."""
+        count = self.levels.count
+        mass, total = np.zeros((FOLDS, count)), np.zeros((FOLDS, count))
+        for k in range(FOLDS):
+            own = self.fold == k
+            level, weight = self.level[own], self.weight[own]
+            mass[k] = np.bincount(level, weights=weight, minlength=count)
+            total[k] = np.bincount(level, weights=weight * self.residual[own], minlength=count)
+        other_mass, other_total = mass.sum(axis=0) - mass, total.sum(axis=0) - total
+        known = other_mass > 1e-9 * mass.sum()
+        means = np.where(known, other_total / np.where(known, other_mass, 1.0), 0.0)
+        return np.asarray(means[self.fold, self.level])
+
+    def _steps(self, found: Floats) -> Floats:
+        """Best common multiple of the functions for every fold, from the other folds' rows."""
+        rest = self.residual - self.constant
+        cross = np.bincount(self.fold, weights=self.weight * found * rest, minlength=FOLDS)
+        square = np.bincount(self.fold, weights=self.weight * found**2, minlength=FOLDS)
+        cross, square = cross.sum() - cross, square.sum() - square
+        best = np.divide(cross, square, out=np.zeros(FOLDS), where=square > 0)
+        return np.asarray(np.clip(best, 0.0, 1.0))
+
+    def _held_out(self, H: FunctionClass) -> Floats:
+        """What functions fitted on the other folds say about every row."""
+        weight = self.scale.quantise_weight(self.labels.weight)
+        learner = H.bind(self.table, weight)
+        block = learner.encoder.encode(self.table)
+        every = Rows((block,), self.labels.values, self.f, weight)
+        start = Rounds("identity", None, (learner.encoder,))
+        partition = Levels(self.labels.scale(self.levels.thresholds))
+        level = partition.index(self.f)
+        shift = np.zeros(len(self.f))
+        for k in range(FOLDS):
+            fitted, aside = np.flatnonzero(self.fold != k), np.flatnonzero(self.fold == k)
+            with rows_in_memory(every.take(fitted), self.scale) as source:
+                task = Task(source, Draft(start, partition), partition.count, 1.0, Penalty())
+                found = learner.learn(task).table
+            nothing = np.zeros(len(aside))
+            shift[aside] = found.update(block[aside], level[aside], nothing, False)
+        return shift
+
+
+def _verdict(H: ClassGain, richer: ClassGain) -> str:
+    if not H.beats and not richer.beats:
+        return (
+            f"Neither {H.described} nor {richer.described} beats the predictions on their own "
+            "level sets by more than noise: H is rich enough, as far as these rows can tell."
+        )
+    if H.beats:
+        return (
+            f"{H.described} still beats the predictions on their own level sets by "
+            f"{H.gain:.3g} in squared error: they are not multicalibrated for it."
+        )
+    return (
+        f"{richer.described} beats the predictions on their own level sets by {richer.gain:.3g} "
+        f"in squared error, {H.described} does not: H is too weak to find what is left."
+    )

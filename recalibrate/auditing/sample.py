@@ -1,0 +1,104 @@
+"""The rows of an audit: labels, weights and clusters of those that count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recalibrate.labels import Labels
+from recalibrate.metrics.cumulative import SMALLEST_VARIANCE
+from recalibrate.vectors import Float64, to_array
+
+Rows = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Rows of positive weight.
+
+    Attributes
+    ----------
+    rows : ndarray of int
+        Where they are among the rows that the user gave.
+    y : ndarray of float64
+        Labels, scaled to [0, 1].
+    weight : ndarray of float64
+        Ones where they are equal, else scaled by a power of two, so that squares neither vanish
+        nor overflow.
+    weighted : bool
+        Whether weights differ from each other.
+    cluster : ndarray of int64 or None
+        Number of every row's cluster.
+    binary : bool
+        Whether labels are 0/1, so that predictions tell their own variance.
+    unit : bool
+        Whether labels are binary or soft, so that there is a log loss.
+    """
+
+    rows: Rows
+    y: Float64
+    weight: Float64
+    weighted: bool
+    cluster: NDArray[np.int64] | None
+    binary: bool
+    unit: bool
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.rows)
+
+    def variance(self, f: Float64, residual: Float64) -> Float64:
+        """Variance of every label under calibration: known for 0/1, else the squared residual."""
+        return np.maximum(f * (1.0 - f), SMALLEST_VARIANCE) if self.binary else residual**2
+
+    def loss(self, f: Float64, y: Float64) -> Float64:
+        """Log loss of every row; predictions of 0 and 1 are taken as the nearest others."""
+        if not self.unit:
+            return np.zeros_like(f)
+        tiny = np.finfo(np.float64).eps
+        p = np.clip(f, tiny, 1.0 - tiny)
+        if self.binary:
+            return -np.log(np.where(y > 0.5, p, 1.0 - p))
+        return -(y * np.log(p) + (1.0 - y) * np.log1p(-p))
+
+
+def take_sample(labels: Labels, clusters: NDArray[np.int64] | None) -> Sample:
+    """The rows that count."""
+    n_rows = len(labels.values)
+    rows = np.arange(n_rows) if labels.weight is None else np.flatnonzero(labels.weight > 0)
+    weight = np.ones(len(rows))
+    if labels.weight is not None and (labels.weight[rows] != labels.weight[rows[0]]).any():
+        weight = labels.weight[rows]
+        weight = np.ldexp(weight, -np.frexp(weight.max())[1])
+    return Sample(
+        rows,
+        labels.values[rows],
+        weight,
+        bool((weight != weight[0]).any()),
+        None if clusters is None else clusters[rows],
+        labels.kind == "binary",
+        labels.kind != "regression",
+    )
+
+
+def read_clusters(cluster: Any, n_rows: int) -> NDArray[np.int64]:
+    """Check clusters and number them from 0."""
+    import pandas as pd
+
+    values = to_array(cluster, "cluster")
+    if values.shape != (n_rows,):
+        raise ValueError(
+            f"cluster has shape {values.shape}, but there are {n_rows} rows: give the person or "
+            "household of every row."
+        )
+    numbers, _ = pd.factorize(values)
+    if (numbers < 0).any():
+        row = int((numbers < 0).argmax())
+        raise ValueError(
+            f"cluster is missing for {int((numbers < 0).sum())} rows, the first is row {row} "
+            "(from 0). Give each of these rows a value of its own if they stand alone."
+        )
+    return numbers.astype(np.int64)

@@ -1,0 +1,230 @@
+"""The groups of an audit: whatever the user gave, as numbered groups of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recalibrate.auditing.lookup import Lookup, bind_for_lookup
+from recalibrate.auditing.records import LeftOut
+from recalibrate.expressions import Term, columns_of, parse, to_text
+from recalibrate.groupset import GroupSet
+from recalibrate.notices import warn_user
+from recalibrate.table import Table, read_table
+from recalibrate.wording import listed
+
+EVERYBODY = "all"
+MOST_TERMS = 20_000
+"""Crossings of terms beyond this are refused: nobody reads such an audit."""
+
+Mask = NDArray[np.bool_]
+Rows = NDArray[np.intp]
+
+
+class Segments(Protocol):
+    """Groups by number; a term is a set of groups that do not overlap."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """One per group."""
+
+    @property
+    def offsets(self) -> tuple[int, ...]:
+        """Groups of term t are numbered from offsets[t] to offsets[t + 1]."""
+
+    def codes(self, rows: Rows) -> NDArray[np.int32]:
+        """Group within the term of some rows, 1-based, 0 = none; shape (rows, terms)."""
+
+
+@dataclass(frozen=True, eq=False)
+class EverybodyOnly:
+    """The one group of all rows."""
+
+    names: tuple[str, ...] = (EVERYBODY,)
+    offsets: tuple[int, ...] = (0, 1)
+
+    def codes(self, rows: Rows) -> NDArray[np.int32]:
+        return np.ones((len(rows), 1), dtype=np.int32)
+
+
+@dataclass(frozen=True, eq=False)
+class ExpressionSegments:
+    """All rows, then groups by expressions over a table."""
+
+    groups: GroupSet
+    lookup: Lookup
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return (EVERYBODY, *self.groups.labels)
+
+    @cached_property
+    def offsets(self) -> tuple[int, ...]:
+        return (0, *(1 + start for start in self.groups.offsets))
+
+    def codes(self, rows: Rows) -> NDArray[np.int32]:
+        return self.lookup.codes(rows)
+
+
+@dataclass(frozen=True, eq=False)
+class MaskSegments:
+    """All rows, then intersections of masks, each a term of its own.
+
+    Attributes
+    ----------
+    masks : tuple of boolean arrays
+        As the user gave them; intersections are formed for the rows in question only.
+    members : tuple of tuple of int
+        Numbers of the masks that every group is the intersection of.
+    """
+
+    names: tuple[str, ...]
+    masks: tuple[Mask, ...]
+    members: tuple[tuple[int, ...], ...]
+
+    @property
+    def offsets(self) -> tuple[int, ...]:
+        return tuple(range(len(self.members) + 2))
+
+    def codes(self, rows: Rows) -> NDArray[np.int32]:
+        chosen = [mask[rows] for mask in self.masks]
+        out = np.ones((len(rows), len(self.members) + 1), dtype=np.int32)
+        for column, member in enumerate(self.members, start=1):
+            out[:, column] = np.logical_and.reduce([chosen[m] for m in member])
+        return out
+
+
+def read_segments(
+    groups: Any,
+    table: Any,
+    *,
+    n_rows: int,
+    weight: NDArray[np.float64] | None,
+    depth: int,
+    min_rows: int | None,
+    bands: int,
+) -> tuple[Segments, tuple[LeftOut, ...]]:
+    """Read the groups as `audit` takes them; those with too few rows of weight are left out."""
+    if groups is None or groups is False:
+        return EverybodyOnly(), ()
+    if isinstance(groups, Mapping) or hasattr(groups, "columns"):
+        return _filled(_mask_segments(groups, n_rows, depth), weight, min_rows or 1)
+    if table is None:
+        raise ValueError("Expressions as groups need a table: pass X or Z, or give masks by name.")
+    read = table if isinstance(table, Table) else read_table(table)
+    if read.n_rows != n_rows:
+        raise ValueError(f"The groups' table has {read.n_rows} rows, but there are {n_rows}.")
+    terms = _crossed(_terms(groups, read), read, depth)
+    least = min_rows if min_rows is not None else getattr(groups, "min_rows", 1)
+    found = bind_for_lookup(terms, read, weight=weight, min_rows=least, bands=bands)
+    return ExpressionSegments(*found), ()
+
+
+def _terms(groups: Any, table: Table) -> tuple[str, ...]:
+    if groups is True:
+        return tuple("`" + name.replace("`", "``") + "`" for name in table.schema.names)
+    terms = getattr(groups, "terms", groups)
+    if isinstance(terms, str):
+        return (terms,)
+    if not isinstance(terms, Iterable):
+        raise TypeError(
+            "groups must be a Groups object, expressions such as "
+            f'["sex", "age < 25"], True for every column, or masks by name; got '
+            f"{type(groups).__name__}."
+        )
+    terms = tuple(terms)
+    if not terms:
+        raise ValueError("groups is empty. Leave it out to audit all rows only.")
+    return terms
+
+
+def _crossed(terms: tuple[Any, ...], table: Table, depth: int) -> list[Any]:
+    """The terms and their crossings, except those of terms that share a column."""
+    if depth == 1 or not all(isinstance(term, str) for term in terms):
+        return list(terms)  # what is not a string is refused where terms are bound
+    parsed = [parse(term, table.schema) for term in terms]
+    crossed = list(terms)
+    known = {_factors(term) for term in parsed}
+    for size in range(2, min(depth, len(terms)) + 1):
+        for chosen in combinations(parsed, size):
+            columns = [name for term in chosen for name in columns_of(term)]
+            term = Term(tuple(factor for term in chosen for factor in term.factors), "")
+            if len(set(columns)) == len(columns) and _factors(term) not in known:
+                known.add(_factors(term))
+                crossed.append(to_text(term))
+                _refuse_too_many(len(crossed), depth)
+    return crossed
+
+
+def _factors(term: Term) -> frozenset[str]:
+    """What makes two crossings the same, in whatever order they are written."""
+    return frozenset(to_text(factor) for factor in term.factors)
+
+
+def _refuse_too_many(count: int, depth: int) -> None:
+    if count > MOST_TERMS:
+        raise ValueError(
+            f"depth={depth} gives more than {MOST_TERMS:,} crossings of the groups. Name fewer "
+            "groups, or cross less deeply."
+        )
+
+
+def _mask_segments(groups: Any, n_rows: int, depth: int) -> MaskSegments:
+    given = list(groups) if isinstance(groups, Mapping) else list(groups.columns)
+    names = [str(name) for name in given]
+    if not names:
+        raise ValueError("groups is empty. Leave it out to audit all rows only.")
+    if len(set(names)) < len(names):
+        raise ValueError(f"groups has a name more than once: {listed(names)}.")
+    masks = [_mask(str(name), groups[name], n_rows) for name in given]
+    members: list[tuple[int, ...]] = []
+    for size in range(1, min(depth, len(masks)) + 1):
+        for chosen in combinations(range(len(masks)), size):
+            members.append(chosen)
+            _refuse_too_many(len(members) if size > 1 else 0, depth)
+    labels = (" * ".join(names[m] for m in chosen) for chosen in members)
+    return MaskSegments((EVERYBODY, *labels), tuple(masks), tuple(members))
+
+
+def _filled(
+    segments: MaskSegments, weight: NDArray[np.float64] | None, min_rows: int
+) -> tuple[MaskSegments, tuple[LeftOut, ...]]:
+    """Leave out, with a warning, groups about which nothing can be said."""
+    kept, left_out = [], []
+    for name, member in zip(segments.names[1:], segments.members, strict=True):
+        inside = np.logical_and.reduce([segments.masks[m] for m in member])
+        count = int(np.count_nonzero(inside if weight is None else inside & (weight > 0)))
+        if count >= min_rows:
+            kept.append((name, member))
+        elif count or len(member) == 1:  # masks that do not meet are no loss
+            why = (
+                f"{count} rows, fewer than min_rows={min_rows}" if count else "no rows with weight"
+            )
+            left_out.append(LeftOut(name, why))
+    for group in left_out:
+        warn_user(f"The group {group.name!r} has {group.why} and is left out.")
+    if not kept:
+        raise ValueError("No group has enough rows with weight. Check the groups and min_rows.")
+    names, members = zip(*kept, strict=True)
+    return MaskSegments((EVERYBODY, *names), segments.masks, members), tuple(left_out)
+
+
+def _mask(name: str, values: Any, n_rows: int) -> Mask:
+    mask = np.asarray(values)
+    if mask.dtype != np.bool_:
+        raise TypeError(
+            f"The mask of group {name!r} has dtype {mask.dtype}, not bool. Use a comparison or "
+            ".astype(bool), after filling missing values."
+        )
+    if mask.shape != (n_rows,):
+        raise ValueError(
+            f"The mask of group {name!r} has shape {mask.shape}, but there are {n_rows} rows. "
+            "Masks are matched to rows by position."
+        )
+    return mask

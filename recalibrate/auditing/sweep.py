@@ -1,0 +1,300 @@
+"""Passes over the rows, in blocks: all sums that an audit is made of.
+
+A block's groups are found when it is its turn, so memory grows with rows and with groups, never
+with their product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recalibrate.auditing.sample import Sample
+from recalibrate.auditing.segments import Segments
+from recalibrate.hashing import mix
+from recalibrate.quantiles import quantile_edges
+from recalibrate.vectors import Float64
+
+Ints = NDArray[np.int64]
+Rows = NDArray[np.intp]
+
+BLOCK = 16_384
+FINE_BINS = 48
+"""Quantile bins that describe how predictions vary within a group."""
+
+MOST_CELL_SUMS = 50_000_000
+MOST_CORRELATED = 3_000
+"""More groups than this are not correlated with each other: the matrix would be too large."""
+
+PAIR_BUDGET = 50_000_000
+"""Pairs of groups over all rows; beyond that every k-th row or cluster stands for the others."""
+
+# Columns of the sums: of ones, of weights w, and of w times prediction, residual, ...
+ROWS, WEIGHT, F, R, R2, R3, LOSS, W2, W2R, W2R2, W2V, W3 = range(12)
+N_SUMS = 12
+
+
+@dataclass(frozen=True, eq=False)
+class Bins:
+    """Bins of one set of predictions, of rows in ascending order of prediction.
+
+    ``cell`` numbers the finest pieces: rows of a cell share their quantile bin, their
+    equal-width bin and their fine bin. ``quantile`` and ``width`` say which bins a cell is in.
+    """
+
+    edges: Float64
+    order: Rows
+    cell: Ints
+    quantile: Ints
+    width: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Sums over the rows of every group, for one set of predictions.
+
+    Attributes
+    ----------
+    bins : Bins
+    n_bins : int
+        Bins of either kind.
+    cells : ndarray of shape (cells, groups, N_SUMS)
+    walks : ndarray of shape (groups, WALK)
+        Cumulated residuals, see `recalibrate.kernels.audit`.
+    """
+
+    bins: Bins
+    n_bins: int
+    cells: Float64
+    walks: Float64
+
+    @cached_property
+    def total(self) -> Float64:
+        """Shape (groups, N_SUMS)."""
+        return np.asarray(self.cells.sum(axis=0))
+
+    @cached_property
+    def by_quantile(self) -> Float64:
+        """Shape (groups, n_bins, N_SUMS)."""
+        return self._gather(self.bins.quantile)
+
+    @cached_property
+    def by_width(self) -> Float64:
+        """Shape (groups, n_bins, N_SUMS)."""
+        return self._gather(self.bins.width)
+
+    def _gather(self, bin_of_cell: Ints) -> Float64:
+        out = np.zeros((self.n_bins, *self.cells.shape[1:]))
+        np.add.at(out, bin_of_cell, self.cells)
+        return np.ascontiguousarray(out.swapaxes(0, 1))
+
+
+def cut_bins(f: Float64, sample: Sample, n_bins: int, n_groups: int) -> Bins:
+    """Sort the predictions and cut them."""
+    order = np.argsort(f)  # in whatever order among equals: nobody looks between them
+    ordered = f[order]
+    weight = sample.weight[order] if sample.weighted else None
+    edges = np.asarray(quantile_edges(ordered, n_bins, weight))
+    # Only 0/1 labels need to know more of the predictions than their bins.
+    fine = min(FINE_BINS, MOST_CELL_SUMS // (N_SUMS * n_groups)) if sample.binary else 1
+    fine_edges = quantile_edges(ordered, max(fine, 1), weight)
+    quantile = _bins_of_sorted(ordered, edges)
+    width = np.clip(np.floor(ordered * n_bins), 0, n_bins - 1).astype(np.int64)
+    new = np.zeros(len(f), dtype=np.bool_)
+    for bins in (quantile, width, _bins_of_sorted(ordered, fine_edges)):
+        new[1:] |= bins[1:] != bins[:-1]
+    first = np.append(0, np.flatnonzero(new))
+    return Bins(edges, order, np.cumsum(new), quantile[first], width[first])
+
+
+def _bins_of_sorted(ordered: Float64, edges: NDArray[np.floating]) -> Ints:
+    """Number of edges at or below each of some ascending values."""
+    reached = np.searchsorted(ordered, edges)
+    sizes = np.diff(reached, prepend=0, append=len(ordered))
+    return np.repeat(np.arange(len(sizes)), sizes)
+
+
+def sum_groups(segments: Segments, sample: Sample, f: Float64, n_bins: int) -> Sums:
+    """One pass in the order of predictions."""
+    from recalibrate.kernels import audit as kernels
+
+    n_groups = len(segments.names)
+    bins = cut_bins(f, sample, n_bins, n_groups)
+    kept, source = _distinct_columns(sample)
+    parts = [kept[k : k + 6] for k in range(0, len(kept), 6)]  # as many as the kernel adds
+    cells = [np.zeros((len(bins.quantile), n_groups, 6)) for _ in parts]
+    walks = np.zeros((n_groups, kernels.WALK))
+    walks[:, [kernels.LAST, kernels.TOP_AT, kernels.LOW_AT]] = -np.inf
+    offsets = np.asarray(segments.offsets, dtype=np.int64)
+    for at, rows, codes in blocks(segments, sample, bins.order):
+        columns = _columns(sample, f, rows)
+        for part, sums in zip(parts, cells, strict=True):
+            values = np.stack([columns[name] for name in part], axis=1)
+            kernels.add_six(codes, offsets, bins.cell[at], values, sums)
+        variance, skew = columns[W2V], np.zeros(len(rows))
+        if sample.binary:
+            skew = sample.weight[rows] * variance * (1.0 - 2.0 * f[rows])
+        kernels.add_steps(codes, offsets, f[rows], columns[R], variance, skew, walks)
+    kernels.end_walks(walks)
+    return Sums(bins, n_bins, np.concatenate(cells, axis=2)[..., source], walks)
+
+
+def blocks(
+    segments: Segments, sample: Sample, order: Rows
+) -> Iterator[tuple[slice, Rows, NDArray[np.int32]]]:
+    """Pieces of an order of rows: where in the order, which rows, and their groups."""
+    for start in range(0, len(order), BLOCK):
+        at = slice(start, start + BLOCK)
+        yield at, order[at], segments.codes(sample.rows[order[at]])
+
+
+def _distinct_columns(sample: Sample) -> tuple[list[int], list[int]]:
+    """Columns that must be summed, and for each of all columns the one of these that it equals.
+
+    Without weights half of them are the same, or of no use.
+    """
+    if sample.weighted:
+        return list(range(N_SUMS)), list(range(N_SUMS))
+    same = {WEIGHT: ROWS, W2: ROWS, W3: ROWS, W2R: R, W2R2: R2}
+    # 0/1 labels need no third moments, others have their squared residual as variance.
+    same |= {R3: R} if sample.binary else {W2V: R2}
+    kept = [column for column in range(N_SUMS) if column not in same]
+    return kept, [kept.index(same.get(column, column)) for column in range(N_SUMS)]
+
+
+def _columns(sample: Sample, f: Float64, rows: Rows) -> dict[int, Float64]:
+    """Columns of some rows; those that equal others are missing."""
+    y, w, p = sample.y[rows], sample.weight[rows], f[rows]
+    r = y - p
+    square = r**2
+    variance, loss = sample.variance(p, r), sample.loss(p, y)
+    if not sample.weighted:
+        return {ROWS: w, F: p, R: r, R2: square, R3: r * square, LOSS: loss, W2V: variance}
+    w2 = w**2
+    found = {ROWS: np.ones(len(rows)), WEIGHT: w, F: w * p, R: w * r, R2: w * square}
+    found |= {R3: w * r * square, LOSS: w * loss, W2: w2, W2R: w2 * r, W2R2: w2 * square}
+    return found | {W2V: w2 * variance, W3: w * w2}
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterSums:
+    """How the sums of clusters vary, per group.
+
+    ``squares[g, k, l]`` adds up products of a cluster's sums of w times residual, one k per set
+    of predictions, and (the last k) of w; ``count`` are clusters with rows in the group.
+    """
+
+    squares: Float64
+    count: Ints
+
+
+def sum_clusters(segments: Segments, sample: Sample, predictions: list[Float64]) -> ClusterSums:
+    """One pass in the order of clusters."""
+    from recalibrate.kernels import audit as kernels
+
+    n_groups, n_values = len(segments.names), len(predictions) + 1
+    offsets = np.asarray(segments.offsets, dtype=np.int64)
+    last = np.full(n_groups, -1, dtype=np.int64)
+    count = np.zeros(n_groups, dtype=np.int64)
+    pending = np.zeros((n_groups, n_values))
+    squares = np.zeros((n_groups, n_values, n_values))
+    cluster = cluster_numbers(sample)
+    for _, rows, codes in blocks(segments, sample, np.argsort(cluster, kind="stable")):
+        w, y = sample.weight[rows], sample.y[rows]
+        values = np.column_stack([*(w * (y - f[rows]) for f in predictions), w])
+        kernels.add_cluster_squares(
+            codes, offsets, cluster[rows], values, last, pending, count, squares
+        )
+    kernels.end_clusters(pending, squares)
+    return ClusterSums(squares, count)
+
+
+def cluster_numbers(sample: Sample) -> Ints:
+    """Clusters; a number of its own for every row where there are none."""
+    return np.arange(sample.n_rows) if sample.cluster is None else sample.cluster
+
+
+def together(sample: Sample, sums: Sums) -> float:
+    """Share of pairs of rows of a cluster that are in the same quantile bin.
+
+    Clusters make the noise of a bin larger only through the pairs inside of it.
+    """
+    if sample.cluster is None:
+        return 0.0
+    bins = sums.bins
+    place = np.empty(sample.n_rows, dtype=np.int64)
+    place[bins.order] = bins.quantile[bins.cell]
+    pairs = [
+        float((size * (size - 1.0)).sum())
+        for size in (
+            np.unique(sample.cluster * sums.n_bins + place, return_counts=True)[1],
+            np.bincount(sample.cluster),
+        )
+    ]
+    return pairs[0] / pairs[1] if pairs[1] else 0.0
+
+
+def correlate(segments: Segments, sample: Sample, f: Float64) -> Float64 | None:
+    """Correlation of the groups' residual sums under calibration; None for too many groups.
+
+    A group without rows in the sample of rows or clusters is taken as independent of the others,
+    which makes limits wider, never narrower.
+    """
+    n_groups = len(segments.names)
+    if n_groups > MOST_CORRELATED:
+        return None
+    shared = np.zeros((n_groups, n_groups))
+    if sample.cluster is None:
+        _share_rows(segments, sample, f, shared)
+    else:
+        _share_clusters(segments, sample, f, shared)
+    scale = np.sqrt(np.diag(shared))
+    scale[scale == 0.0] = 1.0
+    correlation = shared / scale[:, None] / scale
+    correlation += np.tril(correlation, -1).T
+    np.fill_diagonal(correlation, 1.0)
+    return correlation
+
+
+def _share_rows(segments: Segments, sample: Sample, f: Float64, shared: Float64) -> None:
+    from recalibrate.kernels import audit as kernels
+
+    offsets = np.asarray(segments.offsets, dtype=np.int64)
+    order = _some(segments, sample, np.arange(sample.n_rows))
+    for _, rows, codes in blocks(segments, sample, order):
+        p = f[rows]
+        variance = sample.weight[rows] ** 2 * sample.variance(p, sample.y[rows] - p)
+        kernels.add_pairs(codes, offsets, variance, shared)
+
+
+def _share_clusters(segments: Segments, sample: Sample, f: Float64, shared: Float64) -> None:
+    from recalibrate.kernels import audit as kernels
+
+    offsets = np.asarray(segments.offsets, dtype=np.int64)
+    cluster = cluster_numbers(sample)
+    order = _some(segments, sample, np.argsort(cluster, kind="stable"))
+    ends = np.append(np.diff(cluster[order]) != 0, True)
+    n_groups = len(shared)
+    sums, seen = np.zeros(n_groups), np.zeros(n_groups, dtype=np.bool_)
+    inside, count = np.empty(n_groups, dtype=np.int64), 0
+    for at, rows, codes in blocks(segments, sample, order):
+        values = sample.weight[rows] * (sample.y[rows] - f[rows])
+        count = kernels.add_cluster_pairs(
+            codes, offsets, ends[at], values, shared, sums, seen, inside, count
+        )
+
+
+def _some(segments: Segments, sample: Sample, order: Rows) -> Rows:
+    """The rows of an order, or of every k-th cluster where pairing all would take too long."""
+    sparse = order[:: max(1, len(order) // 1000)]
+    inside = (segments.codes(sample.rows[sparse]) > 0).sum(axis=1)
+    step = round(len(order) * float((inside**2).mean()) / 2 / PAIR_BUDGET)
+    if step <= 1:
+        return order
+    # By hash, because files are often written in a pattern.
+    number = mix(cluster_numbers(sample)[order].astype(np.uint64), 0)
+    return np.asarray(order[number % np.uint64(step) == 0])

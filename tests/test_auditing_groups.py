@@ -1,0 +1,227 @@
+"""Groups of an audit: expressions, bands, crossings, masks."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import recalibrate as rc
+from recalibrate.auditing import audit
+from recalibrate.auditing.segments import MOST_TERMS
+from recalibrate.simulate import census
+
+
+@pytest.fixture(scope="module")
+def data():
+    return census(6_000, seed=11, gap=0.1, categorical=True)
+
+
+def test_all_forms_of_groups_agree(data):
+    women, young = (data.X["SEX"] == "female").to_numpy(), (data.X["AGEP"] < 25).to_numpy()
+    frame = pd.DataFrame({"w": women, "y": young}, index=range(100, 6_100))
+    forms = [
+        ["SEX == 'female'", "AGEP < 25"],
+        ("SEX == 'female'", "AGEP < 25"),
+        SimpleNamespace(terms=("SEX == 'female'", "AGEP < 25")),
+        {"w": women, "y": list(young)},
+        {"w": pd.Series(women, dtype="boolean"), "y": young},
+        frame,
+    ]
+    tables = [audit(data.scores, data.X, data.y, g).table.drop(columns="group") for g in forms]
+    for table in tables[1:]:
+        pd.testing.assert_frame_equal(table, tables[0])
+
+
+def test_a_single_expression(data):
+    report = audit(data.scores, data.X, data.y, "SEX")
+    assert len(report.table) == 3
+
+
+def test_no_groups_means_all_rows_only(data):
+    assert audit(data.scores, data.X, data.y).table["group"].tolist() == ["all"]
+
+
+@pytest.mark.parametrize("groups", [[], {}, (), SimpleNamespace(terms=()), pd.DataFrame()])
+def test_empty_groups(data, groups):
+    with pytest.raises(ValueError, match="groups is empty"):
+        audit(data.scores, data.X, data.y, groups)
+
+
+def test_unknown_column(data):
+    with pytest.raises(ValueError, match="SEX") as caught:
+        audit(data.scores, data.X, data.y, ["SEKS"])
+    assert "SEKS" in str(caught.value)
+
+
+def test_groups_of_another_kind(data):
+    with pytest.raises(TypeError, match="masks by name; got int"):
+        audit(data.scores, data.X, data.y, 3)
+
+
+def test_mask_of_numbers(data):
+    with pytest.raises(TypeError, match=r"'ones' has dtype int\d+, not bool"):
+        audit(data.scores, data.X, data.y, {"ones": np.ones(6_000, dtype=int)})
+
+
+def test_mask_with_missing_values(data):
+    mask = pd.Series([True, None] * 3_000, dtype="boolean")
+    with pytest.raises(TypeError, match="'holes' has dtype object, not bool"):
+        audit(data.scores, data.X, data.y, {"holes": mask})
+
+
+def test_mask_of_another_length(data):
+    with pytest.raises(ValueError, match=r"'short' has shape \(2,\), but there are 6000 rows"):
+        audit(data.scores, data.X, data.y, {"short": [True, False]})
+
+
+def test_names_twice(data):
+    frame = pd.DataFrame(np.ones((6_000, 2), dtype=bool), columns=["a", "a"])
+    with pytest.raises(ValueError, match="more than once"):
+        audit(data.scores, data.X, data.y, frame)
+
+
+def test_group_without_rows_is_left_out_with_a_warning():
+    masks = {"none": np.zeros(4, dtype=bool), "some": np.array([True, False, False, True])}
+    with pytest.warns(UserWarning, match="'none' has no rows with weight"):
+        report = audit([0.1, 0.2, 0.3, 0.4], None, [0, 1, 0, 1], masks)
+    assert report.table["group"].tolist() == ["all", "some"]
+
+
+def test_group_without_weight_is_left_out_with_a_warning():
+    masks = {"light": np.array([True, False]), "heavy": np.array([False, True])}
+    with pytest.warns(UserWarning, match="'light' has no rows with weight"):
+        report = audit([0.1, 0.2], None, [0, 1], masks, sample_weight=[0.0, 1.0])
+    assert report.table["group"].tolist() == ["all", "heavy"]
+
+
+def test_only_empty_groups_are_an_error():
+    with (
+        pytest.warns(UserWarning, match="no rows with weight"),
+        pytest.raises(ValueError, match="No group has enough rows"),
+    ):
+        audit([0.1, 0.2], None, [0, 1], {"none": np.zeros(2, dtype=bool)})
+
+
+# --- bands, crossings, sizes --------------------------------------------------------------------
+
+
+def names(report):
+    return report.table["group"].tolist()
+
+
+def test_numeric_columns_are_cut_into_bands(data):
+    two = names(audit(data.scores, data.X, data.y, ["AGEP"], bands=2))
+    assert len(two) == 3
+    assert two[1].startswith("AGEP < ")
+    assert len(names(audit(data.scores, data.X, data.y, ["AGEP"]))) == 5
+
+
+def test_true_means_every_column(data):
+    X = data.X[["SEX", "AGEP"]].rename(columns={"AGEP": "age in years"})
+    report = audit(data.scores, X, data.y, True)
+    assert names(report)[:3] == ["all", "SEX = female", "SEX = male"]
+    assert len(names(report)) == 7
+
+
+def test_depth_crosses_groups_that_share_no_column(data):
+    terms = ["SEX", "AGEP < 25", "AGEP >= 60", "SEX * MAR"]
+    found = names(audit(data.scores, data.X, data.y, terms, depth=3))
+    assert "SEX = female * AGEP < 25" in found
+    assert "AGEP < 25 * SEX = female * MAR = married" in found
+    assert not any("AGEP < 25" in name and "AGEP >= 60" in name for name in found)
+    assert len(set(found)) == len(found)
+
+
+def test_a_crossing_that_was_named_is_not_crossed_again(data):
+    found = names(audit(data.scores, data.X, data.y, ["SEX", "MAR", "MAR * SEX"], depth=2))
+    assert len(found) == 1 + 2 + 5 + 10
+
+
+def test_depth_of_masks(data):
+    rows = np.arange(6_000)
+    masks = {"a": rows < 3_000, "b": rows % 2 == 0, "c": rows >= 3_000}
+    report = audit(data.scores, None, data.y, masks, depth=3)
+    # a and c do not meet: nobody misses that intersection, so nobody is warned.
+    assert names(report) == ["all", "a", "b", "c", "a * b", "b * c"]
+    assert report.table["rows"].tolist() == [6_000, 3_000, 3_000, 3_000, 1_500, 1_500]
+    assert report.left_out == ()
+
+
+def test_min_rows_of_expressions(data):
+    rare = audit(data.scores, data.X, data.y, ["RAC1P"]).table
+    common = audit(data.scores, data.X, data.y, ["RAC1P"], min_rows=300).table
+    assert rare["rows"].min() < 300 <= common["rows"].min()
+    by_class = audit(data.scores, data.X, data.y, rc.Groups("RAC1P", min_rows=300)).table
+    pd.testing.assert_frame_equal(by_class, common)
+    given = audit(data.scores, data.X, data.y, rc.Groups("RAC1P", min_rows=300), min_rows=1).table
+    pd.testing.assert_frame_equal(given, rare)
+
+
+def test_min_rows_of_masks(data):
+    rows = np.arange(6_000)
+    with pytest.warns(UserWarning, match="'few' has 20 rows, fewer than min_rows=100"):
+        report = audit(
+            data.scores, None, data.y, {"few": rows < 20, "many": rows < 200}, min_rows=100
+        )
+    assert names(report) == ["all", "many"]
+    assert [(group.name, group.why) for group in report.left_out] == [
+        ("few", "20 rows, fewer than min_rows=100")
+    ]
+
+
+def test_a_column_without_values_is_one_group(data):
+    X = data.X[["SEX"]].assign(gone=np.nan)
+    report = audit(data.scores, X, data.y, ["gone", "SEX"], depth=2)
+    assert names(report)[1] == "gone is missing"
+    assert report.table["rows"][1] == 6_000
+
+
+def test_crossings_beyond_reason_are_refused(data):
+    masks = {str(k): np.ones(6_000, dtype=bool) for k in range(210)}
+    with pytest.raises(ValueError, match=f"more than {MOST_TERMS:,} crossings"):
+        audit(data.scores, None, data.y, masks, depth=2)
+
+
+def test_masks_and_expressions_agree_in_every_number(data):
+    X = data.X[["SEX", "MAR"]]
+    by_expression = audit(data.scores, X, data.y, ["SEX", "MAR"], depth=2).table
+    groups = rc.Groups("SEX", "MAR", "SEX*MAR").masks(X)
+    by_mask = audit(data.scores, None, data.y, dict(groups)).table
+    assert by_mask["group"].tolist() == by_expression["group"].tolist()
+    pd.testing.assert_frame_equal(by_mask, by_expression, rtol=1e-9)
+
+
+def test_many_groups_are_audited_in_blocks(data, monkeypatch):
+    """The cut into blocks changes nothing, also where a cluster or a tie is cut in two."""
+    from recalibrate.auditing import sweep
+
+    household = np.arange(6_000) // 4
+    scores = data.scores.round(2)
+    options = {"cluster": household, "baseline": data.probability}
+    whole = audit(scores, data.X, data.y, ["SEX", "AGEP"], depth=2, **options).table
+    monkeypatch.setattr(sweep, "BLOCK", 101)
+    cut = audit(scores, data.X, data.y, ["SEX", "AGEP"], depth=2, **options).table
+    pd.testing.assert_frame_equal(whole, cut, rtol=1e-9)
+
+
+def test_a_sample_of_rows_gives_about_the_same_critical_value(data, monkeypatch):
+    from recalibrate.auditing import sweep
+
+    for options in ({}, {"cluster": np.arange(6_000) // 4}):
+        groups = ["SEX", "MAR", "AGEP"]
+        exact = audit(data.scores, data.X, data.y, groups, depth=2, **options).critical
+        monkeypatch.setattr(sweep, "PAIR_BUDGET", 40_000)
+        assert audit(
+            data.scores, data.X, data.y, groups, depth=2, **options
+        ).critical == pytest.approx(exact, abs=0.05)
+        monkeypatch.undo()
+
+
+def test_more_groups_than_can_be_correlated(data, monkeypatch):
+    from recalibrate.auditing import sweep
+    from recalibrate.auditing.simultaneous import critical_value
+
+    monkeypatch.setattr(sweep, "MOST_CORRELATED", 3)
+    report = audit(data.scores, data.X, data.y, ["SEX", "MAR"])
+    assert report.critical == critical_value(None, 8, 0.05)

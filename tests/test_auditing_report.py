@@ -1,0 +1,238 @@
+"""The report: frozen data, its views, and the gate."""
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from recalibrate.auditing import AuditFailed, audit
+from recalibrate.simulate import census
+
+TOP = {
+    "schema", "schema_version", "kind", "rows", "clusters", "alpha", "critical", "bin_edges",
+    "before_bin_edges", "verdict", "overall", "groups", "left_out", "notes", "discoveries",
+    "richness", "changes",
+}  # fmt: skip
+GROUP = {
+    "name", "rows", "clusters", "share", "mean_outcome", "after", "before", "differences",
+}  # fmt: skip
+CALIBRATION = {
+    "mean_prediction", "gap", "gap_se", "low", "high", "p", "p_holm", "detectable", "mse",
+    "log_loss", "ece", "ece_debiased", "k1", "k2", "kinf", "k2_unbiased", "k1_mass", "k2_mass",
+    "kinf_mass", "ecce", "ecce_sigma", "ecce_p", "ecce_p_holm", "curve",
+}  # fmt: skip
+OVERALL = {
+    "mse", "log_loss", "msce", "msce_unbiased", "multicalibration_error", "mce_sigma", "mce_p",
+    "worst_group", "worst_ecce", "n_off", "largest_gap", "largest_gap_group",
+}  # fmt: skip
+CURVE = {"prediction", "outcome", "low", "high", "rows", "share"}
+
+
+@pytest.fixture(scope="module")
+def data():
+    return census(6_000, seed=11, gap=0.1, categorical=True)
+
+
+@pytest.fixture(scope="module")
+def report(data):
+    return audit(
+        data.scores, data.X, data.y, ["SEX", "RAC1P"], baseline=data.probability, thresholds=[0.5]
+    )
+
+
+def no_constant(text):
+    raise AssertionError(f"JSON has no {text}")
+
+
+# --- JSON ---------------------------------------------------------------------------------------
+
+
+def test_the_schema_of_the_json_is_pinned(report):
+    """Keys may be added; changing or removing one asks for a new schema_version."""
+    found = json.loads(report.to_json(), parse_constant=no_constant)
+    assert set(found) == TOP
+    assert (found["schema"], found["schema_version"]) == ("recalibrate.audit", 1)
+    assert [group["name"] for group in found["groups"]] == report.table["group"].tolist()
+    for group in found["groups"]:
+        assert set(group) == GROUP
+        for side in ("after", "before"):
+            assert set(group[side]) == CALIBRATION
+            assert set(group[side]["curve"]) == CURVE
+        assert set(group["differences"]["mse"]) == {"value", "se"}
+    assert set(found["overall"]) == {"after", "before", "differences"}
+    assert set(found["overall"]["after"]) == set(found["overall"]["before"]) == OVERALL
+    assert found["changes"]["flips"][0]["threshold"] == 0.5
+    assert {"title", "text", "formula"} == set(found["notes"][0])
+
+
+def test_json_holds_the_numbers_of_the_table(report):
+    groups = json.loads(report.to_json())["groups"]
+    for name in CALIBRATION - {"curve"}:
+        told = [np.nan if g["after"][name] is None else g["after"][name] for g in groups]
+        np.testing.assert_array_equal(told, report.table[name])
+
+
+def test_what_rows_cannot_tell_is_null():
+    text = audit([2.5], None, [7.0]).to_json()
+    after = json.loads(text, parse_constant=no_constant)["groups"][0]["after"]
+    assert after["gap"] == 4.5
+    for name in ("gap_se", "low", "high", "p", "p_holm", "log_loss"):
+        assert after[name] is None
+
+
+def test_json_is_deterministic(data, report):
+    again = audit(
+        data.scores, data.X, data.y, ["SEX", "RAC1P"], baseline=data.probability, thresholds=[0.5]
+    )
+    assert again.to_json() == report.to_json()
+
+
+def test_views_are_written_where_a_path_is_given(report, tmp_path):
+    assert (tmp_path / "a.json").exists() is False
+    text = report.to_json(tmp_path / "a.json", indent=None)
+    assert (tmp_path / "a.json").read_text(encoding="utf-8") == text
+    assert "\n" not in text
+    assert report.to_markdown(str(tmp_path / "a.md")) == (tmp_path / "a.md").read_text("utf-8")
+
+
+# --- text ---------------------------------------------------------------------------------------
+
+
+def test_markdown_has_a_row_per_group_and_escapes_names(data):
+    name = "a | b\nc"
+    report = audit(data.scores, None, data.y, {name: np.arange(6_000) < 3_000})
+    lines = report.to_markdown().splitlines()
+    start = lines.index("## Groups")
+    rows = [line for line in lines[start:] if line.startswith("| ")]
+    assert len(rows) == 4  # header, rule, all, the group
+    assert rows[3].startswith("| a \\| b c | 3,000 | 50.0% |")
+    assert len({row.replace("\\|", "").count("|") for row in rows}) == 1
+
+
+def test_markdown_with_a_baseline_shows_differences(report):
+    text = report.to_markdown()
+    assert "| measure | before | after | difference (standard error) |" in text
+    assert "gap before" in text
+    assert "Brier score" in text
+    assert "nan" not in text.lower()
+
+
+def test_text_is_compact(report):
+    lines = str(report).splitlines()
+    assert lines[0] == "Audit of 6,000 rows (binary labels), 95 % limits over all groups at once"
+    assert "groups are off by more than noise" in lines[1]
+    assert lines[3].split()[0] == "all"
+    assert lines[3 + len(report.groups)] == ""  # then what changed
+    assert repr(report) == str(report)
+
+
+def test_text_of_many_groups_is_cut(data):
+    masks = {f"g{k}": np.arange(6_000) % 70 == k for k in range(70)}
+    text = str(audit(data.scores, None, data.y, masks))
+    assert "and 11 more groups, see .table" in text
+
+
+def test_verdict_names_the_worst_and_the_confidence(data):
+    verdict = audit(data.scores, data.X, data.y, ["SEX"], alpha=0.005).verdict
+    assert verdict.startswith("2 of 3 groups are off by more than noise; the largest such gap is")
+    assert "for SEX = female (limits hold for all groups at once with 99.5 % confidence)" in verdict
+
+
+def test_notes_tell_the_method(data, report):
+    titles = [note.title for note in report.notes]
+    assert titles[:2] == ["Gap", "Limits of gaps"]
+    assert "Differences" in titles
+    assert "Clusters" not in titles
+    clustered = audit(data.scores, None, data.y, cluster=np.arange(6_000) // 2)
+    assert "Clusters" in [note.title for note in clustered.notes]
+
+
+def test_table_is_a_fresh_frame(report):
+    frame = report.table
+    frame["gap"] = 0.0
+    assert report.table["gap"][0] != 0.0
+
+
+def test_report_is_frozen(report):
+    with pytest.raises(AttributeError, match="cannot assign"):
+        report.n_rows = 3
+    with pytest.raises(AttributeError, match="cannot assign"):
+        report.groups[0].after.gap = 0.0
+
+
+# --- the gate -----------------------------------------------------------------------------------
+
+
+def test_check_returns_the_report_or_names_the_groups(report):
+    assert report.check(max_gap=0.3, min_rows=100) is report
+    with pytest.raises(AuditFailed, match=r"of 12 groups fail:\n  .*SEX = female") as caught:
+        report.check(max_gap=0.05, min_rows=2_000)
+    failed = caught.value.violations
+    assert "SEX = female" in [violation.group for violation in failed]
+    assert all(violation.rows >= 2_000 for violation in failed)
+
+
+def test_rules_of_the_gate_are_ordered(report):
+    """What is certain is estimated so; what is estimated so is not proven to be fine."""
+    by_rule = {
+        rule: {v.group for v in report.violations(max_gap=0.04, rule=rule)}
+        for rule in ("certain", "estimate", "proven")
+    }
+    assert by_rule["certain"] < by_rule["estimate"] < by_rule["proven"]
+    table = report.table.set_index("group")
+    for name in by_rule["certain"]:
+        assert table["low"][name] > 0.04 or table["high"][name] < -0.04
+    assert by_rule["estimate"] == set(table.index[table["gap"].abs() > 0.04])
+
+
+def test_limits_that_do_not_exist_prove_nothing():
+    report = audit([2.5], None, [2.5 + 1e-9])
+    assert report.violations(max_gap=1.0) == ()
+    assert math.isnan(report.violations(max_gap=1.0, rule="proven")[0].low)
+
+
+def test_alpha_fails_what_is_more_than_noise(data, report):
+    failed = {violation.group for violation in report.violations(alpha=0.05)}
+    assert {"all", "SEX = female"} <= failed
+    assert audit(data.probability, data.X, data.y, ["SEX", "RAC1P"]).violations(alpha=0.05) == ()
+
+
+def test_alpha_sees_errors_that_cancel_in_the_mean():
+    rng = np.random.default_rng(0)
+    f = rng.uniform(0.2, 0.6, 20_000)
+    y = (rng.random(20_000) < 0.4 + 1.5 * (f - 0.4)).astype(float)
+    violation = audit(f, None, y).violations(alpha=0.01)[0]
+    assert "cumulative error" in violation.why
+    assert abs(violation.gap) < 0.01
+
+
+def test_many_failures_are_cut_in_the_message(data):
+    masks = {f"g{k}": np.arange(6_000) % 15 == k for k in range(15)}
+    with pytest.raises(AuditFailed, match="16 of 16 groups fail") as caught:
+        audit(data.scores, None, data.y, masks).check(max_gap=0.0, rule="estimate")
+    assert str(caught.value).endswith("and 6 more")
+    assert len(caught.value.violations) == 16
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "check needs a tolerance"),
+        ({"max_gap": -0.1}, "max_gap must be at least 0"),
+        ({"alpha": 0}, "alpha must be above 0"),
+        ({"alpha": 2}, "alpha must be at most 1"),
+        ({"max_gap": 0.1, "min_rows": 0}, "min_rows must be a whole number"),
+        ({"max_gap": 0.1, "rule": "maybe"}, "rule must be .* got 'maybe'"),
+    ],
+)
+def test_bad_tolerances(report, options, words):
+    with pytest.raises(ValueError, match=words):
+        report.check(**options)
+
+
+def test_frames_of_regression_leave_the_log_loss_out():
+    frame = audit([1.0, 2.0, 4.0], None, [1.5, 2.5, 3.0], baseline=[1.0, 1.0, 1.0]).table
+    assert not [name for name in frame if "log_loss" in name]
+    assert isinstance(frame, pd.DataFrame)

@@ -1,0 +1,156 @@
+"""How a prediction came about: rules, shifts, and that they add up."""
+
+from __future__ import annotations
+
+from math import fsum
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.tree import DecisionTreeRegressor
+
+import recalibrate as rc
+from recalibrate.explaining import LEVEL_SET, MOST_CELLS, explain
+from recalibrate.levels import Levels
+from recalibrate.rounds import Rounds, Step
+from recalibrate.simulate import census
+from recalibrate.table import Schema
+
+SHOWN = 40
+FEW = {"levels": 3, "step": 0.5, "max_rounds": 3, "validation": False}
+RUNS = {
+    "default": {},
+    "trees": {"H": rc.Trees(depth=2), **FEW},
+    "linear": {"H": rc.Linear(), **FEW},
+    "groups": {"H": rc.Groups("SEX", "AGEP < 30"), **FEW},
+    "estimator": {"H": rc.Estimator(DecisionTreeRegressor(max_depth=2), ["SCHL", "WKHP"]), **FEW},
+    "paper": {"H": rc.Trees(depth=2), "alpha": 0.05},
+}
+
+
+@pytest.fixture(scope="module")
+def data():
+    data = census(3000, seed=1, gap=0.1, categorical=True)
+    X = data.X.copy()
+    X["AGEP"] = X["AGEP"].astype(float)
+    X.loc[::7, "AGEP"] = np.nan
+    return X, data.y, data.scores
+
+
+@pytest.fixture(scope="module", params=RUNS)
+def run(request, data):
+    X, y, scores = data
+    model = rc.fit(scores, X, y, threads=1, **RUNS[request.param])
+    return model, X[:SHOWN], scores[:SHOWN], model.explain(X[:SHOWN], base=scores[:SHOWN])
+
+
+def test_shifts_add_up_to_final_minus_base(run):
+    model, X, scores, told = run
+    assert np.array_equal(told.final, model.predict(X, base=scores))
+    # Scores are float32 inside, and those of exactly 0 have the log-odds -16.
+    np.testing.assert_allclose(told.base, scores, rtol=1e-6, atol=2e-7)
+    start, _, _ = model._encode(X, scores, None)
+    total = model.margins(X, base=scores) - start
+    for row in range(SHOWN):
+        shifts = [told.rounding[row], *(step.shift[row] for step in told.steps)]
+        # One unit in the last place: where rounds replace scores, shifts are differences.
+        assert fsum(shifts) == pytest.approx(total[row], abs=2.0**-52)
+    by_feature = told.by_feature.groupby("row")["shift"].sum().to_numpy()
+    np.testing.assert_allclose(by_feature + told.rounding, total, atol=1e-12)
+    by_stage = told.by_stage.groupby("row")["shift"].sum().to_numpy()
+    np.testing.assert_allclose(by_stage + told.rounding, total, atol=1e-12)
+
+
+def test_additive_steps_on_exact_scores_add_up_to_the_last_bit(data):
+    X, y, _ = data
+    scores = np.full(len(y), 0.5)  # log-odds of zero
+    model = rc.fit(scores, X, y, threads=1, **RUNS["trees"])
+    told = model.explain(X[:SHOWN], base=scores[:SHOWN])
+    assert np.array_equal(told.shift, model.margins(X[:SHOWN], base=scores[:SHOWN]))
+
+
+def test_the_table_follows_the_model_step_by_step(run):
+    model, X, scores, told = run
+    table = told.table
+    stages = list(model.staged_predict(X, base=scores))
+    assert len(table) == SHOWN * len(stages)
+    for row in (0, 7):
+        own = table[table["row"] == row]
+        assert own["score"].tolist() == [stage[row] for stage in stages]
+        assert own["step"].tolist() == list(range(len(stages)))
+        moved = own.iloc[1:]
+        before = np.array([stage[row] for stage in stages[:-1]])
+        assert (moved["level_low"] <= before + 1e-12).all()
+        assert (before < moved["level_high"] + 1e-12).all()
+        assert moved["rule"].str.len().gt(0).all()
+
+
+def test_it_can_be_read(run):
+    _, _, scores, told = run
+    said = str(told)
+    assert said.startswith(f"Row 0: base score {scores[0]:.4g}, final score")
+    assert said.endswith("... and 35 more rows")
+
+
+def test_rules_hold_for_their_rows(data):
+    X, y, scores = data
+    model = rc.fit(scores, X, y, threads=1, **RUNS["trees"])
+    told = model.explain(X[:SHOWN], base=scores[:SHOWN])
+    for row, rule in told.table[told.table["step"] == 1][["row", "rule"]].to_numpy():
+        if "..." in rule:
+            continue  # a list that was cut short
+        ((_, rows),) = rc.Groups(rule).masks(pd.concat([X[:SHOWN], X]))
+        assert rows[row]
+
+
+def test_missing_values_are_called_missing(data):
+    X, y, scores = data
+    H = rc.Trees(depth=1, features=["AGEP"])
+    model = rc.fit(scores, X, y, H=H, threads=1, **FEW)
+    told = model.explain(X[:SHOWN], base=scores[:SHOWN]).table
+    first = told[told["step"] == 1].set_index("row")["rule"]
+    assert first[0] == "AGEP is missing"
+    assert "missing" not in first[1]
+
+
+def test_features_are_credited_for_what_their_splits_change():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.integers(0, 2, 4000), "b": rng.integers(0, 2, 4000)})
+    y = 0.2 + 0.4 * X["a"] + 0.1 * X["b"]
+    model = rc.fit(
+        np.full(4000, 0.45),
+        X,
+        y,
+        H=rc.Trees(depth=2),
+        levels=1,
+        step=1.0,
+        max_rounds=1,
+        validation=False,
+        link="identity",
+    )
+    told = model.explain(pd.DataFrame({"a": [1], "b": [0]}), base=[0.45])
+    shift = told.by_feature.set_index("feature")["shift"]
+    assert shift["a"] == pytest.approx(0.2, abs=0.02)
+    assert shift["b"] == pytest.approx(-0.05, abs=0.02)
+    assert shift[LEVEL_SET] == pytest.approx(0.0, abs=0.02)
+    assert "on labels scaled to [0, 1]" in str(told)
+
+
+def test_an_unchanged_model_says_so():
+    rng = np.random.default_rng(0)
+    model = rc.fit(np.full(300, 0.5), rng.normal(size=(300, 2)), rng.random(300) < 0.5)
+    told = model.explain(np.zeros((2, 2)), base=[0.5, 0.5])
+    assert told.steps == ()
+    assert len(told.table) == 2
+    assert len(told.by_stage) == len(told.by_feature) == 0
+    assert "nothing was corrected" in str(told)
+
+
+def test_too_many_rows_are_refused():
+    class Nothing:
+        n_learners = 0
+
+    rounds = Rounds("identity", None, (), (Step(Levels.single(), Nothing(), 0, False, None),))
+    margin = np.broadcast_to(0.0, MOST_CELLS + 1)
+    with pytest.raises(ValueError, match="pass at most 20000000 rows"):
+        explain(rounds, Schema((), True), margin, [], lambda f: f)

@@ -1,0 +1,124 @@
+"""The weak-learning check: what is left on the level sets, held out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from recalibrate import Estimator, Groups, Linear, Trees, fit
+from recalibrate.auditing.richness import richness
+from recalibrate.labels import read_labels
+from recalibrate.simulate import census
+from recalibrate.table import read_table
+
+
+def check(scores, X, y, sample_weight=None, **options):
+    labels = read_labels(y, n_rows=len(scores), sample_weight=sample_weight)
+    return richness(np.asarray(scores, float), read_table(X), labels, **options)
+
+
+def exclusive_or(n_rows, seed=0):
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(rng.integers(0, 2, (n_rows, 2)), columns=["a", "b"])
+    y = rng.random(n_rows) < np.where(X["a"] == X["b"], 0.5, 0.3)
+    return X, y
+
+
+def test_a_class_that_is_too_weak_is_told_from_one_that_is_not():
+    X, y = exclusive_or(6000)
+    found = check(np.full(6000, 0.4), X, y, H=Linear(), richer=Trees(depth=2))
+    assert not found.H.beats
+    assert found.richer.beats
+    # The best function gains the variance of the truth, .1 squared.
+    assert found.richer.gain == pytest.approx(0.01, abs=3 * found.richer.gain_se)
+    assert "too weak" in found.verdict
+
+
+def test_calibrated_scores_are_not_beaten():
+    beaten = 0
+    for seed in range(10):
+        data = census(3000, seed=seed)
+        found = check(data.probability, data.X, data.y)
+        beaten += found.H.beats + found.richer.beats
+    assert beaten <= 2
+    assert "rich enough" in found.verdict or beaten
+
+
+def test_a_default_fit_leaves_nothing_to_trees_of_depth_2():
+    cal, test = census(6000, seed=1, gap=0.1), census(6000, seed=2, gap=0.1)
+    assert check(test.scores, test.X, test.y).H.beats
+    model = fit(cal.scores, cal.X, cal.y, threads=1)
+    after = model.predict(test.X, base=test.scores)
+    assert not check(after, test.X, test.y).H.beats
+
+
+def test_constants_gain_where_scores_are_plainly_miscalibrated():
+    data = census(4000, seed=3)
+    found = check(np.clip(data.probability + 0.1, 0, 1), data.X, data.y)
+    assert found.constant_gain == pytest.approx(0.01, abs=3 * found.constant_gain_se)
+    assert not found.H.beats
+
+
+def test_levels_add_up_to_the_whole():
+    X, y = exclusive_or(6000)
+    scores = np.clip(0.4 + np.random.default_rng(1).normal(0, 0.05, 6000), 0, 1)
+    found = check(scores, X, y, levels=4)
+    for each in found.classes:
+        assert sum(level.rows for level in each.levels) == 6000
+        assert sum(level.share * level.gain for level in each.levels) == pytest.approx(each.gain)
+        assert each.levels[0].low is None
+        assert each.levels[-1].high is None
+        assert [a.high for a in each.levels[:-1]] == [b.low for b in each.levels[1:]]
+    assert len(found.table) == 8
+    assert "gains" in str(found)
+
+
+def test_regression_gains_are_in_squared_units():
+    X, y = exclusive_or(4000)
+    money = 100.0 * y + 1000.0
+    plain = check(np.full(4000, 0.4), X, y, H=Trees(depth=2))
+    scaled = check(np.full(4000, 1040.0), X, money, H=Trees(depth=2))
+    assert scaled.H.gain == pytest.approx(1e4 * plain.H.gain, rel=0.05)
+    assert scaled.mse == pytest.approx(1e4 * plain.mse)
+
+
+def test_weights_count_rows_and_zero_weights_do_not():
+    X, y = exclusive_or(4000)
+    weight = np.where(np.arange(4000) < 3000, 1.0, 0.0)
+    weighted = check(np.full(4000, 0.4), X, y, sample_weight=weight)
+    fewer = check(np.full(3000, 0.4), X[:3000], y[:3000])
+    assert weighted.H.gain == pytest.approx(fewer.H.gain)
+
+
+def test_clusters_widen_the_standard_errors():
+    X, y = exclusive_or(1000)
+    X, y = pd.concat([X] * 5, ignore_index=True), np.tile(y, 5)
+    cluster = np.tile(np.arange(1000), 5)
+    naive = check(np.full(5000, 0.4), X, y, H=Trees(depth=2))
+    honest = check(np.full(5000, 0.4), X, y, H=Trees(depth=2), cluster=cluster)
+    assert honest.H.gain_se > 1.8 * naive.H.gain_se
+
+
+@pytest.mark.parametrize("H", [Groups("a * b"), "linear", "trees"])
+def test_every_class_can_be_checked(H):
+    X, y = exclusive_or(2000)
+    found = check(np.full(2000, 0.4), X, y, H=H)
+    assert np.isfinite(found.H.gain_se)
+
+
+def test_any_regressor_can_be_the_richer_class():
+    from sklearn.tree import DecisionTreeRegressor
+
+    X, y = exclusive_or(2000)
+    richer = Estimator(DecisionTreeRegressor(max_depth=2))
+    found = check(np.full(2000, 0.4), X, y, H=Linear(), richer=richer)
+    assert found.richer.beats
+
+
+def test_too_few_rows_and_bad_levels_are_refused():
+    with pytest.raises(ValueError, match="4 rows are too few for 5 folds"):
+        check(np.full(4, 0.4), np.zeros((4, 1)), [0, 1, 0, 1])
+    X, y = exclusive_or(100)
+    with pytest.raises(ValueError, match="levels must be a whole number of at least 1"):
+        check(np.full(100, 0.4), X, y, levels=0)
