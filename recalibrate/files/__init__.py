@@ -1,0 +1,13 @@
+"""Model files (.rcal): versioned, checked, without pickle, and the same bytes for the same model.
+
+Loading believes nothing that a file says: lengths are checked before anything is allocated, the
+checksum before anything is parsed, and every index that a kernel would follow before there is a
+model. No code comes out of a file; a base model's graph is run by onnxruntime, when scores are
+asked for.
+"""
+
+from recalibrate.files.container import MAGIC, VERSION, read_bytes
+from recalibrate.files.document import Parts, from_bytes, to_bytes
+from recalibrate.files.errors import ModelFileError
+
+__all__ = ["MAGIC", "VERSION", "ModelFileError", "Parts", "from_bytes", "read_bytes", "to_bytes"]

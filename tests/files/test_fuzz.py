@@ -1,0 +1,25 @@
+"""A thousand damaged files; benchmarks/fuzz_files.py damages ten thousand, with bounds checks."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "fuzz_files.py"
+
+
+def load_script():
+    spec = importlib.util.spec_from_file_location("benchmark_fuzz_files", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_damaged_files_are_refused_or_predict():
+    script = load_script()
+    outcomes, findings = script.fuzz(script.make_cases(), 1000, seed=1)
+    assert not findings
+    assert sum(outcomes.values()) == 1000
+    assert outcomes["bytes: refused"] > 300
+    # Edits that leave a sane model must occur, or the fuzzer would not get past the first check.
+    assert outcomes["edits: predicts"] > 20

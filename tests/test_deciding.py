@@ -1,0 +1,368 @@
+"""Decisions: best actions for every loss, and the theorem on omniprediction."""
+
+from math import sqrt
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import recalibrate as rc
+from recalibrate.losses import (
+    Absolute,
+    Asymmetric,
+    CostMatrix,
+    Formula,
+    Hinge,
+    Logistic,
+    Lookup,
+    Pinball,
+    Squared,
+    read_loss,
+)
+from recalibrate.rules import cheapest
+
+PROBABILITIES = np.linspace(0, 1, 201)
+CONVEX = [
+    Squared(),
+    Absolute(),
+    Pinball(0.1),
+    Pinball(0.9),
+    Hinge(),
+    Logistic(limit=1.0),
+    Asymmetric(1, 4),
+    Asymmetric(over=3, under=0.5),
+]
+MATRICES = [CostMatrix([[0, 1], [5, 0]]), CostMatrix([[0, 1, 0.3], [2, 0, 1]])]
+
+
+def binary_model(n=600):
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, (n, 1)).astype(float)
+    y = rng.random(n) < np.where(X[:, 0] > 0, 0.6, 0.2)
+    model = rc.fit(np.full(n, 0.4), X, y, rc.Groups("x0"), validation=False, max_rounds=3)
+    return model, X, np.full(n, 0.4)
+
+
+def regression_model(n=400):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 1))
+    y = 10 * X[:, 0] + rng.normal(size=n) * 20
+    return rc.fit(np.zeros(n), X, y, rc.Linear(), validation=False, max_rounds=3), X
+
+
+def expected(loss, p, action):
+    return p * loss(1.0, action) + (1 - p) * loss(0.0, action)
+
+
+def candidates(loss):
+    """Actions among which the best one must be."""
+    if isinstance(loss, CostMatrix):
+        return np.array(loss.actions)
+    low, high = (-1.0, 1.0) if isinstance(loss, Hinge | Logistic) else (0.0, 1.0)
+    return np.linspace(low, high, 801)
+
+
+# --- best actions -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", [*CONVEX, *MATRICES], ids=repr)
+def test_no_action_beats_the_best_one(loss):
+    best = loss.rule().best(PROBABILITIES)
+    lowest = np.min([expected(loss, PROBABILITIES, a) for a in candidates(loss)], axis=0)
+    # The formulas lie between the candidates and can only be better than them.
+    assert (expected(loss, PROBABILITIES, best) <= lowest + 1e-12).all()
+
+
+@pytest.mark.parametrize(
+    ("loss", "threshold", "values"),
+    [
+        (Absolute(), 0.5, [0, 1]),
+        (Pinball(0.9), 0.1, [0, 1]),
+        (Pinball(0.5), 0.5, [0, 1]),
+        (Hinge(), 0.5, [-1, 1]),
+        (CostMatrix([[0, 1], [5, 0]]), 1 / 6, [0, 1]),
+    ],
+    ids=repr,
+)
+def test_ties_go_up(loss, threshold, values):
+    rule = loss.rule()
+    assert rule.thresholds == pytest.approx([threshold], abs=1e-15)
+    assert rule.values.tolist() == values
+    at = float(rule.thresholds[0])
+    assert rule.best(np.array([np.nextafter(at, 0), at])).tolist() == values
+
+
+def test_formulas():
+    p = np.array([0.0, 0.2, 0.5, 1.0])
+    np.testing.assert_array_equal(Squared().rule().best(p), p)
+    np.testing.assert_allclose(
+        Logistic().rule().best(p), [-16, np.log(0.25), 0, 16], rtol=1e-12, atol=1e-15
+    )
+    np.testing.assert_allclose(Asymmetric(1, 4).rule().best(p), [0, 0.5, 0.8, 1.0])
+    assert Logistic(3.0).rule() == Formula("log-odds", limit=3.0)
+
+
+COSTS = st.lists(
+    st.tuples(st.integers(-9, 9).map(float), st.integers(-9, 9).map(float)), min_size=1, max_size=8
+)
+
+
+@given(COSTS)
+def test_the_cheapest_of_any_actions(costs):
+    zero, one = np.array(costs).T
+    rule = cheapest(zero, one, np.arange(len(zero)))
+    assert (np.diff(rule.thresholds) > 0).all()
+    assert len(rule.values) == len(rule.thresholds) + 1
+    assert ((rule.thresholds > 0) & (rule.thresholds <= 1)).all()
+    p = np.unique(np.concatenate([PROBABILITIES, rule.thresholds]))
+    best = rule.best(p)
+    lowest = np.min([p * b + (1 - p) * a for a, b in costs], axis=0)
+    np.testing.assert_allclose(p * one[best] + (1 - p) * zero[best], lowest, atol=1e-12)
+
+
+def test_of_equal_actions_the_first_is_taken():
+    rule = cheapest(np.array([1.0, 0.0, 0.0]), np.array([1.0, 2.0, 2.0]), np.array([7, 8, 9]))
+    assert rule.values.tolist() == [8, 7]
+
+
+def test_names_of_actions():
+    rule = CostMatrix([[0, 1], [5, 0]], actions=["wait", "treat"]).rule()
+    assert rule.best(np.array([0.1, 0.2])).tolist() == ["wait", "treat"]
+    costs = CostMatrix([[0, 1], [5, 0]], actions=["wait", "treat"])
+    assert costs([1, 0, 1], ["wait", "treat", "treat"]).tolist() == [5, 1, 0]
+
+
+# --- reading losses -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "loss"),
+    [
+        ("squared", Squared()),
+        (" absolute ", Absolute()),
+        ("hinge", Hinge()),
+        ("logistic", Logistic()),
+        ("logistic(2)", Logistic(2.0)),
+        ("pinball(0.9)", Pinball(0.9)),
+        ("asymmetric( 1, 4 )", Asymmetric(1.0, 4.0)),
+        ("cost_matrix(0, 1, 5, 0)", CostMatrix([[0, 1], [5, 0]])),
+    ],
+)
+def test_short_texts(text, loss):
+    assert read_loss(text) == loss
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("median", "there is no loss 'median'; use squared, absolute"),
+        ("pinball", "cannot be read"),
+        ("pinball(1.5)", "between 0 and 1"),
+        ("pinball(a)", "cannot be read"),
+        ("squared(1)", "cannot be read"),
+        ("asymmetric(0, 1)", "above 0"),
+        ("cost_matrix(1, 2, 3)", "as many costs"),
+        ("cost_matrix", "as many costs"),
+        ("cost_matrix(nan, 1)", "finite"),
+        ("__import__('os')", "there is no loss"),
+        ("", "there is no loss"),
+    ],
+)
+def test_texts_that_are_no_loss(text, message):
+    with pytest.raises(ValueError, match=message):
+        read_loss(text)
+
+
+@pytest.mark.parametrize("loss", [5, None, {"a": 1}])
+def test_things_that_are_no_loss(loss):
+    with pytest.raises(TypeError, match="is not a loss"):
+        read_loss(loss)
+    with pytest.raises(TypeError, match="the class itself"):
+        read_loss(Squared)
+
+
+def test_cost_matrices_are_checked():
+    for costs in ([0, 1], [[0, 1]], [[0], [1], [2]], [[], []]):
+        with pytest.raises(ValueError, match="two rows"):
+            CostMatrix(costs)
+    with pytest.raises(ValueError, match="3 names were given for 2 actions"):
+        CostMatrix([[0, 1], [1, 0]], actions="abc")
+
+
+# --- the model's decision -----------------------------------------------------------------------
+
+
+def test_actions_follow_the_predictions():
+    model, X, base = binary_model()
+    p = model.predict(X, base=base)
+    decision = model.decide([[0, 1], [2, 0]])
+    np.testing.assert_array_equal(decision.actions(X, base=base), (p >= 1 / 3) * 1)
+    np.testing.assert_array_equal(decision.actions(X, base=base), decision.best(p))
+    np.testing.assert_array_equal(model.decide("squared").actions(X, base=base), p)
+    np.testing.assert_allclose(decision.expected_loss([0.1, 0.5]), [0.2, 0.5])
+
+
+def test_own_losses():
+    model, _, _ = binary_model()
+
+    def loss(y, a):
+        return 3.0 * (y - a) if y > a else a - y
+
+    decision = model.decide(loss, actions=[0.0, 0.5, 1.0])
+    pinball = Pinball(0.75).rule()
+    np.testing.assert_array_equal(
+        decision.best(PROBABILITIES), pinball.best(PROBABILITIES), "the middle is never best"
+    )
+    np.testing.assert_allclose(decision.expected_loss([0.1]), [0.3])
+    smooth = model.decide(lambda y, a: (y - a) ** 2, between=(0, 1))
+    np.testing.assert_allclose(smooth.best(PROBABILITIES), PROBABILITIES, atol=0.0005 + 1e-12)
+    named = model.decide(lambda y, a: {"no": y, "yes": 1 - y}[a], actions=["no", "yes"])
+    assert named.best([0.4, 0.5]).tolist() == ["no", "yes"]
+
+
+def test_a_known_loss_among_few_actions():
+    model, _, _ = binary_model()
+    decision = model.decide("squared", actions=[1.0, 0.0, 0.25])
+    assert decision.rule.thresholds.tolist() == [0.125, 0.625]
+    assert decision.best([0.1, 0.125, 0.7]).tolist() == [0.0, 0.25, 1.0]
+    logistic = model.decide("logistic", actions=[-1.0, 0.0, 1.0])
+    assert isinstance(logistic.rule, Lookup)
+
+
+def test_bad_questions():
+    model, _, _ = binary_model()
+
+    def own(y, a):
+        return abs(y - a)
+
+    for options, message in [
+        ({}, "say which actions there are"),
+        ({"actions": []}, "at least one action"),
+        ({"actions": [0], "between": (0, 1)}, "not both"),
+        ({"between": (1, 0)}, "low < high"),
+        ({"between": 3}, "two numbers"),
+        ({"between": (0, np.inf)}, "low < high"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            model.decide(own, **options)
+    with pytest.raises(ValueError, match="must return one number"):
+        model.decide(lambda y, a: [1, 2], actions=[0, 1])
+    with pytest.raises(ValueError, match=r"loss\(0, 1\) is not finite"):
+        model.decide(lambda y, a: np.nan if a else 0.0, actions=[0, 1])
+
+
+def test_regression_is_for_squared_loss_only():
+    model, X = regression_model()
+    base = np.zeros(len(X))
+    decision = model.decide("squared")
+    np.testing.assert_array_equal(decision.actions(X, base=base), model.predict(X, base=base))
+    nearest = model.decide("squared", actions=[-10, 0, 10])
+    assert nearest.best([-6, -5, 4.9, 100]).tolist() == [-10, 0, 0, 10]
+    for loss in ("absolute", "pinball(0.9)", [[0, 1], [1, 0]], lambda y, a: 0.0):
+        with pytest.raises(ValueError, match="a mean does not determine a quantile"):
+            model.decide(loss, between=None if isinstance(loss, str | list) else (0, 1))
+    with pytest.raises(ValueError, match="labels 0 and 1 only"):
+        decision.expected_loss([1.0])
+
+
+def test_soft_labels_are_no_binary_labels():
+    rng = np.random.default_rng(0)
+    model = rc.fit(
+        np.full(200, 0.5), rng.normal(size=(200, 1)), rng.random(200), rc.Linear(),
+        validation=False, max_rounds=1,
+    )  # fmt: skip
+    assert model.decide("squared").best([0.3]).tolist() == [0.3]
+    with pytest.raises(ValueError, match="not 0 and 1"):
+        model.decide("absolute")
+
+
+def test_a_decision_says_what_it_does():
+    model, _, _ = binary_model()
+    assert repr(model.decide("hinge")) == "<Decision: Hinge(), action -1.0, 1.0 from 0.5>"
+    assert "mean of the prediction" in repr(model.decide("squared"))
+    many = repr(model.decide(lambda y, a: (y - a) ** 2, between=(0, 1)))
+    assert many.endswith("and 995 more>")
+
+
+def test_a_saved_model_decides_the_same(tmp_path):
+    model, X, base = binary_model()
+    again = rc.load(model.save(tmp_path / "model.rcal"))
+    for loss in ("logistic", "pinball(0.7)"):
+        np.testing.assert_array_equal(
+            again.decide(loss).actions(X, base=base), model.decide(loss).actions(X, base=base)
+        )
+
+
+# --- the theorem --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def multicalibrated():
+    """Binary labels whose probability depends on a group that the base knows nothing about."""
+    rng = np.random.default_rng(0)
+    n = 40_000
+    X = pd.DataFrame({"g": rng.choice(list("abcd"), n), "x": rng.uniform(size=n)})
+    truth = X["g"].map({"a": 0.05, "b": 0.35, "c": 0.6, "d": 0.95}).to_numpy()
+    truth = np.clip(truth + 0.2 * (X["x"].to_numpy() - 0.5), 0, 1)
+    y = (rng.random(n) < truth) * 1.0
+    base = 0.3 + 0.4 * X["x"].to_numpy()
+    model = rc.fit(base, X, y, rc.Groups("g"), alpha=0.002, B=1.0)
+    return model, X, base, y
+
+
+def best_in_class(loss, X, y):
+    """Loss of the best h in H_1: a number in [-1, 1] per group, as the groups are disjoint."""
+    actions = np.linspace(-1, 1, 801)
+    total = 0.0
+    for group in "abcd":
+        share = y[(X["g"] == group).to_numpy()]
+        total += len(share) * min(float(expected(loss, share.mean(), a)) for a in actions)
+    return total / len(y)
+
+
+@pytest.mark.parametrize("loss", CONVEX, ids=repr)
+def test_decided_actions_are_as_good_as_the_best_of_the_class(loss, multicalibrated):
+    model, X, base, y = multicalibrated
+    assert model.certificate_.holds
+    decision = model.decide(loss)
+    decided = float(np.mean(loss(y, decision.actions(X, base=base))))
+    best = best_in_class(loss, X, y)
+    bound = decision.excess_bound()
+    known = loss.lipschitz(1.0)
+    assert bound == pytest.approx(4 * known * sqrt(model.certificate_.bound))
+    assert decided <= best + bound
+    # The bound is worth something: deciding on the base's own scores breaks it.
+    by_base = float(np.mean(loss(y, decision.best(base))))
+    assert by_base > best + bound
+
+
+def test_the_bound_speaks_of_new_rows_through_a_given_alpha(multicalibrated):
+    model, _, _, _ = multicalibrated
+    decision = model.decide("absolute")
+    assert decision.excess_bound(alpha=0.01) == pytest.approx(0.4)
+    assert decision.excess_bound(alpha=0.01, B=4.0) == pytest.approx(0.6)
+    with pytest.raises(ValueError, match="B must be at least 1"):
+        decision.excess_bound(alpha=0.01, B=0.5)
+    with pytest.raises(ValueError, match="proves no multicalibration error"):
+        decision.excess_bound(B=4.0)
+
+
+def test_no_bound_without_a_proof_or_a_convex_loss(multicalibrated):
+    model = binary_model()[0]
+    with pytest.raises(ValueError, match="proves no multicalibration error"):
+        model.decide("absolute").excess_bound()
+    with pytest.raises(ValueError, match="convex losses"):
+        multicalibrated[0].decide([[0, 1], [5, 0]]).excess_bound()
+    with pytest.raises(ValueError, match="convex losses"):
+        model.decide(lambda y, a: abs(y - a), actions=[0, 1]).excess_bound(alpha=0.1)
+
+
+@pytest.mark.parametrize("loss", CONVEX, ids=repr)
+def test_lipschitz_constants(loss):
+    for radius in (1.0, 2.0):
+        a = np.linspace(-radius, radius, 2001)
+        for y in (0.0, 1.0):
+            slope = np.abs(np.diff(loss(y, a))) / np.diff(a)
+            assert slope.max() <= loss.lipschitz(radius) + 1e-9
