@@ -127,6 +127,45 @@ class InMemory:
             self._pool.shutdown()
 
 
+class Sided:
+    """A source whose held-out rows live elsewhere than its training rows.
+
+    Parameters
+    ----------
+    train
+        The training rows.
+    aside
+        The held-out rows, as the training rows of a source of their own.
+    """
+
+    has_held_out = True
+
+    def __init__(self, train: StatsSource, aside: StatsSource) -> None:
+        self.train = train
+        self.aside = aside
+
+    @property
+    def n_rows(self) -> int:
+        return self.train.n_rows
+
+    @property
+    def scale(self) -> Scale:
+        return self.train.scale
+
+    @property
+    def only_part(self) -> Part | None:
+        return self.train.only_part
+
+    def share_out(self, work: Callable[[int], None], pieces: int) -> None:
+        self.train.share_out(work, pieces)
+
+    def answers(self, question: Question, *, held_out: bool = False) -> Iterable[Answer]:
+        return (self.aside if held_out else self.train).answers(question)
+
+    def scores(self, log: Rounds, *, held_out: bool = False) -> Scores:
+        return (self.aside if held_out else self.train).scores(log)
+
+
 def resolve_threads(threads: int | None) -> int:
     """Number of threads: as given, or the cores this process may use."""
     if threads is not None:

@@ -7,7 +7,7 @@ steps, replays them. All it answers are sums of integers, so that parts can be c
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from recalibrate.rounds import Block, Rounds, Scores, State, Step
 
 Answer = tuple[NDArray[np.int64], ...]
 LOSS_LIMIT = 32.0
+LABELS: Literal["labels"] = "labels"
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +55,20 @@ class Descent(Protocol):
         """Levels after it, where it replaces scores and rounds them."""
 
 
+@dataclass(frozen=True, eq=False)
+class Memo:
+    """What a part has worked out so far. A part without it replays the steps.
+
+    ``words_of`` says what the words were made of: "labels", the "state", or nothing current.
+    """
+
+    log: Rounds | None
+    state: State
+    before: State | None = None
+    words: NDArray[np.int64] | None = None
+    words_of: Literal["labels", "state"] | None = None
+
+
 class Part:
     """Rows of one block, and their scores under the steps applied so far."""
 
@@ -80,6 +95,24 @@ class Part:
     def n_rows(self) -> int:
         return len(self.y)
 
+    def memo(self) -> Memo:
+        """What to keep of this part when its arrays have to go."""
+        key, words = (None, None) if self._words is None else self._words
+        current: Literal["labels", "state"] | None = None
+        if key is LABELS:
+            current = LABELS
+        elif key is _scores_of(self._state):
+            current = "state"
+        return Memo(self._log, self._state, self._before, words, current)
+
+    def recall(self, memo: Memo) -> None:
+        """Go on from where a part of the same rows was."""
+        self._log, self._state, self._before = memo.log, memo.state, memo.before
+        if memo.words is not None:
+            stale = object()
+            known = {LABELS: LABELS, "state": _scores_of(memo.state), None: stale}
+            self._words = (known[memo.words_of], memo.words)
+
     def scores(self, log: Rounds) -> Scores:
         """Scores after the last step of ``log``."""
         return self._bring(log).f
@@ -94,8 +127,7 @@ class Part:
     def words(self, draft: Draft) -> NDArray[np.int64]:
         """The statistics of every row, as the scale packs them."""
         state = self._bring(draft.log)
-        key: object = state.level if state.kept is None else state.kept
-        key = "labels" if draft.replace else key
+        key: object = LABELS if draft.replace else _scores_of(state)
         if self._words is not None and self._words[0] is key:
             return self._words[1]
         scale = self.scale
@@ -187,3 +219,8 @@ class Part:
         if len(log.steps) < done or self._log is None:
             return False
         return done == 0 or log.steps[done - 1] is self._log.steps[done - 1]
+
+
+def _scores_of(state: State) -> object:
+    """The array that stands for the scores: it is replaced whenever they change."""
+    return state.level if state.kept is None else state.kept

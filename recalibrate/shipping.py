@@ -1,0 +1,84 @@
+"""Models on their way to other processes, and their predictions there.
+
+A base whose graph gives the very same scores travels as that graph and needs no framework where
+it arrives. Any other has to be an object that can be pickled, and its framework installed there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+
+from recalibrate.files.graphs import GraphBase, to_bytes
+from recalibrate.optional import require
+from recalibrate.scores import Base, ScoreColumn
+
+
+@dataclass(frozen=True, eq=False)
+class Parcel:
+    """A base or model, packed; opened once in every process."""
+
+    number: str
+    content: bytes
+
+    def open(self) -> Any:
+        """The base or model."""
+        if self.number not in _OPENED:
+            pickle = require("distributed.protocol.pickle", "dask")
+            _OPENED[self.number] = pickle.loads(self.content)
+        return _OPENED[self.number]
+
+
+_OPENED: dict[str, Any] = {}
+
+
+def travelling(base: Base) -> Base:
+    """The form in which a base travels."""
+    if isinstance(base, ScoreColumn):
+        return ScoreColumn(base.values[:0], base.link, base.name)
+    graph: Any = base.graph() if base.exact else None
+    if graph is None:
+        return base
+    return GraphBase(to_bytes(graph), base.link, base.name, base.columns(), True)
+
+
+def pack(base: Base, model: Any = None) -> Parcel:
+    """Pack a base, or a model on it; a TypeError says what to do if the base cannot travel."""
+    pickle = require("distributed.protocol.pickle", "dask")
+    own = travelling(base)
+    try:
+        content = pickle.dumps(own if model is None else replace(model, base=own))
+    except Exception as error:  # every framework has its own
+        raise TypeError(
+            f"The base model ({base.name}) cannot be sent to the workers: it has no ONNX graph "
+            f"with the same scores, and pickling it failed ({error}). Compute its scores as a "
+            "column and pass the column's name as the base model."
+        ) from error
+    return Parcel(uuid4().hex, content)
+
+
+def predict_partitions(model: Any, X: Any, base: Any = None) -> Any:
+    """Predictions for a Dask DataFrame, as a Dask Series; ``base`` names a column of scores."""
+    if base is not None and not isinstance(base, str):
+        raise TypeError(
+            "base= must be the name of a column where X is a Dask DataFrame, got "
+            f"{type(base).__name__}"
+        )
+    dask = require("dask", "dask")
+    parcel = dask.delayed(pack(model.base, model), traverse=False)
+    meta = ("prediction", "f8")
+    return X.map_partitions(predict_partition, parcel, base, meta=meta, align_dataframes=False)
+
+
+def predict_partition(frame: Any, parcel: Parcel, base: str | None) -> Any:
+    """Task: predictions for the rows of a partition."""
+    import pandas as pd
+
+    values = np.empty(0)
+    if len(frame):
+        given = None if base is None else frame[base]
+        values = parcel.open().predict(frame, base=given)
+    return pd.Series(values, index=frame.index, name="prediction")

@@ -1,0 +1,94 @@
+"""Rows that come in pieces: Parquet files, or an iterable of DataFrames."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Callable, Iterable, Iterator, Set
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from recalibrate.optional import require
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+BATCH_ROWS = 1 << 18
+"""Rows read from a Parquet file at a time."""
+
+
+def is_streamed(X: Any) -> bool:
+    """Whether X is rows in pieces: a path, several paths, or an iterable of DataFrames.
+
+    Examples
+    --------
+    >>> is_streamed("rows/*.parquet"), is_streamed([[1.0, 2.0], [3.0, 4.0]])
+    (True, False)
+    """
+    if isinstance(X, (str, os.PathLike)):
+        return True
+    if isinstance(X, (list, tuple)):
+        return bool(X) and all(_is_path(item) or _is_frame(item) for item in X)
+    # Tables, tensors and datasets can be indexed; what can only be called or iterated gives rows.
+    tables = ("__array__", "__getitem__", "shape", "to_pandas", "columns")
+    if isinstance(X, type | Set) or any(hasattr(X, name) for name in tables):
+        return False
+    return callable(X) or isinstance(X, Iterable)
+
+
+def open_frames(X: Any) -> Iterator[pd.DataFrame]:
+    """One DataFrame after the other.
+
+    Parameters
+    ----------
+    X
+        A Parquet file, a folder of them, a pattern such as "rows/*.parquet", a list of these;
+        an iterable of DataFrames, or a function without arguments that returns one.
+    """
+    if _is_path(X):
+        X = [X]
+    if isinstance(X, (list, tuple)) and all(_is_path(item) for item in X):
+        for item in X:
+            for path in _parquet_files(os.fspath(item)):
+                yield from _read_parquet(path)
+        return
+    for place, frame in enumerate(X() if callable(X) else X):
+        if not _is_frame(frame):
+            raise TypeError(
+                f"X gives a {type(frame).__name__} (number {place}, from 0) where a pandas "
+                "DataFrame was expected; X in pieces is an iterable of DataFrames"
+            )
+        yield frame
+
+
+def _is_path(X: Any) -> bool:
+    return isinstance(X, (str, os.PathLike))
+
+
+def _is_frame(X: Any) -> bool:
+    return hasattr(X, "iloc") and hasattr(X, "columns")
+
+
+def _parquet_files(text: str) -> list[str]:
+    path = Path(text)
+    if path.is_file():
+        return [text]
+    found = sorted(map(str, path.rglob("*.parquet")) if path.is_dir() else _matches(text))
+    if not found:
+        raise FileNotFoundError(
+            f"X is the text {text!r}, but there is no such Parquet file, no folder with files "
+            "*.parquet in it, and no file that the pattern matches"
+        )
+    return found
+
+
+def _matches(pattern: str) -> list[str]:
+    return [name for name in glob.glob(pattern, recursive=True) if Path(name).is_file()]
+
+
+def _read_parquet(path: str) -> Iterator[pd.DataFrame]:
+    parquet = require("pyarrow.parquet", "parquet")
+    reader: Callable[..., Any] = parquet.ParquetFile
+    with reader(path) as file:
+        for batch in file.iter_batches(batch_size=BATCH_ROWS):
+            yield batch.to_pandas()

@@ -1,0 +1,306 @@
+"""From DataFrames, one after the other, to checked rows in files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import chain
+from operator import or_
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recalibrate.bases import remember_columns, select_columns
+from recalibrate.engines.blocks import Shelf, Stored
+from recalibrate.labels import (
+    ALL_WEIGHTS_ZERO,
+    Seen,
+    read_scores,
+    read_some_weights,
+    read_values,
+    scale_labels,
+)
+from recalibrate.levels import Link
+from recalibrate.problem import (
+    Given,
+    Problem,
+    base_margin,
+    choose_link,
+    outside_unit,
+    settle_kind,
+    warn_if_too_good,
+    with_scores,
+)
+from recalibrate.scores import Base, ScoreColumn, as_base
+from recalibrate.streaming.columns import GrowingColumn, growing, recode
+from recalibrate.streaming.pieces import Size
+from recalibrate.streaming.spool import Spool, SpooledFiles, SpooledPieces
+from recalibrate.table import Schema, Table, find_columns, split_columns
+from recalibrate.wording import listed
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SAMPLE_ROWS = 1 << 20
+"""Rows by which it is judged whether a base has seen the labels."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Arguments of ``fit`` that say how rows are read."""
+
+    sample_weight: Any = None
+    bounds: tuple[float, float] | None = None
+    base_link: Link | None = None
+    target_class: Any = None
+    link: Link | None = None
+    categorical: Sequence[str] | None = None
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Which columns are what; the rest are features.
+
+    Attributes
+    ----------
+    y
+        The labels.
+    weight
+        The weights, if any.
+    score
+        The base model's scores, where they are a column.
+    features
+        All others, in the order of the first rows.
+    """
+
+    y: str
+    weight: str | None
+    score: str | None
+    features: tuple[str, ...]
+
+
+def assign_roles(names: Sequence[str], base_model: Any, y: Any, reading: Reading) -> Roles:
+    """Find labels, weights and scores among the columns."""
+    sample_weight = reading.sample_weight
+    for argument, given in (("y", y), ("sample_weight", sample_weight)):
+        if given is None and argument == "sample_weight":
+            continue
+        if not isinstance(given, str):
+            raise TypeError(
+                f"{argument} must be the name of a column where rows come in pieces, got "
+                f"{type(given).__name__}"
+            )
+        find_columns([given], names)
+    score = base_model if isinstance(base_model, str) and base_model in names else None
+    taken = {y, sample_weight, score}
+    features = tuple(name for name in names if name not in taken)
+    if not features:
+        raise ValueError(f"X has no columns but {listed(sorted(map(str, taken - {None})))}")
+    return Roles(y, sample_weight, score, features)
+
+
+def read_base(base_model: Any, roles: Roles, reading: Reading, X: pd.DataFrame) -> Base:
+    """The base model, tied to the columns of X, or the promise of its scores in a column."""
+    link = reading.base_link
+    if roles.score is not None:
+        return ScoreColumn(np.empty(0), link=link or "identity", name=f"column {roles.score!r}")
+    base = as_base(base_model, link=link, target_class=reading.target_class)
+    if isinstance(base, ScoreColumn):
+        raise TypeError(
+            "an array of scores cannot be matched to rows that come in pieces: make the scores a "
+            "column and pass its name as the base model"
+        )
+    return remember_columns(base, X)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What pieces say about all rows.
+
+    Attributes
+    ----------
+    seen
+        Range and kind of the labels, also of rows of weight zero.
+    outside
+        Whether scores lie outside of [0, 1].
+    size
+        Number and weights of the rows that count.
+    """
+
+    seen: Seen
+    outside: bool
+    size: Size
+
+    def __or__(self, other: Facts) -> Facts:
+        """Facts of both."""
+        return Facts(self.seen | other.seen, self.outside or other.outside, self.size | other.size)
+
+
+@dataclass(frozen=True, eq=False)
+class RawRows:
+    """Rows of one piece as they were given, checked; those of weight zero are gone."""
+
+    columns: list[NDArray[np.float32]]
+    y: NDArray[np.float64]
+    score: NDArray[np.float64]
+    weight: NDArray[np.float64] | None
+    facts: Facts
+
+
+def read_raw(
+    frame: pd.DataFrame, roles: Roles, base: Base | None, columns: Sequence[GrowingColumn]
+) -> RawRows:
+    """Check one piece; ``base`` None: scores are a column."""
+    n_rows = len(frame)
+    names = [str(name) for name in frame.columns]
+
+    def column(name: str) -> Any:
+        return frame.iloc[:, find_columns([name], names)[0]]
+
+    X = select_columns(frame, roles.features)
+    y = read_values(column(roles.y), n_rows)
+    given = column(str(roles.score)) if base is None else base.scores(X)
+    score = read_scores(given, n_rows=n_rows, probability=False)
+    _, values = split_columns(X)
+    encoded = [own.encode(each) for own, each in zip(columns, values, strict=True)]
+    seen, outside = Seen.of(y), bool(outside_unit(score).any())
+    if roles.weight is None:
+        return RawRows(encoded, y, score, None, Facts(seen, outside, Size(n_rows)))
+    weight = read_some_weights(column(roles.weight), n_rows)
+    kept = weight > 0
+    if not kept.all():
+        encoded = [each[kept] for each in encoded]
+        y, score, weight = y[kept], score[kept], weight[kept]
+    size = Size(len(y), weight.min(), weight.max()) if len(y) else Size(0)
+    return RawRows(encoded, y, score, weight, Facts(seen, outside, size))
+
+
+def settle(
+    facts: Facts,
+    columns: Sequence[GrowingColumn],
+    base: Base,
+    roles: Roles,
+    bounds: tuple[float, float] | None,
+    link: Link | None,
+) -> Problem:
+    """The problem without its rows, once all were seen."""
+    weighted = roles.weight is not None
+    if not facts.size.n_rows:
+        raise ValueError(ALL_WEIGHTS_ZERO)
+    schema = Schema(tuple(column.column() for column in columns), named=True)
+    nothing = np.empty(0)
+    labels = scale_labels(nothing, None, facts.seen, bounds)
+    labels = settle_kind(labels, base, facts.outside)
+    if weighted and facts.size.lightest != facts.size.heaviest:
+        labels = replace(labels, weight=nothing)
+    blank = Table(schema, [np.empty(0, np.float32)] * len(schema.columns), 0)
+    given = Given(nothing, None, weighted)
+    table = with_scores(blank, nothing)
+    return Problem(table, labels, nothing, choose_link(link, labels), given)
+
+
+def read_rows(
+    frames: Iterable[pd.DataFrame],
+    base_model: Any,
+    y: Any,
+    reading: Reading,
+    *,
+    clip: bool,
+    identity: bool,
+    shelf: Shelf,
+    block_rows: int,
+    threads: int,
+) -> tuple[Base, SpooledPieces]:
+    """Read all pieces once: the base model, and the rows in files, cut into blocks.
+
+    ``clip`` and ``identity`` are what Algorithm 1 asks for: scores inside the label bounds, and
+    no other link.
+    """
+    some = (frame for frame in frames if len(frame))
+    first = next(some, None)
+    if first is None:
+        raise ValueError("There are no rows: pass at least one row with its label.")
+    roles = assign_roles([str(name) for name in first.columns], base_model, y, reading)
+    base = read_base(base_model, roles, reading, select_columns(first, roles.features))
+    columns = growing(roles.features, reading.categorical)
+    spool = Spool(shelf, len(columns), weighted=roles.weight is not None)
+    facts = []
+    try:
+        for frame in chain([first], some):
+            raw = read_raw(frame, roles, base if roles.score is None else None, columns)
+            spool.append(raw.columns, raw.y, raw.score, raw.weight)
+            facts.append(raw.facts)
+    finally:
+        files = spool.close()
+    together = reduce(or_, facts)
+    link: Link | None = "identity" if identity else reading.link
+    problem = settle(together, columns, base, roles, reading.bounds, link)
+    n_rows = together.size.n_rows
+    ranges = tuple(slice(a, min(a + block_rows, n_rows)) for a in range(0, n_rows, block_rows))
+    finish = Finish(problem, base.link, together.seen, reading.bounds, clip)
+    for rows in ranges:
+        _finish_block(rows, files, columns, finish)
+    weight = None if problem.labels.weight is None else files.weight
+    pieces = SpooledPieces(
+        problem,
+        files.columns,
+        files.y,
+        files.score,
+        weight,
+        ranges,
+        shelf,
+        threads,
+        together.size,
+    )
+    _warn(pieces)
+    return base, pieces
+
+
+@dataclass(frozen=True, eq=False)
+class Finish:
+    """Brings labels and scores to their scales, once these are known."""
+
+    problem: Problem
+    base_link: Link
+    seen: Seen
+    bounds: tuple[float, float] | None
+    clip: bool
+
+    def labels(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Labels scaled to [0, 1]."""
+        return scale_labels(np.array(y), None, self.seen, self.bounds).values
+
+    def scores(self, score: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Base scores on the link's scale."""
+        problem = self.problem
+        base = ScoreColumn(np.empty(0), link=self.base_link)
+        given = np.array(score)
+        return base_margin(base, given, problem.labels, problem.link, len(given), clip=self.clip)
+
+
+def _finish_block(
+    rows: slice, files: SpooledFiles, columns: Sequence[GrowingColumn], finish: Finish
+) -> None:
+    """Labels, scores and codes of a block as they are meant to be, in place."""
+    y, score = files.y.open(in_place=True)[rows], files.score.open(in_place=True)[rows]
+    y[:], score[:] = finish.labels(y), finish.scores(score)
+    # The schema has the base score as one more column.
+    schema = finish.problem.table.schema.columns[: len(columns)]
+    for own, column, stored in zip(columns, schema, files.columns, strict=True):
+        lookup = own.lookup(column)
+        if lookup is not None:
+            codes = stored.open(in_place=True)[rows]
+            codes[:] = recode(codes, lookup)
+
+
+def _warn(pieces: SpooledPieces) -> None:
+    """The usual warning about a base that has seen the rows, by a sample of them."""
+    step = -(-pieces.size.n_rows // SAMPLE_ROWS)
+
+    def sample(stored: Stored) -> NDArray[np.float64]:  # never all of a file in memory
+        return np.concatenate([np.array(stored.open()[rows][::step]) for rows in pieces.ranges])
+
+    labels = replace(pieces.problem.labels, values=sample(pieces.y))
+    warn_if_too_good(labels, sample(pieces.base), pieces.problem.link)

@@ -1,0 +1,176 @@
+"""Rows on Dask workers give the model that rows in memory give, whatever happens to workers."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import numpy as np
+import pandas as pd
+import pytest
+from test_streaming import CLASSES, LOOP, MODES, cut, frame, in_memory, same
+
+import recalibrate as rc
+from recalibrate.engines.dask import OnWorkers
+
+pytestmark = [
+    pytest.mark.adapter,
+    # Dask's own housekeeping when a cluster of processes is started, loses a worker and ends.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore:.*port .* is already in use.*:UserWarning"),
+]
+
+
+@pytest.fixture(scope="module")
+def client():
+    distributed = pytest.importorskip("distributed")
+    import dask
+
+    with (
+        dask.config.set({"distributed.worker.memory.terminate": False}),
+        distributed.LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=None,
+            silence_logs=50,
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+def base_model():
+    """Shipped to the workers as an object, by value: they do not see this module."""
+    import cloudpickle
+
+    return cloudpickle.loads(cloudpickle.dumps(lambda X: 0.3 + 0.2 * (X["sex"] == "F").to_numpy()))
+
+
+def kill_workers_at(client, monkeypatch, question, how_many):
+    """Kill workers for good before a question is sent; the list says when it happened."""
+    answers, asked, killed = OnWorkers.answers, [], []
+
+    def answer(self, question_, **options):
+        asked.append(question_)
+        if len(asked) == question:
+            for pid in list(client.run(os.getpid).values())[:how_many]:
+                os.kill(pid, signal.SIGKILL)
+                killed.append(pid)
+        return answers(self, question_, **options)
+
+    monkeypatch.setattr(OnWorkers, "answers", answer)
+    return killed
+
+
+def partitions(data, *borders):
+    """A Dask DataFrame with these partitions, empty ones included."""
+    import dask
+    import dask.dataframe as dd
+
+    pieces = [dask.delayed(piece) for piece in cut(data, *borders)]
+    return dd.from_delayed(pieces, meta=data.iloc[:0], verify_meta=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [("trees", "loop"), ("linear", "paper with a share aside"), ("groups", "loop")],
+)
+def test_same_model_as_in_memory(client, name, mode):
+    data = frame(500, binary=mode == "loop")
+    expected = in_memory(data, CLASSES[name], True, **MODES[mode])
+    assert expected.n_rounds_ >= 1, "nothing was learned, so nothing was compared"
+    X = partitions(data, 1, 1, 120, 130, 400, 500)  # the second and the last have no rows
+    model = rc.fit("score", X, "label", CLASSES[name], sample_weight="w", **MODES[mode])
+    same(model, expected)
+
+
+@pytest.mark.parametrize("borders", [(), (10, 20, 333)])
+def test_partitions_do_not_matter_and_the_base_scores_on_the_workers(client, borders):
+    data = frame(400).drop(columns=["score", "w"])
+    expected = rc.fit(base_model(), data.drop(columns="label"), data["label"], **LOOP)
+    model = rc.fit(base_model(), partitions(data, *borders), "label", client=client, **LOOP)
+    same(model, expected)
+    np.testing.assert_array_equal(model.predict(data), expected.predict(data))  # a local model
+
+
+def test_predictions_and_audit_of_a_collection(client):
+    data = frame(300).drop(columns="score")
+    features = data.drop(columns=["label", "w"])
+    model = rc.fit(base_model(), features, data["label"], sample_weight=data["w"], **LOOP)
+    X = partitions(data, 50, 50, 200)
+    predicted = model.predict(X)
+    assert predicted.npartitions == X.npartitions
+    np.testing.assert_array_equal(predicted.compute(), model.predict(features))
+    groups = rc.Groups("sex", "age < 40")
+    options = {"groups": groups, "baseline": True}
+    expected = rc.audit(model, features, data["label"], sample_weight=data["w"], **options)
+    report = rc.audit(model, X, "label", sample_weight="w", **options)
+    pd.testing.assert_frame_equal(report.table, expected.table)
+
+
+def test_scores_in_a_column(client):
+    data = frame(300)
+    model = in_memory(data, "trees", False, **LOOP)
+    X = partitions(data, 120)
+    expected = model.predict(data, base=data["score"])
+    np.testing.assert_array_equal(model.predict(X, base="score").compute(), expected)
+    report = rc.audit(model, X, "label", groups="sex", base="score", baseline="score")
+    local = rc.audit(model, data, data["label"], groups="sex", base=data["score"], baseline=True)
+    pd.testing.assert_frame_equal(report.table, local.table)
+
+
+def test_what_needs_all_rows_is_refused(client):
+    X = partitions(frame(60), 30)
+    with pytest.raises(ValueError, match="The default recipe needs all rows in one process"):
+        rc.fit("score", X, "label")
+    with pytest.raises(TypeError, match="y must be the name of a column"):
+        rc.fit("score", X, np.zeros(60), **LOOP)
+    with pytest.raises(TypeError, match="base= must be the name of a column"):
+        in_memory(frame(60), "trees", False, **LOOP).predict(X, base=np.zeros(60))
+    with pytest.raises(TypeError, match="cannot be sent to the workers"):
+        rc.fit(Unshippable(), X, "label", **LOOP)
+
+
+class Unshippable:
+    """A callable that cannot be pickled."""
+
+    def __call__(self, X):
+        return np.full(len(X), 0.5)
+
+    def __reduce__(self):
+        raise TypeError("bound to this process")
+
+
+def test_a_worker_that_is_killed_changes_nothing(client, monkeypatch):
+    data = frame(500)
+    expected = in_memory(data, CLASSES["trees"], True, **MODES["share"])
+    killed = kill_workers_at(client, monkeypatch, question=7, how_many=1)
+    X = partitions(data, 100, 200, 300, 400)
+    model = rc.fit("score", X, "label", CLASSES["trees"], sample_weight="w", **MODES["share"])
+    assert len(killed) == 1
+    same(model, expected)
+
+
+def test_rows_that_are_not_what_they_were_are_refused(client, monkeypatch, tmp_path):
+    import dask
+    import dask.dataframe as dd
+
+    data = frame(300)
+
+    def load(part):
+        """Other labels whenever a partition is read again."""
+        mark = tmp_path / f"{part}-was-read"
+        rows = cut(data, 100, 200)[part]
+        if mark.exists():
+            return rows.assign(label=1 - rows["label"])
+        mark.touch()
+        return rows
+
+    pieces = [dask.delayed(load)(k) for k in range(3)]
+    X = dd.from_delayed(pieces, meta=data.iloc[:0], verify_meta=False)
+    # Both: what one of them held may also be on the other, and then nothing is read again.
+    killed = kill_workers_at(client, monkeypatch, question=4, how_many=2)
+    with pytest.raises(RuntimeError, match="are not what they were"):
+        rc.fit("score", X, "label", sample_weight="w", **LOOP)
+    assert len(killed) == 2

@@ -1,0 +1,348 @@
+"""Rows in pieces: the model is the one that the same rows in memory give."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+from test_identity import content, people
+
+import recalibrate as rc
+from recalibrate.streaming import distributions, is_streamed
+from recalibrate.streaming.columns import GrowingColumn, recode
+from recalibrate.table import read_table
+
+CLASSES = {
+    "trees": rc.Trees(depth=2, base_score=True, bins=20),
+    "linear": rc.Linear(base_score=True),
+    "groups": rc.Groups("sex", "age", "sex*job", "income < 0.2", min_rows=3),
+}
+PAPER = {"alpha": 0.02}
+MODES = {
+    "paper": PAPER,
+    "paper with a share aside": {**PAPER, "validation": 0.3},
+    "loop": {"step": 0.3, "max_rounds": 4, "validation": False},
+    "quantile grid": {
+        "rounded": True,
+        "level_kind": "quantile",
+        "levels": 6,
+        "max_rounds": 3,
+        "validation": False,
+    },
+    "share": {"step": 0.3, "max_rounds": 5, "validation": 0.25},
+    "folds": {"step": 0.3, "max_rounds": 5, "cv": 3},
+}
+
+
+def frame(n=600, seed=0, binary=True):
+    """One table with everything in it; some rows have no weight."""
+    X, y, base, weight = people(n, seed=seed, binary=binary)
+    weight[np.random.default_rng(seed).random(n) < 0.05] = 0.0
+    return X.assign(label=y, score=base, w=weight)
+
+
+def cut(data, *borders):
+    """Pieces of a table; empty ones are none's business."""
+    return [data.iloc[a:b] for a, b in pairwise((0, *borders, len(data)))]
+
+
+def in_memory(data, H, weighted, **options):
+    X = data.drop(columns=["label", "score", "w"])
+    weight = data["w"] if weighted else None
+    return rc.fit(data["score"].to_numpy(), X, data["label"], H, sample_weight=weight, **options)
+
+
+def in_pieces(pieces, H, weighted, **options):
+    if not weighted:
+        pieces = [piece.drop(columns="w") for piece in pieces]
+    weight = "w" if weighted else None
+    return rc.fit("score", iter(pieces), "label", H, sample_weight=weight, **options)
+
+
+def same(a, b):
+    assert a.schema == b.schema
+    assert a.n_rows == b.n_rows
+    assert content(a.history_) == content(b.history_)
+    assert str(a.certificate_) == str(b.certificate_)
+    assert a.notes == b.notes
+    assert content(a.rounds) == content(b.rounds)
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", CLASSES)
+def test_same_model_as_in_memory(name, mode, weighted, tmp_path, monkeypatch):
+    data = frame(binary=mode in ("loop", "folds"))
+    expected = in_memory(data, CLASSES[name], weighted, **MODES[mode])
+    assert expected.n_rounds_ >= 1, "nothing was learned, so nothing was compared"
+    pieces = cut(data, 7, 7, 300)
+    model = in_pieces(
+        pieces, CLASSES[name], weighted, **MODES[mode], cache=tmp_path, block_rows=190, threads=2
+    )
+    same(model, expected)
+    monkeypatch.setattr(distributions, "MOST_DISTINCT", 5)  # exact quantiles by counting bits
+    model = in_pieces(
+        pieces, CLASSES[name], weighted, **MODES[mode], cache=tmp_path, block_rows=1000, threads=1
+    )
+    same(model, expected)
+    assert not list(tmp_path.iterdir())
+
+
+LOOP = MODES["loop"]
+
+
+def mean_of_two(X):
+    """A base model that finds its columns by name, in any table."""
+    return 0.3 + 0.1 * (X["age"] < 40).to_numpy() + 0.2 * (X["sex"] == "F").to_numpy()
+
+
+@pytest.mark.parametrize("kind", ["file", "folder", "pattern", "list", "function", "frames"])
+def test_ways_to_give_rows(kind, tmp_path):
+    data = frame(400).drop(columns=["score", "w"])
+    expected = rc.fit(mean_of_two, data.drop(columns="label"), data["label"], **LOOP)
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    paths = [folder / f"{k}.parquet" for k in range(2)]
+    for path, piece in zip(paths, cut(data, 150), strict=True):
+        piece.to_parquet(path, row_group_size=64)
+    if kind == "file":
+        data.to_parquet(folder / "all.parquet", row_group_size=100)
+    rows = {
+        "file": folder / "all.parquet",
+        "folder": str(folder),
+        "pattern": str(folder / "*.parquet"),
+        "list": paths,
+        "function": lambda: cut(data, 3, 390),
+        "frames": cut(data, 200),
+    }[kind]
+    same(rc.fit(mean_of_two, rows, "label", block_rows=128, **LOOP), expected)
+
+
+def test_a_model_sees_its_columns_whatever_their_order():
+    data = frame(300).drop(columns=["score", "w"])
+    expected = rc.fit(mean_of_two, data.drop(columns="label"), data["label"], **LOOP)
+    first, second = cut(data, 100)
+    shuffled = [first, second[second.columns[::-1]]]
+    same(rc.fit(mean_of_two, shuffled, "label", **LOOP), expected)
+
+
+@pytest.mark.parametrize(
+    ("H", "options"),
+    [
+        (None, {"cv": 3}),
+        (rc.Groups("sex"), {"validation": 0.3}),
+    ],
+    ids=["default", "default with a share"],
+)
+def test_the_default_is_worked_out_in_memory(H, options):
+    data = frame(500)
+    expected = in_memory(data, H, True, **options)
+    same(in_pieces(cut(data, 40, 300), H, True, **options), expected)
+
+
+def test_so_are_estimators():
+    from sklearn.linear_model import Ridge
+
+    data, H = frame(300), rc.Estimator(Ridge(), features=["income"])
+    models = [in_memory(data, H, True, **LOOP), in_pieces(cut(data, 40), H, True, **LOOP)]
+    a, b = (model.predict(data, base=data["score"]) for model in models)
+    np.testing.assert_array_equal(a, b)
+    assert models[0].n_rounds_ == LOOP["max_rounds"]
+
+
+def test_too_many_rows_for_memory_are_refused_with_what_works(monkeypatch):
+    from recalibrate.streaming import entry
+
+    monkeypatch.setattr(entry, "BYTES_A_ROW", 1 << 60)
+    with pytest.raises(MemoryError, match=r"default recipe .*alpha= .*validation=0.2"):
+        in_pieces(cut(frame(100), 40), None, False)
+    in_pieces(cut(frame(100), 40), None, False, **LOOP)
+
+
+def test_labels_are_scaled_by_all_rows_and_scores_decide_their_kind():
+    data = frame(300, binary=False)
+    data["label"] = 100 * data["label"] - 20
+    data["score"] = 100 * data["score"] - 20
+    same(in_pieces(cut(data, 10), "trees", True, **LOOP), in_memory(data, "trees", True, **LOOP))
+    bounds = {"bounds": (-30.0, 90.0)}
+    same(
+        in_pieces(cut(data, 10), "trees", True, **LOOP, **bounds),
+        in_memory(data, "trees", True, **LOOP, **bounds),
+    )
+    soft = frame(300, binary=False)
+    soft.loc[250, "score"] = 1.5  # only the second piece shows that these are no probabilities
+    model = in_pieces(cut(soft, 100), "trees", False, **LOOP)
+    assert model.labels.kind == "regression"
+    same(model, in_memory(soft, "trees", False, **LOOP))
+
+
+def test_validation_rows_may_be_in_memory():
+    data, other = frame(400), frame(150, seed=5)
+    X = other.drop(columns=["label", "score", "w"])
+    validation = {"X": X, "y": other["label"], "base": other["score"], "sample_weight": other["w"]}
+    for options in (
+        {"step": 0.3, "max_rounds": 5, "validation": validation, "accept": 0.0},
+        {**PAPER, "validation": validation},
+    ):
+        expected = in_memory(data, "trees", True, **options)
+        same(in_pieces(cut(data, 123), "trees", True, **options), expected)
+
+
+# ---- what is refused
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        ({"y": np.zeros(5)}, TypeError, "y must be the name of a column"),
+        ({"y": "lable"}, ValueError, "'label'"),
+        ({"sample_weight": "wait"}, ValueError, "no column 'wait'"),
+        ({"base_model": np.zeros(5)}, TypeError, "make the scores a column"),
+        ({"base_model": "scores"}, FileNotFoundError, "no such file"),
+        ({"X": "nowhere/*.parquet"}, FileNotFoundError, "no such Parquet file"),
+        ({"X": iter([])}, ValueError, "no rows"),
+        ({"X": iter([1])}, TypeError, "iterable of DataFrames"),
+        ({"cv": [(np.arange(3), np.arange(3, 6))]}, ValueError, "splits rows by their numbers"),
+        ({"block_rows": 0}, ValueError, "block_rows must be a whole number"),
+        ({"categorical": ["street"]}, ValueError, "street"),
+    ],
+)
+def test_mistakes_are_named(change, error, words):
+    call = {"base_model": "score", "X": cut(frame(50), 20), "y": "label", **change}
+    with pytest.raises(error, match=words):
+        rc.fit(**call)
+
+
+def test_an_unfitted_base_is_refused():
+    from sklearn.linear_model import LinearRegression
+
+    with pytest.raises(ValueError, match="cross-fitting needs all rows in memory"):
+        rc.fit(LinearRegression(), cut(frame(50), 20), "label", cv=3)
+
+
+def test_all_weights_zero():
+    with pytest.raises(ValueError, match="zero for every row"):
+        in_pieces(cut(frame(50).assign(w=0.0), 20), "trees", True, **LOOP)
+
+
+def test_columns_that_change_their_type_are_refused():
+    first, second = cut(frame(60), 30)
+    with pytest.raises(ValueError, match="'age' holds categories in some pieces and numbers"):
+        in_pieces([first, second.assign(age="old")], "trees", False, **LOOP)
+    with pytest.raises(ValueError, match="no column 'age'"):
+        in_pieces([first, second.drop(columns="age")], "trees", False, **LOOP)
+
+
+def test_nothing_is_left_when_reading_fails(tmp_path):
+    def broken():
+        yield frame(50)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        rc.fit("score", broken(), "label", cache=tmp_path, **LOOP)
+    assert not list(tmp_path.iterdir())
+
+
+# ---- what counts as rows in pieces
+
+
+@pytest.mark.parametrize(
+    ("X", "streamed"),
+    [
+        ("rows.parquet", True),
+        (["a.parquet", "b.parquet"], True),
+        (iter([]), True),
+        (mean_of_two, True),
+        ([pd.DataFrame({"a": [1]})], True),
+        ([], False),
+        ([[1.0], [2.0]], False),
+        (np.zeros((2, 2)), False),
+        (pd.DataFrame({"a": [1]}), False),
+        ({"a": [1]}, False),
+        ((np.zeros(2), np.zeros(2)), False),
+    ],
+)
+def test_is_streamed(X, streamed):
+    assert is_streamed(X) is streamed
+
+
+# ---- columns and distributions
+
+
+MIXED = {
+    "numbers": [1, 2.5, None, 7],
+    "whole": [3, 1, 2, 2],
+    "flags": [True, None, False, True],
+    "text": ["b", "a", None, "c"],
+    "mixture": ["b", 1, True, 1.0],
+    "nothing": [None, None, None, None],
+    "late": [None, None, "z", "y"],
+}
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_a_column_grows_into_what_it_is_as_a_whole(name):
+    values = pd.Series(MIXED[name], dtype=object, name=name)
+    expected = read_table(values.to_frame())
+    column = GrowingColumn(name)
+    if name == "mixture":
+        pieces = [column.encode(values.to_numpy())]
+    else:
+        pieces = [column.encode(values.iloc[rows].to_numpy()) for rows in ([0, 1], [2], [3])]
+    assert column.column() == expected.schema.columns[0]
+    codes, lookup = np.concatenate(pieces), column.lookup(column.column())
+    if lookup is not None:
+        codes = recode(codes, lookup)
+    np.testing.assert_array_equal(codes, expected.column(0))
+
+
+def test_categories_of_a_pandas_dtype_that_do_not_occur_are_none():
+    values = pd.Series(pd.Categorical(["b", None], categories=["a", "b", "c"]))
+    column = GrowingColumn("x")
+    np.testing.assert_array_equal(column.encode(values), [1.0, np.nan])
+    assert column.column().categories == ("b",)
+
+
+class Numbers:
+    """Pieces that are plain arrays."""
+
+    def __init__(self, pieces):
+        self.pieces = pieces
+
+    def map(self, work):
+        return map(work, self.pieces)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_exact_quantiles_of_many_values(dtype, weighted, monkeypatch):
+    monkeypatch.setattr(distributions, "MOST_DISTINCT", 3)
+    rng = np.random.default_rng(4)
+    values = np.concatenate(
+        [
+            rng.normal(size=300) * 10.0 ** rng.integers(-30, 30, 300),
+            rng.integers(-3, 3, 300),
+            [np.inf, -np.inf, 0.0, -0.0, np.nan, np.nan],
+        ]
+    ).astype(dtype)
+    weight = rng.integers(0, 4, len(values)) if weighted else np.empty(0, np.int64)
+    pieces = [(values[k::3], weight[k::3]) for k in range(3)]
+    targets = np.array([1, 5, 100, 101, 250, 400])
+    found = distributions.distribution(Numbers(pieces), lambda piece: piece, lambda total: targets)
+    present = ~np.isnan(values)
+    mass = weight[present] if weighted else np.ones(present.sum(), np.int64)
+    expected = np.repeat(np.sort(values[present]), 1)
+    order = np.argsort(values[present], kind="stable")
+    reached = np.cumsum(mass[order])
+    for target in targets:
+        place = int(np.searchsorted(np.cumsum(found.mass), target))
+        assert found.values[place] == expected[np.searchsorted(reached, target)]
+    assert found.mass.sum() == mass.sum()
+    assert found.values.dtype == dtype
+    assert not found.complete
+    assert found.missing
+    assert (found.low, found.high) == (-np.inf, np.inf)
+    for value, total in zip(found.values, np.cumsum(found.mass), strict=True):
+        assert total == mass[values[present] <= value].sum()
