@@ -1,0 +1,204 @@
+"""recalibrate audit: calibration by group, and a gate for pipelines."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING, Any
+
+from recalibrate.checks import check_number
+from recalibrate.commands.console import Console
+from recalibrate.commands.data import CSV, PARQUET, Labelled, encode_frame, read_labelled
+from recalibrate.commands.models import known_text, needs_scores, open_any
+from recalibrate.commands.options import add_base, add_labels, add_reading, add_table
+from recalibrate.commands.outputs import Outputs
+from recalibrate.commands.texts import read_class, read_groups
+
+if TYPE_CHECKING:
+    from recalibrate.auditing import AuditReport
+
+SUMMARY = "measure calibration by group; fail beyond a tolerance"
+DESCRIPTION = """\
+Measure the calibration of a model, or of a column of predictions, over all rows and in groups.
+Use rows that trained neither the model nor its calibration. A saved model is compared with its
+own base model. With --max-gap or --alpha the command is a gate: exit code 1 if a group fails.
+"""
+EXAMPLE = """\
+examples:
+  recalibrate audit test.csv --label y --model model.rcal \\
+      --groups "sex, race*sex, age < 25" --html audit.html --json audit.json
+  recalibrate audit test.csv --label y --score-column p --groups "sex" --max-gap 0.02
+"""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Options of the command."""
+    add_table(parser)
+    add_labels(parser)
+    parser.add_argument(
+        "--model", metavar="FILE", help="a saved or exported model, or a base model's file"
+    )
+    add_base(parser, "column of predictions to audit; with a model: of its base scores, if needed")
+    add_reading(parser.add_argument_group("reading a base model's file"))
+    _add_what(parser)
+    group = parser.add_argument_group("gate")
+    group.add_argument("--max-gap", type=float, help="fail groups whose gap exceeds this")
+    group.add_argument(
+        "--alpha",
+        type=float,
+        help="fail groups that are wrong by more than noise; a calibrated model fails with "
+        "probability at most alpha",
+    )
+    group.add_argument(
+        "--rule",
+        choices=("certain", "estimate", "proven"),
+        default="certain",
+        help="when a gap exceeds --max-gap: certainly, by its estimate, or unless proven not to",
+    )
+    group = parser.add_argument_group("output")
+    group.add_argument("--html", metavar="FILE", help="one page that needs no network")
+    group.add_argument("--json", metavar="FILE", help="everything, for programs")
+    group.add_argument("--markdown", metavar="FILE", help="text for model cards, .md")
+    group.add_argument("--table", metavar="FILE", help="one row per group, .csv or .parquet")
+
+
+def _add_what(parser: ArgumentParser) -> None:
+    group = parser.add_argument_group("audit")
+    group.add_argument(
+        "--groups",
+        metavar="GROUPS",
+        help='groups such as "sex, race*sex, age < 25"; default: every column',
+    )
+    group.add_argument("--depth", type=int, default=1, help="also cross this many of the groups")
+    group.add_argument("--min-rows", type=int, help="leave smaller groups out, and do not judge")
+    group.add_argument("--bands", type=int, default=4, help="bands of a numeric column, default 4")
+    group.add_argument("--bins", type=int, default=10, help="bins of the predictions, default 10")
+    group.add_argument(
+        "--confidence",
+        type=float,
+        default=0.95,
+        help="of the limits, for all groups at once, default .95",
+    )
+    group.add_argument("--cluster", metavar="NAME", help="column of persons or households")
+    group.add_argument(
+        "--search",
+        metavar="CLASS",
+        nargs="?",
+        const="",
+        help='also search for other groups that are wrong, by "trees(depth=2)" if none is given',
+    )
+    group.add_argument("--baseline", metavar="FILE", help="model to compare with")
+    group.add_argument("--baseline-column", metavar="NAME", help="predictions to compare with")
+    group.add_argument(
+        "--threshold",
+        type=float,
+        action="append",
+        default=[],
+        help="count decisions that flip at this prediction, compared with the baseline",
+    )
+
+
+def run(args: Namespace, console: Console) -> int:
+    """Audit, write the views, and judge."""
+    outputs = Outputs(args.force, args.data, args.model, args.base, args.baseline)
+    html = outputs.plan("--html", args.html, ".html", ".htm")
+    as_json = outputs.plan("--json", args.json, ".json")
+    markdown = outputs.plan("--markdown", args.markdown, ".md")
+    table = outputs.plan("--table", args.table, *CSV, *PARQUET)
+    _check(args)
+    model = None if args.model is None else open_any(args.model, args)
+    report = _audit(args, console, model)
+    if html is not None:
+        outputs.write(html, report.to_html().encode())
+    if as_json is not None:
+        outputs.write(as_json, report.to_json().encode())
+    if markdown is not None:
+        outputs.write(markdown, report.to_markdown().encode())
+    if table is not None:
+        outputs.write(table, encode_frame(report.table, table))
+    console.say(str(report))
+    for file in (html, as_json, markdown, table):
+        if file is not None:
+            console.say(f"wrote {file}")
+    return _judge(args, console, report)
+
+
+def _check(args: Namespace) -> None:
+    if args.model is None and args.score_column is None:
+        raise ValueError("say what to audit: --model FILE, or --score-column NAME")
+    if args.baseline is not None and args.baseline_column is not None:
+        raise ValueError("give either --baseline or --baseline-column, not both")
+    if not 0.5 <= args.confidence < 1:
+        raise ValueError(f"--confidence must be at least .5 and below 1, got {args.confidence:g}")
+    check_number("--max-gap", args.max_gap, least=0.0)
+    check_number("--alpha", args.alpha, above=0.0, most=1.0)
+
+
+def _audit(args: Namespace, console: Console, model: Any) -> AuditReport:
+    import recalibrate
+
+    groups = True if args.groups is None else read_groups(args.groups)
+    H = True if args.search == "" else args.search and read_class(args.search)
+    console.step(f"reading {args.data}")
+    rows = read_labelled(
+        args,
+        known_text=known_text(model),
+        scores=args.score_column,
+        cluster=args.cluster,
+        baseline=args.baseline_column,
+    )
+    scores = rows.others.get("scores")
+    if scores is None and needs_scores(model):
+        raise ValueError(f"{args.model!r} needs base scores: --score-column, or --base FILE")
+    console.step("auditing")
+    return recalibrate.audit(
+        _as_means(scores, args) if model is None else model,
+        rows.X,
+        rows.y,
+        groups=groups,
+        base=None if model is None else scores,
+        baseline=_baseline(args, model, rows),
+        H=H or None,
+        cluster=rows.others.get("cluster"),
+        sample_weight=rows.weight,
+        thresholds=tuple(args.threshold),
+        depth=args.depth,
+        min_rows=args.min_rows,
+        bands=args.bands,
+        bins=args.bins,
+        alpha=round(1.0 - args.confidence, 12),
+    )
+
+
+def _as_means(scores: Any, args: Namespace) -> Any:
+    """Predictions on the scale of the label."""
+    from recalibrate.labels import read_scores
+    from recalibrate.scores import sigmoid
+
+    if args.base_link != "logit":
+        return scores
+    return sigmoid(read_scores(scores, n_rows=len(scores), probability=False))
+
+
+def _baseline(args: Namespace, model: Any, rows: Labelled) -> Any:
+    """What to compare with: as given, else a saved model's own base."""
+    from recalibrate.model import Recalibrated
+
+    if args.baseline_column is not None:
+        return rows.others["baseline"]
+    if args.baseline is not None:
+        return open_any(args.baseline, args)
+    return True if isinstance(model, Recalibrated) else None
+
+
+def _judge(args: Namespace, console: Console, report: AuditReport) -> int:
+    if args.max_gap is None and args.alpha is None:
+        return 0
+    found = report.violations(
+        max_gap=args.max_gap, alpha=args.alpha, min_rows=args.min_rows or 1, rule=args.rule
+    )
+    if not found:
+        console.say("gate passed")
+        return 0
+    for violation in found:
+        console.fail(f"gate failed: {violation}")
+    return 1

@@ -1,0 +1,102 @@
+"""What a command says: results on standard output, everything else on standard error."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TextIO
+
+
+@dataclass(frozen=True)
+class Console:
+    """Where a command talks to the user.
+
+    Attributes
+    ----------
+    command
+        Name of the subcommand, for messages.
+    quiet
+        Whether only errors, warnings and what was asked for are shown.
+    """
+
+    command: str
+    quiet: bool = False
+
+    @property
+    def progress(self) -> bool | None:
+        """The argument ``progress`` of `recalibrate.fit`: by default a bar on a terminal."""
+        return False if self.quiet else None
+
+    def say(self, text: str) -> None:
+        """Print a result."""
+        if not self.quiet:
+            self.answer(text)
+
+    def answer(self, text: str) -> None:
+        """Print what the user asked for, quiet or not."""
+        _write(sys.stdout, text)
+
+    def step(self, text: str) -> None:
+        """Say what takes its time, if somebody is looking."""
+        if not self.quiet and sys.stderr.isatty():
+            _write(sys.stderr, f"{text} ...")
+
+    def fail(self, text: str) -> None:
+        """Print why a gate failed."""
+        _write(sys.stderr, in_one_line(text))
+
+    def warn(self, text: str) -> None:
+        """Print a warning."""
+        _write(sys.stderr, f"recalibrate {self.command}: warning: {in_one_line(text)}")
+
+    def error(self, text: str) -> None:
+        """Print an error."""
+        _write(sys.stderr, f"recalibrate {self.command}: error: {in_one_line(text)}")
+
+
+def _write(stream: TextIO, text: str) -> None:
+    """A line; characters that the stream cannot show are written as their codes."""
+    try:
+        stream.write(f"{text}\n")
+    except UnicodeEncodeError as error:
+        shown = text.encode(error.encoding, "backslashreplace").decode(error.encoding)
+        stream.write(f"{shown}\n")
+
+
+def in_one_line(text: str) -> str:
+    r"""A message without line breaks.
+
+    Examples
+    --------
+    >>> in_one_line("2 groups fail:\n  young\n  old\n")
+    '2 groups fail: young; old'
+    """
+    lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
+    joined = ""
+    for line in lines:
+        joined += (" " if joined.endswith((":", ".", ",", ";")) else "; ") * bool(joined) + line
+    return joined
+
+
+@contextmanager
+def shown_warnings(console: Console) -> Iterator[None]:
+    """Show warnings as lines of text, without the place in the code that they come from."""
+
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        console.warn(str(message))
+
+    with warnings.catch_warnings():
+        # Advice of this library to its users; a program's user must see it, and see it once.
+        warnings.simplefilter("default", UserWarning)
+        warnings.showwarning = show
+        yield

@@ -1,0 +1,144 @@
+"""Tables from files and into files."""
+
+from __future__ import annotations
+
+import io
+import os
+from argparse import Namespace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recalibrate.commands.texts import read_names
+from recalibrate.optional import require
+from recalibrate.table import find_columns
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+CSV = (".csv", ".csv.gz", ".tsv")
+PARQUET = (".parquet", ".pq")
+SHOWN_LABELS = 5
+
+
+def read_frame(path: str, *, text: Sequence[str] = (), known_text: Sequence[str] = ()) -> Any:
+    """A table from a CSV or Parquet file.
+
+    Parameters
+    ----------
+    path
+        The file.
+    text
+        Columns of a CSV file to be read as text, as lists with commas.
+    known_text
+        Columns that a model has known as text; those that the file does not have are ignored.
+    """
+    lower = path.lower()
+    if not lower.endswith(CSV + PARQUET):
+        raise ValueError(f"{path!r} is no table: the name must end in {', '.join(CSV + PARQUET)}")
+    if os.path.isdir(path):
+        raise IsADirectoryError(f"{path!r} is a folder, not a table")
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"there is no file {path!r}")
+    if lower.endswith(PARQUET):
+        require("pyarrow", "parquet")
+    try:
+        frame = _read(path, lower, text, known_text)
+    except (ValueError, OSError) as error:  # pandas' and pyarrow's own errors are among them
+        raise ValueError(f"cannot read {path!r}: {error}") from error
+    if frame.empty:
+        raise ValueError(f"{path!r} has no rows")
+    return frame
+
+
+def _read(path: str, lower: str, text: Sequence[str], known_text: Sequence[str]) -> Any:
+    import pandas as pd
+
+    if lower.endswith(PARQUET):
+        frame = pd.read_parquet(path)
+        return frame.rename(columns=str)
+    separator = "\t" if lower.endswith(".tsv") else ","
+    names = [str(name) for name in pd.read_csv(path, sep=separator, nrows=0).columns]
+    forced = read_names(text, names)
+    find_columns(forced, names)
+    kinds = dict.fromkeys([*forced, *(name for name in known_text if name in names)], str)
+    # In one piece, or a column's type could change in the middle of a large file.
+    return pd.read_csv(path, sep=separator, dtype=kinds, low_memory=False)
+
+
+def encode_frame(frame: pd.DataFrame, path: Path) -> bytes:
+    """The content of a CSV or Parquet file, whichever the name says."""
+    if path.name.lower().endswith(PARQUET):
+        require("pyarrow", "parquet")
+        buffer = io.BytesIO()
+        frame.to_parquet(buffer, index=False)
+        return buffer.getvalue()
+    return frame.to_csv(index=False, lineterminator="\n").encode()
+
+
+@dataclass(frozen=True, eq=False)
+class Labelled:
+    """Features, labels and whatever else belongs to the rows of a table."""
+
+    X: pd.DataFrame
+    y: NDArray[Any]
+    weight: NDArray[Any] | None
+    others: dict[str, NDArray[Any]]
+
+
+def read_labelled(args: Namespace, *, known_text: Sequence[str] = (), **others: Any) -> Labelled:
+    """The table of a command with its labels; what is no feature is taken out of it.
+
+    ``others`` are names of further columns that are no features, or None.
+    """
+    frame = read_frame(args.data, text=args.text, known_text=known_text)
+    names = [str(name) for name in frame.columns]
+    dropped = read_names(args.drop, names)
+    named = {"label": args.label, "weight": args.weight, **others}
+    special = {key: name for key, name in named.items() if name is not None}
+    _find(args.data, [*special.values(), *dropped], names)
+    taken = {*special.values(), *dropped}
+    values = {key: frame[name].to_numpy() for key, name in special.items()}
+    X = frame[[name for name in names if name not in taken]]
+    y = _labels(values.pop("label"), args.label, args.positive)
+    return Labelled(X, y, values.pop("weight", None), values)
+
+
+def column_of(frame: pd.DataFrame, name: str, path: str) -> NDArray[Any]:
+    """One column, or an error that lists those that the file has."""
+    _find(path, [name], [str(n) for n in frame.columns])
+    return frame[name].to_numpy()
+
+
+def _find(path: str, wanted: Sequence[str], names: Sequence[str]) -> None:
+    try:
+        find_columns(list(dict.fromkeys(wanted)), names)
+    except ValueError as error:
+        raise ValueError(f"{path!r}: {str(error).removeprefix('X: ')}") from None
+
+
+def _labels(values: NDArray[Any], name: str, positive: str | None) -> NDArray[Any]:
+    """Labels as numbers; ``positive`` says which value is 1."""
+    import pandas as pd
+
+    missing = int(pd.isna(values).sum())
+    if missing:
+        raise ValueError(
+            f"the label column {name!r} has {missing} missing values; remove these rows"
+        )
+    present = list(dict.fromkeys(str(value) for value in pd.unique(values)))
+    shown = ", ".join(repr(value) for value in present[:SHOWN_LABELS])
+    if positive is None:
+        if values.dtype.kind not in "biuf":
+            raise ValueError(
+                f"the label column {name!r} holds {shown}; say which value counts as 1 with "
+                f"--positive, for example --positive {present[-1]!r}"
+            )
+        return values
+    if positive not in present:
+        raise ValueError(f"--positive {positive!r} is no value of {name!r}, which holds {shown}")
+    return np.asarray(np.array([str(value) for value in values]) == positive)

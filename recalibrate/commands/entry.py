@@ -1,0 +1,113 @@
+"""From arguments to an exit code: the parser, and what becomes of errors."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import NoReturn
+
+from recalibrate import __version__
+from recalibrate.commands import audit, demo, export, fit, inspect, predict
+from recalibrate.commands.console import Console, shown_warnings
+from recalibrate.commands.interrupts import watch_interrupts
+from recalibrate.commands.options import add_common
+from recalibrate.expressions import GroupSyntaxError
+
+FINE, GATE_FAILED, BAD_INPUT, FAULT, INTERRUPTED = 0, 1, 2, 3, 130
+COMMANDS = (fit, predict, audit, export, inspect, demo)
+BAD_INPUT_ERRORS = (OSError, ValueError, TypeError, ImportError, MemoryError)
+"""What the library raises for things that the user can put right."""
+
+_ARGUMENT = re.compile(r"\b(base_link|target_class|categorical|bounds)=")
+"""Python's arguments in messages of the library that are options here."""
+
+_EPILOG = """\
+examples:
+  recalibrate demo
+  recalibrate fit rows.csv --label y --model xgb.json --H "groups(sex, race)" -o model.rcal
+  recalibrate audit test.csv --label y --model model.rcal --groups "sex, race*sex" --html a.html
+
+exit codes: 0 fine, 1 an audit's gate failed, 2 usage or bad input, 3 a fault of this program,
+130 interrupted
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(BAD_INPUT, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of all subcommands."""
+    parser = _Parser(
+        prog="recalibrate",
+        description="Multicalibrate a trained model on labelled rows, audit it, serve it.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"recalibrate {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for module in COMMANDS:
+        name = module.__name__.rpartition(".")[2]
+        own = commands.add_parser(
+            name,
+            help=module.SUMMARY,
+            description=module.DESCRIPTION,
+            epilog=module.EXAMPLE,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        module.add_arguments(own)
+        add_common(own, writes=module is not inspect)
+        own.set_defaults(run=module.run)
+    return parser
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Run a command; see `recalibrate.commands.main`."""
+    try:
+        args = build_parser().parse_args(argv)
+    except SystemExit as end:  # --help, or wrong usage, already explained
+        return int(end.code or 0)
+    console = Console(args.command, quiet=args.quiet)
+    with watch_interrupts() as interrupts:
+        try:
+            with shown_warnings(console):
+                code: int = args.run(args, console)
+                sys.stdout.flush()
+            return code
+        except BrokenPipeError:  # whoever read the output (head, for example) has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return FINE
+        except KeyboardInterrupt:
+            return _interrupted(console)
+        except Exception as error:
+            if interrupts.seen:
+                return _interrupted(console)
+            fault = not isinstance(error, BAD_INPUT_ERRORS)
+            _explain(console, error, debug=args.debug, fault=fault)
+            return FAULT if fault else BAD_INPUT
+
+
+def _interrupted(console: Console) -> int:
+    console.error("interrupted; no file was left half-written")
+    return INTERRUPTED
+
+
+def _explain(console: Console, error: Exception, *, debug: bool, fault: bool) -> None:
+    if debug:
+        traceback.print_exception(error)
+    text = str(error) or type(error).__name__
+    if isinstance(error, GroupSyntaxError):  # a caret needs a line of its own
+        text = f"{error.message} (in {error.text!r}, character {error.position + 1})"
+    text = _ARGUMENT.sub(lambda found: f"--{found[1].replace('_', '-')} ", text)
+    if fault:
+        text = f"{type(error).__name__}: {text} (a fault of this program; --debug shows where)"
+    console.error(text)

@@ -1,0 +1,135 @@
+"""Models from files: ours, and base models of frameworks."""
+
+from __future__ import annotations
+
+import os
+from argparse import Namespace
+from typing import TYPE_CHECKING, Any
+
+from recalibrate.commands.data import column_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from recalibrate.graph import ServedModel
+    from recalibrate.model import Recalibrated
+    from recalibrate.scores import Base
+
+OURS = ".rcal"
+ONNX = ".onnx"
+
+
+def open_recalibrated(path: str, base: str | None = None) -> Recalibrated | ServedModel:
+    """A model that this library saved or exported."""
+    from recalibrate import load
+
+    check_file(path)
+    if not path.lower().endswith((OURS, ONNX)):
+        raise ValueError(
+            f"{path!r} is no recalibrated model: these are called *{OURS} (saved) or *{ONNX} "
+            "(exported)"
+        )
+    if base is not None:
+        check_file(base)
+    return load(path, base=base)
+
+
+def open_saved(path: str, base: str | None = None) -> Recalibrated:
+    """A model that this library saved."""
+    from recalibrate.model import Recalibrated
+
+    model = open_recalibrated(path, base)
+    if not isinstance(model, Recalibrated):
+        raise ValueError(f"{path!r} is an exported graph; this needs the saved model (*{OURS})")
+    return model
+
+
+def open_any(path: str, args: Namespace) -> Any:
+    """A model to be audited: ours, or a base model as its adapter presents it."""
+    check_file(path)
+    lower = path.lower()
+    if lower.endswith(OURS) or (lower.endswith(ONNX) and _is_exported(path)):
+        return open_recalibrated(path, args.base)
+    return open_base(path, args)
+
+
+def open_base(path: str, args: Namespace) -> Base | Recalibrated:
+    """A base model; a saved model of ours is one too."""
+    from recalibrate.bases import NamedBase
+    from recalibrate.scores import as_base
+
+    check_file(path)
+    if path.lower().endswith(OURS):
+        return open_saved(path)
+    base = as_base(path, link=args.base_link, target_class=_read_class(args.target_class))
+    names = args.model_columns
+    if names is None:
+        return base
+    if base.columns() is not None:
+        raise ValueError(
+            f"--model-columns is for models without column names, but {path!r} has some: "
+            f"{', '.join(base.columns() or ())}"
+        )
+    return NamedBase(base, tuple(name.strip() for name in names.split(",")))
+
+
+def check_file(path: str) -> None:
+    """Refuse what is not a file."""
+    if os.path.isdir(path):
+        raise IsADirectoryError(f"{path!r} is a folder, not a model")
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"there is no file {path!r}")
+
+
+def known_text(model: Any) -> tuple[str, ...]:
+    """Columns that the model knows as text, however much a file's values look like numbers."""
+    schema = getattr(model, "schema", None)
+    if schema is not None:
+        return tuple(
+            column.name
+            for column in schema.columns
+            if column.categories and all(isinstance(value, str) for value in column.categories)
+        )
+    ports = getattr(model, "inputs", ())
+    return tuple(name for port in ports if port.kind == "string" for name in port.columns)
+
+
+def base_scores(model: Any, frame: pd.DataFrame, args: Namespace, data: str) -> Any:
+    """Base scores for a model that cannot compute them, from the column that the user names."""
+    name = args.score_column
+    if name is not None:
+        return column_of(frame, name, data)
+    if needs_scores(model):
+        raise ValueError(
+            f"the model in {args.model!r} does not hold its base model: name the column of the "
+            "base model's scores with --score-column, or the base model's file with --base"
+        )
+    return None
+
+
+def needs_scores(model: Any) -> bool:
+    """Whether a model of ours needs base scores to predict."""
+    from recalibrate.graph.inputs import BASE_SCORE
+    from recalibrate.scores import ScoreColumn
+
+    if isinstance(getattr(model, "base", None), ScoreColumn):
+        return True
+    ports = getattr(model, "inputs", ())
+    return any(port.name == BASE_SCORE and not port.columns for port in ports)
+
+
+def _is_exported(path: str) -> bool:
+    import onnx
+
+    from recalibrate.loading import ONNX_MARK
+
+    try:
+        graph = onnx.load(path, load_external_data=False)
+    except Exception as error:  # protobuf has errors of its own
+        raise ValueError(f"{path!r} is not an ONNX file: {error}") from error
+    return any(entry.key == ONNX_MARK for entry in graph.metadata_props)
+
+
+def _read_class(text: str | None) -> str | int | None:
+    """Classes of a model are numbers more often than texts."""
+    return int(text) if text is not None and text.lstrip("-").isdigit() else text

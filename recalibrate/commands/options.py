@@ -1,0 +1,83 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, _ActionsContainer
+
+
+def add_common(parser: ArgumentParser, *, writes: bool) -> None:
+    """Options of every command; some only of those that write files."""
+    group = parser.add_argument_group("general")
+    if writes:
+        group.add_argument("--force", action="store_true", help="overwrite existing files")
+    group.add_argument("--quiet", action="store_true", help="no progress, no summary")
+    group.add_argument("--debug", action="store_true", help="show where an error comes from")
+
+
+def add_table(parser: ArgumentParser, *, required: bool = True) -> None:
+    """The table of rows, and how to read it."""
+    group = parser.add_argument_group("rows")
+    if required:
+        parser.add_argument("data", metavar="DATA", help="table of rows, .csv or .parquet")
+    else:
+        group.add_argument("--data", metavar="DATA", help="rows to compare on, .csv or .parquet")
+    group.add_argument(
+        "--text",
+        metavar="NAMES",
+        action="append",
+        default=[],
+        help="columns of a CSV file to be read as text although they look like numbers",
+    )
+
+
+def add_labels(parser: ArgumentParser) -> None:
+    """Labels and weights of the rows, and columns that are no features."""
+    group = parser.add_argument_group("labels")
+    group.add_argument("--label", metavar="NAME", required=True, help="column of the labels")
+    group.add_argument(
+        "--positive", metavar="VALUE", help="the label that counts as 1; all others count as 0"
+    )
+    group.add_argument("--weight", metavar="NAME", help="column of the rows' weights")
+    group.add_argument(
+        "--drop",
+        metavar="NAMES",
+        action="append",
+        default=[],
+        help="columns to ignore: a,b or several times --drop",
+    )
+
+
+def add_base(
+    parser: ArgumentParser,
+    about: str = "column of base scores, for a model that was fitted on such a column",
+) -> None:
+    """What a saved model may need to score new rows."""
+    group = parser.add_argument_group("scores")
+    add_scores(group, about)
+    group.add_argument(
+        "--base",
+        metavar="FILE",
+        help="the base model's own file, for a .rcal file that does not hold the base model",
+    )
+
+
+def add_scores(group: _ActionsContainer, about: str) -> None:
+    """A column of scores."""
+    group.add_argument("--score-column", metavar="NAME", help=about)
+
+
+def add_reading(group: _ActionsContainer) -> None:
+    """How to read a base model's file."""
+    group.add_argument(
+        "--model-columns",
+        metavar="NAMES",
+        help="columns that the model takes, in its order, if it knows no names: a,b,c",
+    )
+    group.add_argument(
+        "--target-class", metavar="CLASS", help="of a multiclass model, the class to score"
+    )
+    group.add_argument(
+        "--base-link",
+        choices=("identity", "logit"),
+        help="what scores are: probabilities or means (identity), or log-odds (logit)",
+    )

@@ -1,0 +1,1 @@
+"""A package, so that its conftest is not taken for the one above."""

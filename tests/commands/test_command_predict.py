@@ -1,0 +1,106 @@
+"""recalibrate predict: the model's predictions and actions, in the file that was asked for."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import recalibrate as rc
+from commands.conftest import make_rows
+
+
+@pytest.fixture
+def new(tmp_path):
+    rows = make_rows(50, seed=1)
+    rows.to_csv(tmp_path / "new.csv", index=False)
+    return rows
+
+
+def options(folder, *more, out="p.csv"):
+    return ["predict", "new.csv", "--model", folder / "model.rcal", "-o", out, *more]
+
+
+@pytest.mark.parametrize(("out", "read"), [("p.csv", pd.read_csv), ("p.parquet", pd.read_parquet)])
+def test_predictions_are_those_of_python(run, folder, new, out, read):
+    code, said, err = run(*options(folder, "--score-column", "p", "--keep", "id,sex", out=out))
+    assert (code, err) == (0, "")
+    assert f"wrote {out}: 50 rows, id, sex, prediction" in said
+    found = read(out)
+    assert found.columns.tolist() == ["id", "sex", "prediction"]
+    assert found["id"].tolist() == new["id"].tolist()
+    model = rc.load(folder / "model.rcal")
+    np.testing.assert_array_equal(found["prediction"], model.predict(new, base=new["p"]))
+    assert model.schema.names[2] == "zip"  # text for the model although the file holds numbers
+
+
+@pytest.mark.parametrize("loss", ["asymmetric(5, 1)", "pinball(0.9)", "cost_matrix(0, 1, 5, 0)"])
+def test_actions(run, folder, new, loss):
+    code, _, _ = run(*options(folder, "--score-column", "p", "--decide", loss))
+    assert code == 0
+    found = pd.read_csv("p.csv")
+    decision = rc.load(folder / "model.rcal").decide(loss)
+    expected = decision.actions(new, base=new["p"])
+    np.testing.assert_array_equal(found["action"], expected)
+
+
+@pytest.mark.parity
+def test_exported_graphs_predict_and_decide(run, refused, folder, new):
+    rcal = folder / "model.rcal"
+    code, out, _ = run("export", rcal, "-o", "m.onnx", "--decide", "pinball(0.9)")
+    assert code == 0
+    assert "outputs  label, probabilities, score, score_margin, action" in out
+    args = ["predict", "new.csv", "--model", "m.onnx", "-o", "p.csv"]
+    assert "--score-column" in refused(*args)
+    assert "needs the saved model" in refused(*args, "--decide", "hinge")
+    assert run(*args, "--score-column", "p")[0] == 0
+    found, model = pd.read_csv("p.csv"), rc.load(rcal)
+    mean = model.predict(new, base=new["p"])
+    np.testing.assert_allclose(found["prediction"], mean, rtol=1e-7)  # float32 in the graph
+    np.testing.assert_array_equal(found["action"], model.decide("pinball(0.9)").best(mean))
+
+
+def test_what_is_missing_is_said(refused, folder, new):
+    assert "--score-column" in refused(*options(folder))
+    assert "no column 'q'" in refused(*options(folder, "--score-column", "q"))
+    assert "no column 'name'" in refused(*options(folder, "--score-column", "p", "--keep", "name"))
+    said = refused(*options(folder, "--score-column", "p", "--decide", "huber"))
+    assert "no loss 'huber'" in said
+    new.drop(columns="sex").to_csv("new.csv", index=False)
+    assert "'sex'" in refused(*options(folder, "--score-column", "p"))
+
+
+def test_wrong_files(refused, folder, new):
+    start = ["predict", "new.csv", "-o", "p.csv", "--score-column", "p", "--model"]
+    assert "no file 'none.rcal'" in refused(*start, "none.rcal")
+    assert "no recalibrated model" in refused(*start, folder / "rows.csv")
+    assert "must end in .csv" in refused(*options(folder, out="p.txt"))
+    new.assign(prediction=1).to_csv("new.csv", index=False)
+    said = refused(*options(folder, "--score-column", "p", "--keep", "prediction"))
+    assert "has a column of that name already" in said
+
+
+def test_nothing_is_overwritten(run, refused, folder, new, tmp_path):
+    (tmp_path / "p.csv").write_text("precious")
+    assert "--force" in refused(*options(folder, "--score-column", "p"))
+    assert (tmp_path / "p.csv").read_text() == "precious"
+    assert run(*options(folder, "--score-column", "p", "--force"))[0] == 0
+    said = refused(*options(folder, "--score-column", "p", "--force", out="new.csv"))
+    assert "is read by this command" in said
+
+
+@pytest.mark.adapter
+def test_a_base_model_that_is_not_in_the_file(run, folder, new, frame):
+    from xgboost import XGBClassifier
+
+    base = XGBClassifier(n_estimators=5, max_depth=2, n_jobs=1).fit(frame[["age"]], frame["y"])
+    base.save_model("xgb.json")
+    scored = rc.fit("xgb.json", frame[["age", "sex"]], frame["y"], rc.Groups("sex"))
+    scored.save("m.rcal", base="xgb.json")
+    import os
+
+    os.rename("xgb.json", "moved.json")
+    args = ["predict", "new.csv", "--model", "m.rcal", "-o", "p.csv"]
+    code, _, err = run(*args)
+    assert code == 2
+    assert "'xgb.json', which is not in" in err
+    assert run(*args, "--base", "moved.json")[0] == 0
+    np.testing.assert_array_equal(pd.read_csv("p.csv")["prediction"], scored.predict(new))

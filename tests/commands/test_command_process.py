@@ -1,0 +1,187 @@
+"""The program as a process: exit codes, interruption, pipes, and what it loads."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from recalibrate.commands import entry, main
+
+COMMANDS = ["fit", "predict", "audit", "export", "inspect", "demo"]
+
+
+def program(*args, **options):
+    command = [sys.executable, "-m", "recalibrate", *map(str, args)]
+    options = {"capture_output": True, "text": True, "timeout": 120, "check": False, **options}
+    return subprocess.run(command, **options)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_an_example(command, capsys):
+    assert main([command, "--help"]) == 0
+    said = capsys.readouterr().out
+    assert "examples:\n" in said
+    assert f"recalibrate {command} " in said.partition("examples:")[2]
+
+
+def test_usage_errors_are_one_line(capsys):
+    for args in ([], ["fitt"], ["fit", "--lable", "y"], ["inspect"]):
+        assert main(args) == 2
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1
+        assert "--help" in said
+
+
+def test_version(capsys):
+    import recalibrate
+
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"recalibrate {recalibrate.__version__}\n"
+
+
+def test_the_module_runs_as_a_program(folder):
+    done = program("inspect", folder / "model.rcal", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["rows"] == 1200
+
+
+def test_errors_of_a_process_are_one_line_without_a_traceback():
+    done = program("inspect", "none.rcal")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "recalibrate inspect: error: there is no file 'none.rcal'\n"
+
+
+def test_debug_shows_the_traceback(capsys):
+    assert main(["inspect", "none.rcal", "--debug"]) == 2
+    said = capsys.readouterr().err
+    assert "Traceback" in said
+    assert said.endswith("error: there is no file 'none.rcal'\n")
+
+
+def test_faults_of_the_program_are_told_apart(capsys, monkeypatch):
+    def broken(args, console):
+        raise KeyError("x")
+
+    monkeypatch.setattr(entry.inspect, "run", broken)
+    assert main(["inspect", "none.rcal"]) == 3
+    said = capsys.readouterr().err
+    assert "KeyError: 'x' (a fault of this program" in said
+    assert said.count("\n") == 1
+
+
+def test_a_closed_pipe_is_no_error(folder):
+    """As in ``recalibrate inspect model.rcal | true``."""
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        done = program(
+            "inspect", folder / "model.rcal", stdout=write, stderr=subprocess.PIPE,
+            capture_output=False,
+        )  # fmt: skip
+    finally:
+        os.close(write)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def interrupt(script, args, folder):
+    """Run a script until it says that it waits, then press Ctrl-C; what it said, and errors."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, *map(str, args)],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    said = ""
+    while "waiting" not in said:
+        line = process.stdout.readline()
+        assert line, process.communicate()
+        said += line
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    # Python ends itself by the signal where code made from text was interrupted; shells call
+    # that 130, too.
+    assert process.returncode in (130, -signal.SIGINT)
+    return said, err
+
+
+MESSAGE = "error: interrupted; no file was left half-written\n"
+
+WHILE_WRITING = """
+import os, signal, sys
+import recalibrate.writing as writing
+
+def wait(handle):
+    # The file is written under its temporary name, but not in place yet.
+    print("waiting", sorted(os.listdir(".")), flush=True)
+    signal.pause()
+
+writing.os.fsync = wait
+from recalibrate.commands import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+def test_an_interrupted_fit_leaves_nothing_behind(folder, tmp_path):
+    """Interrupted at the worst moment: while the file is being written."""
+    args = [
+        "fit", folder / "rows.csv", "--label", "y", "--score-column", "p", "--drop", "id",
+        "--H", "groups(sex)", "-o", "m.rcal",
+    ]  # fmt: skip
+    said, err = interrupt(WHILE_WRITING, args, tmp_path)
+    assert said.startswith("waiting ['.")  # only the temporary file
+    assert "m.rcal" not in said
+    assert err == f"recalibrate fit: {MESSAGE}"
+    assert list(tmp_path.iterdir()) == []
+
+
+SWALLOWED = """
+import os, signal, sys, time
+from pathlib import Path
+from recalibrate.commands import demonstration, main
+
+def wait(parts):
+    # Like a framework whose callback drops the exception and fails for it.
+    print("waiting", sorted(os.listdir(".")), flush=True)
+    try:
+        signal.pause()
+    except KeyboardInterrupt:
+        raise ValueError("the callback failed")
+
+demonstration.train_base = wait
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+def test_an_interruption_that_a_framework_swallows(tmp_path):
+    said, err = interrupt(SWALLOWED, ["demo", "made", "--rows", "1000"], tmp_path)
+    assert "['.recalibrate-" in said  # the hidden folder
+    assert err == f"recalibrate demo: {MESSAGE}"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_names_that_the_terminal_cannot_show(folder, frame, tmp_path):
+    table = tmp_path / "größe.csv"
+    frame.to_csv(table, index=False)
+    env = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = program("audit", table, "--label", "größe", "--score-column", "p", env=env)
+    assert done.returncode == 2
+    assert "no column 'gr\\xf6\\xdfe'" in done.stderr
+
+
+def test_the_parser_loads_no_framework():
+    code = (
+        "import json, sys; from recalibrate.commands import main; main(['fit', '--help']); "
+        "print(json.dumps(list(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
+    )
+    loaded = {name.partition(".")[0] for name in json.loads(done.stdout.splitlines()[-1])}
+    assert loaded.isdisjoint({"pandas", "sklearn", "numba", "onnx", "onnxruntime", "xgboost"})
