@@ -13,12 +13,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from recalibrate import metrics
+    from recalibrate import losses, metrics
     from recalibrate.auditing import AuditReport, audit
     from recalibrate.certificate import Certificate
     from recalibrate.classes import Estimator, Groups, Linear, Trees
     from recalibrate.estimators import LSBoostClassifier, LSBoostRegressor
     from recalibrate.fitting import fit
+    from recalibrate.loading import load
     from recalibrate.model import Recalibrated
 
 __version__ = "0.1.0"
@@ -36,6 +37,8 @@ __all__ = [
     "__version__",
     "audit",
     "fit",
+    "load",
+    "losses",
     "metrics",
 ]
 
@@ -53,12 +56,13 @@ _HOME = {
     "Trees": "recalibrate.classes",
     "audit": "recalibrate.auditing",
     "fit": "recalibrate.fitting",
+    "load": "recalibrate.loading",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name == "metrics":
-        return import_module("recalibrate.metrics")
+    if name in ("losses", "metrics"):
+        return import_module(f"recalibrate.{name}")
     home = _HOME.get(name)
     if home is None:
         # The wording of Python's own error, which hasattr, copy and doctest rely on.

@@ -125,7 +125,9 @@ def integer_window(column: NDArray[np.float32]) -> tuple[int, int] | None:
             return None
     low, high = (np.fmin.reduce, np.fmax.reduce) if broken else (np.min, np.max)
     lowest, highest = low(column), high(column)
-    if not highest - lowest < WIDEST_INTEGERS:  # also where nothing is present, or infinite
+    with np.errstate(invalid="ignore"):  # infinity less infinity
+        near = highest - lowest < WIDEST_INTEGERS  # False where nothing is present, or infinite
+    if not near:
         return None
     return int(lowest), int(highest)
 
@@ -158,19 +160,25 @@ def make_bins(
         column = table.schema.columns[table.schema.index(names[j])]
         values = table.column(column.name)
         if column.kind == "categorical":
-            return _category_bins(column, values, weights, most)
-        return _numeric_bins(column, values, weights, most)
+            return category_bins(column, category_weights(column, values, weights), most)
+        return numeric_bins(column.name, *distinct_values(values, weights), most)
 
     made = each_column(work, len(names), threads)
     return Bins(tuple(made))  # type: ignore[arg-type]
 
 
-def _category_bins(
-    column: Column, values: NDArray[np.float32], weight: NDArray[np.int64], most: int
-) -> FeatureBins:
-    kinds = len(column.categories)
-    mass = np.zeros(kinds + 1, dtype=np.int64)
+def category_weights(
+    column: Column, values: NDArray[np.float32], weight: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Summed weight of every code of a categorical column; an empty ``weight`` counts rows."""
+    mass = np.zeros(len(column.categories) + 1, dtype=np.int64)
     binning.count_integers(values, weight, 0, mass)
+    return mass
+
+
+def category_bins(column: Column, mass: NDArray[np.int64], most: int) -> FeatureBins:
+    """Bins of a categorical column whose codes have the weights ``mass`` (first: missing)."""
+    kinds = len(column.categories)
     lookup = np.arange(kinds + 1, dtype=np.int32)
     exact = kinds <= most
     if not exact:
@@ -180,16 +188,25 @@ def _category_bins(
     return FeatureBins(column.name, np.empty(0, dtype=np.float32), lookup, exact)
 
 
-def _numeric_bins(
-    column: Column, values: NDArray[np.float32], weight: NDArray[np.int64], most: int
+def numeric_bins(
+    name: str,
+    distinct: NDArray[np.float32],
+    mass: NDArray[np.int64],
+    most: int,
+    *,
+    exact: bool | None = None,
 ) -> FeatureBins:
-    distinct, mass = _distinct(values, weight)
-    exact = len(distinct) <= most
+    """Bins of a numeric column with these distinct values, ascending, and their weights.
+
+    Of more than ``most`` values not all have to be given (then ``exact`` is False): those that
+    `bin_targets` asks for and their neighbours are enough, with the weight since the one before.
+    """
+    exact = len(distinct) <= most if exact is None else exact
     if exact:
         last_of_bin = np.arange(len(distinct) - 1)
     else:
         reached = np.cumsum(mass)
-        targets = reached[-1] / most * np.arange(1, most)
+        targets = bin_targets(reached[-1], most)
         last_of_bin = np.unique(np.searchsorted(reached, targets, side="left"))
         last_of_bin = last_of_bin[last_of_bin < len(distinct) - 1]
     low, high = distinct[last_of_bin], distinct[last_of_bin + 1]
@@ -197,10 +214,15 @@ def _numeric_bins(
         middle = np.float32(0.5) * low + np.float32(0.5) * high
     # A midpoint may round to the upper value, or not exist next to an infinity.
     edges = np.where((middle >= low) & (middle < high), middle, low)
-    return FeatureBins(column.name, edges.astype(np.float32), None, exact)
+    return FeatureBins(name, edges.astype(np.float32), None, exact)
 
 
-def _distinct(
+def bin_targets(total: int, most: int) -> NDArray[np.float64]:
+    """Weights that the first 1, 2, ... of ``most`` bins are to reach."""
+    return np.asarray(total / most * np.arange(1, most))
+
+
+def distinct_values(
     values: NDArray[np.float32], weight: NDArray[np.int64]
 ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     """Distinct present values of positive weight, ascending, with their weights."""

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate import expressions as ex
-from recalibrate.quantiles import quantile_edges
+from recalibrate.quantiles import cut_at_quantiles, quantile_edges
 from recalibrate.table import Column, Schema, Table
 
 MOST_VALUES = 12  # numeric columns with more distinct values are cut into bands
@@ -54,11 +54,10 @@ class ValueCells:
 
     def assign(self, table: ex.Columns) -> NDArray[np.int32]:
         column = table.column(self.column)
-        # The NaN at the end is the "missing" cell's place and equals nothing.
-        values = np.array([*self.values, np.nan], dtype=np.float32)
-        cell = np.searchsorted(values[:-1], column)
-        found = np.where(values[cell] == column, cell + 1, 0).astype(np.int32)
-        found[np.isnan(column)] = self.count + 1
+        found = np.where(np.isnan(column), np.int32(self.count + 1), np.int32(0))
+        # Few values: comparing with each of them is several times faster than searching.
+        for cell, value in enumerate(self.values, start=1):
+            found += (column == np.float32(value)) * np.int32(cell)
         return found
 
     def names(self, schema: Schema) -> list[str]:
@@ -131,6 +130,23 @@ def cut_column(
         return ValueCells(column.name, tuple(distinct.tolist()))
     edges = quantile_edges(values, bands, None if weight is None else weight[present])
     return BandCells(column.name, tuple(edges.tolist()))
+
+
+def cut_distinct(
+    name: str,
+    distinct: NDArray[np.float32],
+    mass: NDArray[np.int64],
+    bands: int,
+    *,
+    complete: bool = True,
+) -> ValueCells | BandCells:
+    """Cells of a numeric column by its distinct values and their weights.
+
+    ``complete`` False: some of many values, see `recalibrate.quantiles.cut_at_quantiles`.
+    """
+    if complete and len(distinct) <= MOST_VALUES:
+        return ValueCells(name, tuple(distinct.tolist()))
+    return BandCells(name, tuple(cut_at_quantiles(distinct, mass, bands).tolist()))
 
 
 def load_cells(saved: dict[str, Any], factor: ex.Column | ex.Predicate, schema: Schema) -> Cells:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-import numpy as np
-
-from recalibrate.boost import Boosted, History, Settings
-from recalibrate.certificate import Certificate
-from recalibrate.engines.memory import Rows, resolve_threads
-from recalibrate.folds import Fold, deal_folds, dealing_order, hold_out, split_folds
+from recalibrate.bases import remember_columns
+from recalibrate.checks import check_flag, check_whole
+from recalibrate.collection import is_collection
+from recalibrate.crossfit import cross_fit, is_unfitted, refuse_unfitted
+from recalibrate.engines.memory import resolve_threads
 from recalibrate.levels import Link
 from recalibrate.model import Recalibrated
 from recalibrate.options import (
@@ -19,19 +19,14 @@ from recalibrate.options import (
     LevelKind,
     check_paper,
     check_run,
-    loop_settings,
-    paper_settings,
+    gives_rows,
     read_class,
 )
-from recalibrate.paper import certify
-from recalibrate.problem import Problem, read_problem
-from recalibrate.recipe import DEFAULT_CLASS, follow_recipe
-from recalibrate.rounds import Rounds
-from recalibrate.scores import Base, as_base
-from recalibrate.validation import judge, run_folds
-from recalibrate.workbench import Workbench, make_workbench
-
-DEFAULT_FOLDS = 5
+from recalibrate.problem import read_problem
+from recalibrate.recipe import DEFAULT_CLASS
+from recalibrate.running import Plan, Run
+from recalibrate.scores import as_base
+from recalibrate.streaming import Reading, fit_collection, fit_streamed, is_streamed
 
 
 def fit(
@@ -48,6 +43,7 @@ def fit(
     validation: Any = None,
     bounds: tuple[float, float] | None = None,
     base_link: Link | None = None,
+    target_class: Any = None,
     link: Link | None = None,
     categorical: Sequence[str] | None = None,
     levels: int | None = None,
@@ -63,8 +59,12 @@ def fit(
     accept: float | None = None,
     max_rounds: int | None = None,
     keep_unrounded: bool | None = None,
+    exportable: bool = False,
     threads: int | None = None,
     blocks: int | None = None,
+    cache: str | os.PathLike[str] | None = None,
+    block_rows: int = 500_000,
+    client: Any = None,
     seed: int = 0,
     progress: bool | None = None,
 ) -> Recalibrated:
@@ -79,11 +79,16 @@ def fit(
     Parameters
     ----------
     base_model
-        A trained model of a framework with an adapter, a callable ``X -> scores``, or an array
-        with one score per row (then ``predict`` needs the new rows' scores as ``base=``).
+        A trained model of a framework with an adapter (or the path of its file), a callable
+        ``X -> scores``, a `Recalibrated` model (rounds are appended), or an array with one score
+        per row (then ``predict`` needs the new rows' scores as ``base=``). With ``cv=`` also an
+        estimator of scikit-learn's kind that is not fitted: every row is scored by a copy that
+        was trained on the other folds, and the base is trained on all rows in the end.
     X
         Calibration rows: a DataFrame (it may have columns that the base model does not use,
-        such as sensitive attributes) or an array.
+        such as sensitive attributes) or an array. Rows that do not fit in memory: Parquet files
+        (path, folder, pattern or list), an iterable of DataFrames, or a Dask DataFrame; ``y``,
+        ``sample_weight`` and, if scores are a column, ``base_model`` are then column names.
     y
         Labels: 0/1 or bool, soft labels in [0, 1], or bounded numbers.
     H
@@ -98,8 +103,9 @@ def fit(
         Run Algorithm 1: the output is alpha-approximately multicalibrated for the h in H with
         h(x)^2 <= B (default 1) on the fitted rows, see ``certificate_``.
     cv
-        Number of folds or any scikit-learn splitter for choosing the number of rounds; the
-        model is then refitted on all rows. Default 5.
+        Number of folds, any scikit-learn splitter, or pairs of row numbers such as
+        ``GroupKFold().split(X, y, groups)``, for choosing the number of rounds; the model is
+        then refitted on all rows. Default 5. An unfitted base is cross-fitted on the same folds.
     validation
         Instead of folds: a pair (X, y) or dict of held-out rows, a share of the rows such as
         0.2, or False for no validation. With ``alpha`` held-out rows only estimate: a share is
@@ -107,7 +113,11 @@ def fit(
     bounds
         Smallest and largest possible label of a regression; default: as observed.
     base_link
-        "logit" when an array's or callable's scores are log-odds.
+        "logit" when an array's or callable's scores are log-odds; also where a model's adapter
+        asks for it.
+    target_class
+        Of a multiclass base: the class whose probability is recalibrated; ``y`` then says
+        whether a row is of that class.
     link
         Scale of the updates; default "logit" for 0/1 labels, otherwise "identity".
     categorical
@@ -139,8 +149,15 @@ def fit(
     keep_unrounded
         End a rounded run that changed anything with one more update that is not rounded (of a
         run stopped by the tolerance: the rejected one).
+    exportable
+        Refuse at once, before anything is fitted, what ``to_onnx`` could not export.
     threads, blocks
         How the work is cut; the model is the same for all values.
+    cache, block_rows
+        For rows that do not fit in memory: the folder for temporary files (default: the
+        system's), and how many rows of them are in memory at a time, per thread.
+    client
+        For a Dask DataFrame: the ``distributed.Client``; default: the current one.
     seed
         Deals the folds and draws features.
     progress
@@ -166,9 +183,10 @@ def fit(
     >>> bool(abs(model.predict(X, base=np.full(5000, 0.4)) - truth).max() < 0.05)
     True
     """
-    base = as_base(base_model, link=base_link)
+    unfitted = is_unfitted(base_model)
+    if unfitted and cv is None:
+        refuse_unfitted(base_model)
     H = DEFAULT_CLASS if H is None else read_class(H)
-    paper = alpha is not None or B is not None
     knobs = Knobs(
         levels,
         level_kind,
@@ -185,21 +203,60 @@ def fit(
         keep_unrounded,
     )
     knobs.check()
+    plan = Plan(knobs, alpha, B, cv, validation)
+    paper = plan.paper
     check_run(threads, blocks, seed)
+    check_whole("block_rows", block_rows, least=1)
+    check_flag("exportable", exportable)
     seed = int(seed)  # numpy's integers overflow where Python's do not
     if paper:
-        check_paper(knobs, cv, link)
-    if cv is not None and validation is not None:
+        check_paper(knobs, None if unfitted else cv, link)
+    if cv is not None and validation is not None and not unfitted:
         raise ValueError("give either cv= or validation=, not both")
-    if accept is not None and not _gives_rows(validation):
+    if accept is not None and not gives_rows(validation):
         raise ValueError(
             f"accept={accept!r} compares updates on held-out rows, but validation= gives none; "
             "pass a pair validation=(X, y) or a dict (folds end with a refit on all rows)"
         )
+    if is_collection(X) or (Z is None and is_streamed(X)):
+        if Z is not None:
+            raise ValueError("Z= is for rows in memory; put its columns into X")
+        reading = Reading(sample_weight, bounds, base_link, target_class, link, categorical)
+        run_with: dict[str, Any] = {
+            "exportable": exportable,
+            "threads": resolve_threads(threads),
+            "seed": seed,
+            "progress": progress,
+        }
+        if is_collection(X):
+            return fit_collection(base_model, X, y, H, plan, reading, client=client, **run_with)
+        files: dict[str, Any] = {"cache": cache, "block_rows": block_rows}
+        return fit_streamed(base_model, X, y, H, plan, reading, **files, **run_with)
+    scores = None
+    if unfitted:
+        crossed = cross_fit(
+            base_model,
+            X,
+            y,
+            cv,
+            Z=Z,
+            sample_weight=sample_weight,
+            bounds=bounds,
+            categorical=categorical,
+            seed=seed,
+            link=base_link,
+            target_class=target_class,
+        )
+        base, scores, sample_weight = crossed.base, crossed.scores, crossed.weight(sample_weight)
+        cv = None if paper or validation is not None else crossed.folds or None
+    else:
+        base = as_base(base_model, link=base_link, target_class=target_class)
+    base = remember_columns(base, X)
     problem = read_problem(
         base,
         X,
         y,
+        scores=scores,
         Z=Z,
         sample_weight=sample_weight,
         bounds=bounds,
@@ -207,153 +264,9 @@ def fit(
         categorical=categorical,
         clip=paper or bool(rounded),
     )
-    run = _Fit(base, problem, H, resolve_threads(threads), blocks, seed, progress)
-    if paper:
-        settings = paper_settings(alpha, B, knobs, seed)
-        return run.paper(settings, float(alpha or 0.0), 1.0 if B is None else B, validation)
-    if not knobs.turned and (validation is None or _is_share(validation)):
-        return run.recipe(cv, validation)
-    return run.loop(loop_settings(problem, knobs, seed), cv, validation)
+    if exportable:
+        from recalibrate.graph import check_exportable
 
-
-def _is_share(validation: Any) -> bool:
-    """Whether a share of the rows is to be held out; its range is checked where it is used."""
-    number = isinstance(validation, int | float | np.integer | np.floating)
-    return number and validation is not False
-
-
-def _gives_rows(validation: Any) -> bool:
-    return validation is not None and validation is not False and not _is_share(validation)
-
-
-class _Fit:
-    """One call of ``fit``, after everything was read."""
-
-    def __init__(
-        self,
-        base: Base,
-        problem: Problem,
-        H: Any,
-        threads: int,
-        blocks: int | None,
-        seed: int,
-        progress: bool | None,
-    ) -> None:
-        self.base = base
-        self.problem = problem
-        self.H = H
-        self.threads = threads
-        self.blocks = blocks
-        self.seed = seed
-        self.progress = progress
-
-    def paper(self, settings: Settings, alpha: float, B: float, validation: Any) -> Recalibrated:
-        """Algorithm 1 on all rows but those that validate, which only estimate."""
-        folds = self._folds(None, validation) if _is_share(validation) else []
-        held_out: Rows | None = None
-        if folds:
-            train, aside = folds[0]
-            bench = self._bench(settings, self.problem.take(train))
-            held_out = bench.take_held_out(self.problem.take(aside))
-        else:
-            bench = self._bench(settings)
-            if _gives_rows(validation):
-                held_out = bench.read_held_out(self.base, validation, clip=True)
-        boosted = bench.run(settings, held_out=held_out, progress=self.progress)
-        certificate = certify(bench, settings, boosted, alpha, B, held_out)
-        return self._model(boosted, settings, certificate)
-
-    def recipe(self, cv: Any, validation: Any) -> Recalibrated:
-        """The default: stages that held-out rows have to approve of."""
-        problem = self.problem
-        folds = self._folds(cv, validation)
-        if not folds:
-            return self._unchanged()
-        boosted, settings, notes = follow_recipe(
-            problem,
-            self.H,
-            folds,
-            threads=self.threads,
-            blocks=self.blocks,
-            seed=self.seed,
-            progress=self.progress,
-        )
-        return self._model(boosted, settings, notes=notes)
-
-    def loop(self, settings: Settings, cv: Any, validation: Any) -> Recalibrated:
-        """The loop as the knobs say, its steps chosen on held-out rows if there are any."""
-        bench = self._bench(settings)
-        if validation is False:
-            plain = replace(settings, patience=None)
-            return self._model(bench.run(plain, progress=self.progress), settings)
-        if _gives_rows(validation):
-            held_out = bench.read_held_out(self.base, validation, clip=settings.grid is not None)
-            boosted = bench.run(settings, held_out=held_out, progress=self.progress)
-            return self._model(boosted, settings)
-        folds = self._folds(cv, validation)
-        if not folds:
-            return self._unchanged()
-        start = bench.start(settings)
-        runs = run_folds(
-            bench.rows, bench.scale, bench.learner, settings, start, folds, threads=self.threads
-        )
-        verdict = judge(runs, bench.rows, self.problem.labels.weight, start)
-        final = replace(settings, patience=None, max_rounds=verdict.rounds, tolerance=None)
-        if verdict.rounds == 0:
-            settings = final = replace(final, grid=None)  # not even rounded
-        boosted = bench.run(final, progress=self.progress)
-        boosted = replace(boosted, history=replace(boosted.history, held_out=verdict.curve))
-        return self._model(boosted, settings, notes=(verdict.note,))
-
-    def _unchanged(self) -> Recalibrated:
-        """The base as it is: there are too few rows to hold any out."""
-        note = f"{self.problem.n_rows} row(s) cannot be split: the base is returned unchanged"
-        empty = Rounds(self.problem.link)
-        return self._model(
-            Boosted(empty, History(), None, empty), Settings(link=empty.link), notes=(note,)
-        )
-
-    def _bench(self, settings: Settings, problem: Problem | None = None) -> Workbench:
-        return make_workbench(
-            problem or self.problem, self.H, settings, threads=self.threads, blocks=self.blocks
-        )
-
-    def _folds(self, cv: Any, validation: float | None) -> list[Fold]:
-        """Folds by content, or as the user splits; none when there are too few rows."""
-        problem = self.problem
-        if cv is not None and (isinstance(cv, bool) or not isinstance(cv, (int, np.integer))):
-            return split_folds(cv, problem.given.labels, problem.given.rows)
-        if cv is not None and cv < 2:
-            raise ValueError(f"cv must be at least 2 folds or a splitter, got {cv!r}")
-        if validation is not None and (isinstance(validation, bool) or not 0 < validation < 1):
-            raise ValueError(
-                f"validation as a share must lie between 0 and 1, got {validation!r}; "
-                "False turns validation off"
-            )
-        labels = problem.labels
-        order = dealing_order(problem.table, labels.values, problem.base, labels.weight, self.seed)
-        if validation is not None:
-            fold = hold_out(order, float(validation))
-            return [fold] if min(map(len, fold)) > 0 else []
-        count = min(DEFAULT_FOLDS if cv is None else int(cv), problem.n_rows)
-        return deal_folds(order, count) if count > 1 else []
-
-    def _model(
-        self,
-        boosted: Boosted,
-        settings: Settings,
-        certificate: Certificate | None = None,
-        notes: tuple[str, ...] = (),
-    ) -> Recalibrated:
-        return Recalibrated(
-            base=self.base,
-            rounds=boosted.log,
-            H=self.H,
-            schema=self.problem.table.schema,
-            labels=replace(self.problem.labels, values=np.empty(0), weight=None),
-            settings=settings,
-            history_=boosted.history,
-            certificate_=certificate,
-            clip=settings.grid is not None,
-            notes=notes,
-        )
+        check_exportable(base, H, problem)
+    run = Run(base, problem, H, resolve_threads(threads), blocks, seed, progress)
+    return run.follow(replace(plan, cv=cv))

@@ -34,9 +34,9 @@ LEAST_RESPONSE_BITS = 20
 """Coarser responses than 2**-20 are not accepted for the sake of packing."""
 
 
-def snap(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Nearest multiples of :data:`VALUE_STEP` (ties to even, as in ONNX ``Round``)."""
-    return np.asarray(np.rint(values / VALUE_STEP) * VALUE_STEP, dtype=np.float64)
+def snap(values: NDArray[np.float64], step: float = VALUE_STEP) -> NDArray[np.float64]:
+    """Nearest multiples of ``step``, a power of two (ties to even, as in ONNX ``Round``)."""
+    return np.asarray(np.rint(values / step) * step, dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -113,10 +113,15 @@ class Scale:
         """
         if weight is None or not self.weighted:
             return np.empty(0, dtype=np.int64)
-        more = max(0, len(weight).bit_length() - self.row_bits)
+        factor = self.held_out_factor(len(weight), float(weight.max()))
+        return np.rint(weight * factor).astype(np.int64)
+
+    def held_out_factor(self, n_rows: int, largest: float) -> float:
+        """What weights of so many held-out rows are multiplied with before they are rounded."""
+        more = max(0, n_rows.bit_length() - self.row_bits)
         bits = max(LEAST_WEIGHT_BITS, self.weight_bits - more)
-        _, exponent = np.frexp(float(weight.max()))
-        return np.rint(weight * 2.0 ** (bits - int(exponent))).astype(np.int64)
+        _, exponent = np.frexp(largest)
+        return float(2.0 ** (bits - int(exponent)))
 
     def unpack(
         self, words: NDArray[np.int64]

@@ -1,8 +1,9 @@
 """Folds that depend on what the rows say, not on their order.
 
 Rows are sorted by label band and by a hash of their content, and dealt out to the folds in
-turn. Identical rows are neighbours and interchangeable, so permuting the table permutes nothing
-that a fit could notice.
+turn. Identical rows are interchangeable, so permuting the table permutes nothing that a fit could
+notice; but each is dealt by a draw of its own (`tell_apart`). Dealt out evenly, the folds of a
+table with few distinct rows would be mirrors of each other, and confirm each other's noise.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from numpy.typing import NDArray
 from recalibrate.hashing import combine, mix
 from recalibrate.table import Table
 
-LABEL_BANDS = 10
+BAND_QUANTILES = np.arange(1, 10) / 10
+"""Rows are dealt out band by band of their labels, so that all folds get all of them."""
+DEFAULT_FOLDS = 5
 Fold = tuple[NDArray[np.intp], NDArray[np.intp]]
 
 
@@ -42,10 +45,58 @@ def dealing_order(
     seed: int,
 ) -> NDArray[np.intp]:
     """Row numbers by label band, then by the hash of the row's content."""
-    edges = np.unique(np.quantile(labels, np.arange(1, LABEL_BANDS) / LABEL_BANDS))
-    band = np.searchsorted(edges, labels, side="left")
+    cuts = np.quantile(labels, BAND_QUANTILES, method="lower")
+    band, key = dealing_keys(table, labels, scores, weight, seed, cuts)
+    return np.lexsort((tell_apart(key), band))
+
+
+def tell_apart(key: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The hashes, with new ones for all but the first of equal ones.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> len(np.unique(tell_apart(np.array([7, 7, 7, 8], dtype=np.uint64))))
+    4
+    """
+    number = number_equals(key)
+    return np.where(number > 0, combine(key, number), key)
+
+
+def number_equals(key: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """0, 1, ... for the first, second, ... of equal hashes."""
+    order = np.argsort(key, kind="stable")
+    ordered = key[order]
+    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+    number = np.empty(len(key), dtype=np.uint64)
+    number[order] = np.arange(len(key)) - np.repeat(starts, np.diff(np.r_[starts, len(key)]))
+    return number
+
+
+def dealing_keys(
+    table: Table,
+    labels: NDArray[np.float64],
+    scores: NDArray[np.float64],
+    weight: NDArray[np.float64] | None,
+    seed: int,
+    cuts: NDArray[np.float64],
+) -> tuple[NDArray[np.intp], NDArray[np.uint64]]:
+    """Label band (by the labels at `BAND_QUANTILES` of all rows) and hash of every row."""
+    band = np.searchsorted(np.unique(cuts), labels, side="left")
     numbers = [labels, scores] if weight is None else [labels, scores, weight]
-    return np.lexsort((row_hash(table, numbers, seed), band))
+    return band, row_hash(table, numbers, seed)
+
+
+def is_splitter(cv: Any) -> bool:
+    """Whether cv= is a way of splitting rows, and not a number of folds."""
+    return cv is not None and (isinstance(cv, bool) or not isinstance(cv, (int, np.integer)))
+
+
+def count_folds(cv: int | None) -> int:
+    """The number of folds that cv= asks for, checked."""
+    if cv is not None and cv < 2:
+        raise ValueError(f"cv must be at least 2 folds or a splitter, got {cv!r}")
+    return DEFAULT_FOLDS if cv is None else int(cv)
 
 
 def deal_folds(order: NDArray[np.intp], count: int) -> list[Fold]:

@@ -8,8 +8,9 @@ it is applied to. Groups of one term are disjoint; groups of different terms ove
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -20,13 +21,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from recalibrate import expressions as ex
 from recalibrate.cells import Cells, PredicateCells, cut_column, load_cells
-from recalibrate.table import Schema, Table
+from recalibrate.checks import check_whole
+from recalibrate.combinations import (
+    LOOKUP_LIMIT,
+    Assigned,
+    Counted,
+    count_combinations,
+    sizes_of,
+)
+from recalibrate.table import Column, Schema, Table
 from recalibrate.values import category_key
 from recalibrate.vectors import read_weight
-
-__all__ = ["BoundTerm", "GroupSet", "bind"]
-
-_LOOKUP_LIMIT = 1 << 22  # entries of a direct lookup table; beyond that, binary search
 
 
 @dataclass(frozen=True)
@@ -59,13 +64,25 @@ class BoundTerm:
             prefix = inverse + 1
         return steps
 
-    def codes(self, table: ex.Columns) -> NDArray[np.int32]:
+    @cached_property
+    def _lookup(self) -> NDArray[np.int32] | None:
+        """Group number by the cells of all factors together; None where there are too many."""
+        sizes = sizes_of(self.factors)
+        if math.prod(sizes) > LOOKUP_LIMIT:
+            return None
+        lookup = np.zeros(sizes, dtype=np.int32)
+        lookup[tuple(np.array(self.cells).T)] = np.arange(1, len(self.cells) + 1)
+        return lookup.ravel()
+
+    def codes(self, rows: Assigned) -> NDArray[np.int32]:
         """Group number of every row, 1-based; 0 = in no group."""
+        if self._lookup is not None:
+            return self._lookup[rows.keys(self.factors)]
         # Factor by factor, so that the key stays below groups * cells and cannot overflow
         # however many columns are crossed. Prefix 0 is lost: its keys are below every known one.
-        prefix = np.ones(table.n_rows, dtype=np.int64)
+        prefix = np.ones(rows.n_rows, dtype=np.int64)
         for factor, keys in zip(self.factors, self._steps, strict=True):
-            prefix = _rank(prefix * (factor.count + 2) + factor.assign(table), keys)
+            prefix = _rank(prefix * (factor.count + 2) + rows.cells(factor), keys)
         return prefix.astype(np.int32)
 
     def labels(self, schema: Schema) -> list[str]:
@@ -85,7 +102,7 @@ class BoundTerm:
 
 def _rank(keys: NDArray[np.int64], known: NDArray[np.int64]) -> NDArray[np.int64]:
     """1-based place of every key among the known ones (sorted), 0 if it is not there."""
-    if known[-1] < _LOOKUP_LIMIT:
+    if known[-1] < LOOKUP_LIMIT:
         lookup = np.zeros(int(known[-1]) + 2, dtype=np.int64)
         lookup[known] = np.arange(1, len(known) + 1)
         return lookup[np.minimum(keys, len(lookup) - 1)]
@@ -165,8 +182,7 @@ class GroupSet:
         """Some of the terms, in this order, with the columns that they read."""
         kept = tuple(self.terms[t] for t in terms)
         parsed = [ex.parse(term.text, self.schema) for term in kept]
-        used = dict.fromkeys(name for term in parsed for name in ex.columns_of(term))
-        return GroupSet(kept, self.schema.select(list(used)))
+        return GroupSet(kept, self.schema.select(_columns(parsed)))
 
     def codes(self, table: Table) -> NDArray[np.int32]:
         """Group of every row within every term.
@@ -183,17 +199,17 @@ class GroupSet:
             1-based; 0 where the row is in none of the term's groups: the predicate is False, or
             the combination of cells did not occur when the groups were bound.
         """
-        view = _Aligned(self.schema, table)
+        rows = Assigned(_Aligned(self.schema, table))
         out = np.empty((table.n_rows, len(self.terms)), dtype=np.int32)
         for t, term in enumerate(self.terms):
-            out[:, t] = term.codes(view)
+            out[:, t] = term.codes(rows)
         return out
 
     def masks(self, table: Table) -> Iterator[tuple[str, NDArray[np.bool_]]]:
         """Label and rows of one group after the other, in the order of `labels`."""
-        view = _Aligned(self.schema, table)
+        rows = Assigned(_Aligned(self.schema, table))
         for t, term in enumerate(self.terms):
-            codes = term.codes(view)
+            codes = term.codes(rows)
             for k, label in enumerate(self.labels[self.offsets[t] : self.offsets[t + 1]], start=1):
                 yield label, codes == k
 
@@ -291,31 +307,75 @@ def bind(
     >>> bind(["x0"], read_table(np.arange(100.0).reshape(-1, 1))).labels
     ('x0 < 25', 'x0 in [25, 50)', 'x0 in [50, 75)', 'x0 >= 75')
     """
-    for name, value, least in (("min_rows", min_rows, 1), ("bands", bands, 2)):
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-            raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
+    check_whole("bands", bands, least=2)
     parsed = _parse_all(terms, table.schema)
-    used = dict.fromkeys(name for term in parsed for name in ex.columns_of(term))
-    table = table.select(list(used))
+    table = table.select(_columns(parsed))  # before rows are copied
     if weight is not None:
         weight = read_weight(weight, table.n_rows)
         table, weight = table.take(weight > 0), weight[weight > 0]
+
+    def cut(column: Column) -> Cells:
+        return cut_column(column, table, weight, int(bands))
+
+    def count(terms: Sequence[tuple[Cells, ...]]) -> list[Counted]:
+        rows = Assigned(table)
+        return [count_combinations(factors, rows) for factors in terms]
+
+    return bind_by(terms, table.schema, cut, count, min_rows=min_rows)
+
+
+def bind_by(
+    terms: Sequence[str],
+    schema: Schema,
+    cut: Callable[[Column], Cells],
+    count: Callable[[Sequence[tuple[Cells, ...]]], Sequence[Counted]],
+    *,
+    min_rows: int = 1,
+) -> GroupSet:
+    """Turn group expressions into groups of rows, wherever these are.
+
+    Parameters
+    ----------
+    terms, min_rows
+        As in :func:`bind`.
+    schema
+        Columns of the rows.
+    cut
+        Cells of a column.
+    count
+        Combinations of cells that occur, for the factors of every term.
+    """
+    check_whole("min_rows", min_rows, least=1)
+    parsed = _parse_all(terms, schema)
     known: dict[str, Cells] = {}  # a column in several terms is cut once
+
+    def bind_factor(factor: ex.Column | ex.Predicate) -> Cells:
+        if isinstance(factor, ex.Predicate):
+            return PredicateCells(factor.condition)
+        if factor.name not in known:
+            known[factor.name] = cut(schema.columns[schema.index(factor.name)])
+        return known[factor.name]
+
+    factors = [tuple(bind_factor(factor) for factor in term.factors) for term in parsed]
     bound = []
-    for term in parsed:
-        factors = tuple(_bind_factor(f, table, weight, int(bands), known) for f in term.factors)
-        cells = _occurring(factors, table, int(min_rows))
-        if cells:
-            bound.append(BoundTerm(term.text, factors, cells))
+    for term, own, (cells, counts) in zip(parsed, factors, count(factors), strict=True):
+        large = cells[counts >= min_rows].tolist()
+        if large:
+            bound.append(BoundTerm(term.text, own, tuple(tuple(row) for row in large)))
         else:
             few = "no rows" if min_rows == 1 else f"no group of at least {min_rows} rows"
-            warnings.warn(f"group term {term.text!r} has {few}; dropped", stacklevel=2)
+            warnings.warn(f"group term {term.text!r} has {few}; dropped", stacklevel=3)
     if not bound:
         raise ValueError(
             f"no group is left of the terms {[t.text for t in parsed]}: none has a combination "
-            f"with at least {min_rows} of the {table.n_rows} rows"
+            f"with at least {min_rows} rows"
         )
-    return GroupSet(tuple(bound), table.schema)
+    return GroupSet(tuple(bound), schema.select(_columns(parsed)))
+
+
+def _columns(terms: Sequence[ex.Term]) -> list[str]:
+    """Columns that terms read, each once."""
+    return list(dict.fromkeys(name for term in terms for name in ex.columns_of(term)))
 
 
 def _parse_all(terms: Sequence[object], schema: Schema) -> list[ex.Term]:
@@ -336,45 +396,3 @@ def _parse_all(terms: Sequence[object], schema: Schema) -> list[ex.Term]:
     if not parsed:
         raise ValueError("terms is empty; give at least one expression, for example ['sex']")
     return list(parsed.values())
-
-
-def _bind_factor(
-    factor: ex.Column | ex.Predicate,
-    table: Table,
-    weight: NDArray[np.float64] | None,
-    bands: int,
-    known: dict[str, Cells],
-) -> Cells:
-    if isinstance(factor, ex.Predicate):
-        return PredicateCells(factor.condition)
-    if factor.name not in known:
-        column = table.schema.columns[table.schema.index(factor.name)]
-        known[factor.name] = cut_column(column, table, weight, bands)
-    return known[factor.name]
-
-
-def _occurring(
-    factors: tuple[Cells, ...], table: Table, min_rows: int
-) -> tuple[tuple[int, ...], ...]:
-    """Find the combinations of cells with enough rows, in ascending order."""
-    assigned = [factor.assign(table) for factor in factors]
-    inside = np.logical_and.reduce([cells > 0 for cells in assigned])
-    columns = [cells[inside] for cells in assigned]
-    group = np.zeros(int(inside.sum()), dtype=np.int64)
-    if not len(group):
-        return ()
-    for factor, cells in zip(factors, columns, strict=True):
-        group = _dense(group * (factor.count + 2) + cells)
-    # Any row of a group shows the group's cells.
-    example = np.empty(int(group.max()) + 1, dtype=np.intp)
-    example[group] = np.arange(len(group))
-    kept = example[np.bincount(group) >= min_rows]
-    return tuple(zip(*(cells[kept].tolist() for cells in columns), strict=True))
-
-
-def _dense(keys: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Rank of every key among the distinct ones, from 0."""
-    if int(keys.max()) < _LOOKUP_LIMIT:
-        ranks = np.cumsum(np.bincount(keys) > 0) - 1
-        return np.asarray(ranks[keys], dtype=np.int64)
-    return np.unique(keys, return_inverse=True)[1].astype(np.int64)

@@ -10,7 +10,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from recalibrate.vectors import Float64, to_array, to_floats
 
-__all__ = ["Labels", "read_labels", "read_more_labels", "read_scores"]
+__all__ = [
+    "ALL_WEIGHTS_ZERO",
+    "Labels",
+    "Seen",
+    "read_labels",
+    "read_more_labels",
+    "read_scores",
+    "read_some_weights",
+    "read_values",
+    "scale_labels",
+]
+
+ALL_WEIGHTS_ZERO = "sample_weight is zero for every row: at least one row must count."
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,10 +98,46 @@ def read_labels(
     >>> read_labels([True, False], n_rows=2).kind
     'binary'
     """
-    if n_rows == 0:
-        raise ValueError("There are no rows: pass at least one row with its label.")
-    values = _finite_vector(y, "y", n_rows, "Drop these rows, or find their labels.")
+    values = read_values(y, n_rows)
     weight = None if sample_weight is None else _read_weight(sample_weight, n_rows)
+    return scale_labels(values, weight, Seen.of(values), bounds)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the labels of all rows say about their kind.
+
+    Parameters
+    ----------
+    low, high : float
+        Smallest and largest label.
+    binary : bool
+        Whether all are 0 or 1.
+    """
+
+    low: float
+    high: float
+    binary: bool
+
+    @classmethod
+    def of(cls, values: Float64) -> Seen:
+        """Look at some labels."""
+        binary = bool(np.isin(values, (0.0, 1.0)).all())
+        return cls(float(values.min()), float(values.max()), binary)
+
+    def __or__(self, other: Seen) -> Seen:
+        """Labels of both."""
+        low, high = min(self.low, other.low), max(self.high, other.high)
+        return Seen(low, high, self.binary and other.binary)
+
+
+def scale_labels(
+    values: Float64,
+    weight: Float64 | None,
+    seen: Seen,
+    bounds: tuple[float, float] | None = None,
+) -> Labels:
+    """Labels of some rows on the scale that the labels of all rows ask for."""
     if bounds is not None:
         low, high = _read_bounds(bounds)
         _refuse(
@@ -99,9 +147,9 @@ def read_labels(
             "Widen the bounds, or clip the labels if they are wrong.",
         )
         return Labels((values - low) / (high - low), weight, low, high, "regression")
-    if np.isin(values, (0.0, 1.0)).all():
+    if seen.binary:
         return Labels(values, weight, 0.0, 1.0, "binary")
-    low, high = float(values.min()), float(values.max())
+    low, high = seen.low, seen.high
     if low >= 0.0 and high <= 1.0:
         return Labels(values, weight, 0.0, 1.0, "soft")
     if low == high:
@@ -109,6 +157,13 @@ def read_labels(
         high = max(low + 1.0, float(np.nextafter(low, np.inf)))
     _check_span(low, high)
     return Labels((values - low) / (high - low), weight, low, high, "regression", observed=True)
+
+
+def read_values(y: Any, n_rows: int) -> Float64:
+    """Labels as the user gave them, checked."""
+    if n_rows == 0:
+        raise ValueError("There are no rows: pass at least one row with its label.")
+    return _finite_vector(y, "y", n_rows, "Drop these rows, or find their labels.")
 
 
 def read_more_labels(
@@ -139,9 +194,7 @@ def read_more_labels(
     >>> read_more_labels(read_labels([0, 1], n_rows=2), [0.5], n_rows=1).values
     array([0.5])
     """
-    if n_rows == 0:
-        raise ValueError("There are no rows: pass at least one row with its label.")
-    values = _finite_vector(y, "y", n_rows, "Drop these rows, or find their labels.")
+    values = read_values(y, n_rows)
     if not like.observed:
         _refuse(
             (values < like.low) | (values > like.high),
@@ -189,12 +242,18 @@ def read_scores(scores: Any, *, n_rows: int, probability: bool) -> Float64:
 
 
 def _read_weight(sample_weight: Any, n_rows: int) -> Float64:
+    weight = read_some_weights(sample_weight, n_rows)
+    if not weight.any():
+        raise ValueError(ALL_WEIGHTS_ZERO)
+    return weight
+
+
+def read_some_weights(sample_weight: Any, n_rows: int) -> Float64:
+    """Weights of some of the rows, checked; unlike those of all rows they may all be zero."""
     weight = _finite_vector(
         sample_weight, "sample_weight", n_rows, "Use weight 0 for rows that are not to count."
     )
     _refuse(weight < 0.0, weight, "sample_weight must not be negative", "Use 0 to leave a row out.")
-    if not weight.any():
-        raise ValueError("sample_weight is zero for every row: at least one row must count.")
     return weight
 
 

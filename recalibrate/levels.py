@@ -14,26 +14,38 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.fixedpoint import snap
+
 Link = Literal["identity", "logit"]
 
 MARGIN_LIMIT = 16.0
 """Log-odds are kept inside +-16 (probabilities of 1.1e-7): a score of 0 or 1 has none."""
+
+MARGIN_STEP = 2.0**-24
+"""Log-odds of a probability, and probabilities of log-odds, are rounded to multiples of this.
+
+Logarithms and exponentials differ in their last bit from one library to the next. Rounded this
+coarsely (6e-8), a serving runtime that takes its own gets the same number, hence the same level.
+"""
 
 QUANTILE_CELLS = 1 << 16
 """Quantile levels are cut at the borders of this many equal cells of the score's range."""
 
 
 def to_margin(scores: NDArray[np.float64], link: Link) -> NDArray[np.float64]:
-    """Means or probabilities on the scale of the link, clipped at :data:`MARGIN_LIMIT`."""
+    """Means or probabilities on the scale of the link.
+
+    Log-odds are clipped at :data:`MARGIN_LIMIT` and rounded to :data:`MARGIN_STEP`.
+    """
     if link == "identity":
         return scores
     with np.errstate(divide="ignore"):
-        margin = np.log(scores) - np.log1p(-scores)
-    return np.asarray(np.clip(margin, -MARGIN_LIMIT, MARGIN_LIMIT))
+        margin = np.log(scores) - np.log(1.0 - scores)
+    return snap(np.clip(margin, -MARGIN_LIMIT, MARGIN_LIMIT), MARGIN_STEP)
 
 
 def from_margin(margin: NDArray[np.float64], link: Link) -> NDArray[np.float64]:
-    """Inverse of :func:`to_margin`."""
+    """Inverse of :func:`to_margin`, up to its clipping and rounding."""
     if link == "identity":
         return margin
     with np.errstate(over="ignore"):
@@ -87,6 +99,10 @@ class Levels:
     def round(self, f: NDArray[np.float64]) -> NDArray[np.float64]:
         """Value of every score's level; the scores themselves for a mere partition."""
         return f if self.values is None else self.values[self.index(f)]
+
+    def along(self, slope: float, shift: float) -> Levels:
+        """The same partition of ``slope * f + shift``, for a slope above 0."""
+        return self if self.count == 1 else Levels(self.thresholds * slope + shift)
 
     @classmethod
     def single(cls) -> Levels:

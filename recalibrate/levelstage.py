@@ -90,7 +90,8 @@ def add_level_sets(
         for step, table in steps
     )
     log = replace(log, encoders=(*log.encoders, encoder), steps=(*log.steps, *moved))
-    return log, f"level sets: {len(steps)} updates from {len(terms)} tested terms ({said})"
+    updates = "1 update" if len(steps) == 1 else f"{len(steps)} updates"
+    return log, f"level sets: {updates} from {len(terms)} tested terms ({said})"
 
 
 class _Stage:

@@ -2,10 +2,12 @@
 
 Newton's method started at an over-confident base can run away, so under the logit link it
 starts where log-odds are all zero. Its steps are linear in the same column and add up to one.
+Weights of the final scores are folded into the steps that led to them.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 
 import numpy as np
@@ -58,6 +60,22 @@ class Line:
         total = sum(table.coefficient for table in tables if isinstance(table, LinearTable))
         fitted = log.append(self._step(np.asarray(total)))
         return fitted if mean_loss(source, fitted) < mean_loss(source, log) else log
+
+    def reweighted(self, log: Rounds, intercept: float, line: float, rest: float) -> Rounds:
+        """``log`` with scores ``intercept + line * l + rest * (f - l)`` instead of f.
+
+        l is the score on the line through the base. The line's own step takes its part and
+        every other step is scaled: the model has no more steps than before, or one. Two different
+        weights need steps that have a single level set.
+        """
+        coefficient = (1.0 - line) * self._to_zero()
+        coefficient[0, 0] += intercept / UNIT
+        steps = log.steps
+        if steps and steps[0].encoder == 0 and isinstance(steps[0].table, LinearTable):
+            coefficient += line * steps[0].table.coefficient
+            steps = steps[1:]
+        first = self._step(snap(coefficient))
+        return replace(log, steps=(first, *(step.along(rest, intercept) for step in steps)))
 
     def _to_zero(self) -> NDArray[np.float64]:
         """Coefficients that take the base score off itself."""

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.bases import ChainedBase
 from recalibrate.boost import History, Settings
 from recalibrate.certificate import Certificate
+from recalibrate.collection import is_collection
 from recalibrate.labels import Labels, read_scores
 from recalibrate.levels import from_margin
+from recalibrate.notices import warn_user
 from recalibrate.problem import base_margin, count_scores, read_features
 from recalibrate.rounds import Rounds
 from recalibrate.scores import Base
 from recalibrate.table import Schema
+
+if TYPE_CHECKING:
+    import onnx
+    from matplotlib.figure import Figure
+
+    from recalibrate.deciding import Decision
+    from recalibrate.explaining import Explanation
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +47,10 @@ class Recalibrated:
         Errors by round, and why the run stopped.
     certificate_
         What a run of Algorithm 1 proves; None for other runs.
+    own_table
+        Whether H was given a table of its own (``Z=``).
+    n_rows
+        Number of calibration rows; 0 where it is not known.
     """
 
     base: Base
@@ -47,6 +63,8 @@ class Recalibrated:
     certificate_: Certificate | None = None
     clip: bool = False
     notes: tuple[str, ...] = field(default=())
+    own_table: bool = False
+    n_rows: int = 0
 
     @property
     def n_rounds_(self) -> int:
@@ -58,13 +76,18 @@ class Recalibrated:
         """Number of weak learners over all rounds and level sets."""
         return self.rounds.n_learners
 
+    def as_base(self) -> Base:
+        """The model as a base: `fit` appends rounds to it on new labels."""
+        return ChainedBase(self)
+
     def predict(self, X: Any, base: Any = None, Z: Any = None) -> NDArray[np.float64]:
         """Calibrated mean, or probability of label 1.
 
         Parameters
         ----------
         X
-            New rows, as the base model takes them; columns are found by name.
+            New rows, as the base model takes them; columns are found by name. For a Dask
+            DataFrame the result is a Dask Series, and ``base`` the name of a column.
         base
             Their base scores, instead of asking the base model. Needed where the model was
             fitted on an array of scores.
@@ -82,6 +105,10 @@ class Recalibrated:
         >>> model.predict(new, base=[0.4, 0.4]).round(1)
         array([0.3, 0.5])
         """
+        if is_collection(X):
+            from recalibrate.shipping import predict_partitions
+
+            return predict_partitions(self, X, base)  # type: ignore[no-any-return]
         start, blocks, scores = self._encode(X, base, Z)
         if not self.rounds.steps and self.rounds.start is None:
             return scores
@@ -113,6 +140,206 @@ class Recalibrated:
             state = state.advance(step, blocks[step.encoder])
             yield self._finish(state.f)
 
+    def decide(
+        self,
+        loss: Any,
+        *,
+        actions: Sequence[Any] | None = None,
+        between: tuple[float, float] | None = None,
+    ) -> Decision:
+        """The best action for every prediction under a loss, without seeing data again.
+
+        For 0/1 labels any loss can be decided by the predicted probability; for other labels
+        only squared loss, because a mean does not determine anything else.
+
+        Parameters
+        ----------
+        loss
+            A name ("squared", "absolute", "hinge", "logistic", "pinball(0.9)",
+            "asymmetric(1, 4)"), an object of :mod:`recalibrate.losses`, a cost matrix (a row
+            per label, a column per action), or a function ``loss(y, action)``.
+        actions
+            The possible actions; needed for a function, unless ``between`` is given.
+        between
+            Range of the possible actions, searched on a grid of 1001 points.
+
+        Returns
+        -------
+        Decision
+            ``decision.actions(X)`` gives the best actions for new rows.
+
+        Examples
+        --------
+        >>> import numpy as np, recalibrate as rc
+        >>> rng = np.random.default_rng(0)
+        >>> model = rc.fit(np.full(999, 0.3), rng.normal(size=(999, 1)), rng.random(999) < 0.3)
+        >>> model.decide("pinball(0.9)")
+        <Decision: Pinball(tau=0.9), action 0.0, 1.0 from 0.1>
+        >>> model.decide(lambda y, a: abs(y - a) ** 1.5, between=(0, 1)).best([0.5])
+        array([0.5])
+        """
+        from recalibrate.deciding import make_decision
+
+        return make_decision(self, loss, actions=actions, between=between)
+
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        overwrite: bool = True,
+        base: str | os.PathLike[str] | None = None,
+    ) -> Path:
+        """Write the model to a file (.rcal), from which :func:`recalibrate.load` reads it.
+
+        The file appears whole or not at all, holds no pickled objects, and its bytes are the
+        same for the same model.
+
+        Parameters
+        ----------
+        path
+            The file.
+        overwrite
+            Whether an existing file is replaced.
+        base
+            The base model's own file, to save the base by reference (name and checksum) instead
+            of inside: loading looks for a file of that name beside the model. By default the
+            base is stored as its ONNX graph; without one (callables, arrays of scores) the
+            model is stored without its base, with a warning where that loses something.
+
+        Returns
+        -------
+        Path
+            The file.
+
+        Examples
+        --------
+        >>> import numpy as np, pathlib, tempfile, recalibrate as rc
+        >>> rng = np.random.default_rng(0)
+        >>> model = rc.fit(np.full(999, 0.5), rng.normal(size=(999, 1)), rng.random(999) < 0.5)
+        >>> path = model.save(pathlib.Path(tempfile.mkdtemp()) / "model.rcal")
+        >>> print(rc.load(path).summary() == model.summary())
+        True
+        """
+        from recalibrate.files import to_bytes
+        from recalibrate.writing import atomic_write, check_writable
+
+        check_writable(path, overwrite=overwrite)
+        data, lost = to_bytes(self, base_file=None if base is None else Path(base))
+        written = atomic_write(path, data, overwrite=overwrite)
+        if lost:
+            warn_user(lost)
+        return written
+
+    def to_onnx(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        X_sample: Any = None,
+        *,
+        base: Any = None,
+        Z: Any = None,
+        inputs: Literal["auto", "matrix", "columns"] = "auto",
+        decide: Any = None,
+        audit: Any = None,
+        overwrite: bool = True,
+    ) -> onnx.ModelProto:
+        """The base model and all corrections as one ONNX graph, compared with this model.
+
+        Inputs, outputs and metadata are described in :mod:`recalibrate.graph`. Before a file
+        appears the graph is run by onnxruntime on the sample and on rows made for the purpose
+        (on every threshold and beside it, missing and infinite values, unknown categories), and
+        refused if it says anything else than the model.
+
+        Parameters
+        ----------
+        path
+            The file; None only returns the graph.
+        X_sample
+            Rows to compare on besides the made ones. Needed where rows cannot be made: for a
+            base model that takes no table, or with H's own table.
+        base, Z
+            Base scores and H's own table of the sample, as for :meth:`predict`.
+        inputs
+            "matrix" for one float matrix of all columns, "columns" for an input per column;
+            "auto" takes the base model's matrix, with columns that only H needs beside it.
+        decide
+            A loss, as for :meth:`decide`, or what that method returned: the graph gets another
+            output, ``action``.
+        audit
+            An audit's summary (text, or anything that JSON can hold) for the metadata.
+        overwrite
+            Whether an existing file is replaced.
+
+        Returns
+        -------
+        onnx.ModelProto
+
+        Raises
+        ------
+        ValueError
+            ``ExportError`` if the base model or a learner has no ONNX form, ``ParityError`` if
+            the graph disagrees with the model, with the rows that differ most. No file is left.
+
+        Examples
+        --------
+        >>> import numpy as np, pandas as pd, recalibrate as rc
+        >>> rng = np.random.default_rng(0)
+        >>> X = pd.DataFrame({"sex": rng.choice(["F", "M"], 4000)})
+        >>> y = rng.random(4000) < np.where(X["sex"] == "F", 0.3, 0.5)
+        >>> graph = rc.fit(np.full(4000, 0.4), X, y, H=rc.Groups("sex")).to_onnx()
+        >>> [value.name for value in graph.graph.input]
+        ['base_score', 'sex']
+        >>> [value.name for value in graph.graph.output]
+        ['label', 'probabilities', 'score', 'score_margin']
+        """
+        from recalibrate.deciding import read_decision
+        from recalibrate.graph import check_parity, export_model
+        from recalibrate.writing import atomic_write, check_writable
+
+        if path is not None:
+            check_writable(path, overwrite=overwrite)
+        decision = None if decide is None else read_decision(self, decide)
+        graph = export_model(self, inputs=inputs, audit=audit, decision=decision)
+        check_parity(self, graph, X_sample, base=base, Z=Z, decision=decision)
+        if path is not None:
+            atomic_write(path, graph.SerializeToString(), overwrite=overwrite)
+        return graph
+
+    def explain(self, X: Any, base: Any = None, Z: Any = None) -> Explanation:
+        """How the predictions of some rows came about, step by step.
+
+        Parameters
+        ----------
+        X, base, Z
+            As in :meth:`predict`.
+
+        Returns
+        -------
+        Explanation
+            ``table`` has base score, level set, rule, shift and score after every step;
+            ``by_stage`` and ``by_feature`` sum them up; printed, it tells the first rows' story.
+            Shifts add up to the final score minus the base score on the scale of ``unit``.
+
+        Examples
+        --------
+        >>> import numpy as np, pandas as pd, recalibrate as rc
+        >>> rng = np.random.default_rng(0)
+        >>> X = pd.DataFrame({"sex": rng.choice(["F", "M"], 4000)})
+        >>> y = rng.random(4000) < np.where(X["sex"] == "F", 0.3, 0.5)
+        >>> model = rc.fit(np.full(4000, 0.4), X, y, H=rc.Groups("sex"), levels=1, validation=False)
+        >>> model.explain(X[:2], base=[0.4, 0.4]).table["rule"].iloc[1]
+        'sex = M'
+        """
+        from recalibrate.explaining import explain
+
+        start, blocks, _ = self._encode(X, base, Z)
+        return explain(self.rounds, self.schema, start, blocks, self._finish)
+
+    def plot_errors(self) -> Figure:
+        """Training and held-out error by round, as a matplotlib figure (extra "report")."""
+        from recalibrate.plotting import plot_errors
+
+        return plot_errors(self.history_, self.rounds.link)
+
     def _finish(self, f: NDArray[np.float64]) -> NDArray[np.float64]:
         """From the link's scale to the labels' own."""
         mean = from_margin(f, self.rounds.link)
@@ -137,28 +364,9 @@ class Recalibrated:
 
     def summary(self) -> str:
         """What was fitted and what was decided, in words."""
-        labels, history = self.labels, self.history_
-        kind = {
-            "binary": "binary labels",
-            "soft": "labels in [0, 1]",
-            "regression": f"labels from {labels.low:g} to {labels.high:g}",
-        }[labels.kind]
-        lines = [
-            f"Recalibrated model on {self.base.name}, {kind}",
-            f"  H                {self.H!r}",
-            f"  rounds           {self.n_rounds_} ({self.n_learners_} learners), "
-            f"stopped by {history.stopped}",
-        ]
-        if history.errors:
-            lines.append(f"  training error   {history.errors[0]:.6g} -> {history.final:.6g}")
-        if history.held_out:
-            lines.append(
-                f"  held-out error   {history.held_out[0]:.6g} -> {min(history.held_out):.6g}"
-            )
-        lines += [f"  note             {note}" for note in self.notes]
-        if self.certificate_ is not None:
-            lines += ["  " + line for line in str(self.certificate_).splitlines()]
-        return "\n".join(lines)
+        from recalibrate.summaries import summarise
+
+        return summarise(self)
 
     def __repr__(self) -> str:
         return (

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from math import ceil
 from typing import Any, Literal, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from recalibrate.boost import Settings
 from recalibrate.checks import check_flag, check_number, check_whole
@@ -113,6 +115,17 @@ def check_paper(knobs: Knobs, cv: Any, link: str | None) -> None:
         )
 
 
+def is_share(validation: Any) -> bool:
+    """Whether validation= is a share of the rows; its range is checked where it is used."""
+    number = isinstance(validation, int | float | np.integer | np.floating)
+    return number and validation is not False
+
+
+def gives_rows(validation: Any) -> bool:
+    """Whether validation= is held-out rows of the user's own."""
+    return validation is not None and validation is not False and not is_share(validation)
+
+
 def paper_settings(alpha: float | None, B: float | None, knobs: Knobs, seed: int) -> Settings:
     """Algorithm 1: grid of m = ceil(2B / alpha) steps, replace, stop below alpha / (2B)."""
     if alpha is None:
@@ -141,15 +154,23 @@ def paper_settings(alpha: float | None, B: float | None, knobs: Knobs, seed: int
     )
 
 
-def loop_settings(problem: Problem, knobs: Knobs, seed: int) -> Settings:
-    """The loop with every knob as given, or at its plain default."""
+def loop_settings(
+    problem: Problem,
+    knobs: Knobs,
+    seed: int,
+    borders: Callable[[int], NDArray[np.float64]],
+) -> Settings:
+    """The loop with every knob as given, or at its plain default.
+
+    ``borders`` finds the borders of cells with equally many labels, see `label_borders`.
+    """
     rounded = bool(knobs.rounded)
     levels = _or(knobs.levels, 10)
     kind = knobs.level_kind or ("uniform" if rounded else "quantile")
     l2 = _or(knobs.l2, 10.0 if problem.link == "logit" else 0.0)
     return Settings(
         link=problem.link,
-        grid=_grid(problem, levels, kind) if rounded else None,
+        grid=_grid(problem, levels, kind, borders) if rounded else None,
         levels=levels,
         level_kind=kind,
         step=float(_or(knobs.step, 1.0 if rounded else 0.1)),
@@ -179,16 +200,27 @@ def _tolerance(tolerance: float | str | None, levels: int) -> float | None:
     return None
 
 
-def _grid(problem: Problem, levels: int, kind: LevelKind) -> Levels:
-    """The grid of a rounded run.
-
-    By quantile, its values are the middles of cells with equally many labels, as in the
-    authors' code; 0/1 labels have no quantiles to speak of, so there base scores take over.
-    """
+def _grid(
+    problem: Problem,
+    levels: int,
+    kind: LevelKind,
+    borders: Callable[[int], NDArray[np.float64]],
+) -> Levels:
+    """The grid of a rounded run; by quantile, its values are the middles of cells of labels."""
     if kind == "uniform":
         return Levels.uniform(levels, problem.link)
+    found = borders(levels)
+    return Levels.around((found[:-1] + found[1:]) / 2)
+
+
+def label_borders(problem: Problem, levels: int) -> NDArray[np.float64]:
+    """Borders of cells with equally many labels, as in the authors' code."""
+    values = ranked_values(problem)
+    inner = quantile_edges(values, levels, problem.labels.weight)
+    return np.concatenate([[values.min()], inner, [values.max()]])
+
+
+def ranked_values(problem: Problem) -> NDArray[np.float64]:
+    """Labels on the link's scale; 0/1 labels have no quantiles, so there base scores take over."""
     labels = problem.labels
-    values = problem.base if labels.kind == "binary" else to_margin(labels.values, problem.link)
-    inner = quantile_edges(values, levels, labels.weight)
-    borders = np.concatenate([[values.min()], inner, [values.max()]])
-    return Levels.around((borders[:-1] + borders[1:]) / 2)
+    return problem.base if labels.kind == "binary" else to_margin(labels.values, problem.link)

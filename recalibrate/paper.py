@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass
 from math import ceil, isfinite
+from typing import Any
 
 import numpy as np
 
 from recalibrate.boost import Boosted, Settings, mean_loss
 from recalibrate.certificate import NORMAL_95, Certificate, HeldOut
-from recalibrate.classes.base import Task
+from recalibrate.classes.base import Learner, Task
 from recalibrate.classes.groups import GroupEncoder
-from recalibrate.engines.memory import Rows, rows_in_memory
-from recalibrate.engines.part import Draft
-from recalibrate.fixedpoint import label_bits, make_scale
+from recalibrate.engines.memory import StatsSource, total
+from recalibrate.engines.part import Answer, Draft, Part
 from recalibrate.notices import warn_user
 from recalibrate.rounds import Rounds, Step
 from recalibrate.validation import paired_gain, row_losses
-from recalibrate.workbench import Workbench
+from recalibrate.workbench import Bench, R
 
 
 def certify(
-    bench: Workbench,
+    bench: Bench[R],
     settings: Settings,
     boosted: Boosted,
     alpha: float,
     B: float,
-    held_out: Rows | None,
+    held_out: R | None,
 ) -> Certificate:
     """What the run proves; warns when it changed nothing but the rounding."""
     history = boosted.history
@@ -55,53 +55,65 @@ def certify(
     )
 
 
-def _group_shares(bench: Workbench) -> dict[str, float]:
+@dataclass(frozen=True, eq=False)
+class GroupWeights:
+    """Question: weight of every code of every column of a block, one after the other."""
+
+    sizes: tuple[int, ...]
+
+    def ask(self, part: Part) -> Answer:
+        mass = part.weight.astype(np.float64) if len(part.weight) else None
+        codes = part.blocks[0]
+        counts = [
+            np.bincount(codes[:, t], weights=mass, minlength=size)
+            for t, size in enumerate(self.sizes)
+        ]
+        return (np.concatenate(counts).astype(np.int64),)
+
+
+def _group_shares(bench: Bench[Any]) -> dict[str, float]:
     encoder = bench.learner.encoder
     if not isinstance(encoder, GroupEncoder):
         return {}
-    codes, weight = bench.rows.blocks[0], bench.rows.weight
-    mass = weight.astype(np.float64) if len(weight) else None
-    shares: dict[str, float] = {}
     offsets, labels = encoder.groups.offsets, encoder.groups.labels
-    for t in range(codes.shape[1]):
-        size = offsets[t + 1] - offsets[t]
-        counts = np.bincount(codes[:, t], weights=mass, minlength=size + 1)
-        for k in range(size):
+    sizes = tuple(int(size) + 1 for size in np.diff(offsets))
+    with bench.open() as source:
+        (weights,) = total(source, GroupWeights(sizes))
+    shares: dict[str, float] = {}
+    for t, counts in enumerate(np.split(weights, np.cumsum(sizes)[:-1])):
+        for k in range(len(counts) - 1):
             shares[labels[offsets[t] + k]] = float(counts[k + 1] / counts.sum())
     return shares
 
 
 def _held_out(
-    bench: Workbench, settings: Settings, boosted: Boosted, B: float, rows: Rows | None
+    bench: Bench[R], settings: Settings, boosted: Boosted, B: float, rows: R | None
 ) -> HeldOut | None:
     if rows is None or boosted.witness is None:
         return None
     # The certificate speaks of the rounded model, whether or not its last step stays un-rounded.
     log = boosted.witness.first(len(boosted.witness.steps) - 1)
     weight = rows.weight.astype(np.float64) if len(rows.weight) else None
-    before = row_losses(rows.y, log.apply(rows.blocks, rows.base), log.link)
-    after = row_losses(rows.y, boosted.witness.apply(rows.blocks, rows.base), log.link)
+    with bench.open_alone(rows) as source:
+        before = row_losses(rows.y, source.scores(log), log.link)
+        after = row_losses(rows.y, source.scores(boosted.witness), log.link)
+        ceiling = _refitted_gain(source, bench.learner, settings, log)
     gain, error = paired_gain(before, after, weight)
     return HeldOut(
-        rows=len(rows),
+        rows=len(rows.y),
         estimate=B * gain,
         low=B * (gain - NORMAL_95 * error),
         high=B * (gain + NORMAL_95 * error),
-        ceiling=B * _refitted_gain(bench, settings, log, rows),
+        ceiling=B * ceiling,
     )
 
 
-def _refitted_gain(bench: Workbench, settings: Settings, log: Rounds, rows: Rows) -> float:
+def _refitted_gain(source: StatsSource, learner: Learner, settings: Settings, log: Rounds) -> float:
     """Fall of the squared error on some rows by H fitted on those same rows."""
     if settings.grid is None:
         raise ValueError("a certificate needs a grid")
-    # Their number and weights are not those that the fit's scale was made for.
-    weight = rows.weight.astype(np.float64) if len(rows.weight) else None
-    scale = make_scale(len(rows), weight, newton=False, exact_bits=label_bits(rows.y))
-    rows = replace(rows, weight=scale.quantise_weight(weight))
-    with rows_in_memory(rows, scale, threads=bench.threads) as source:
-        draft = Draft(log, settings.grid, settings.replaces)
-        task = Task(source, draft, settings.grid.count, 1.0, settings.penalty, settings.seed)
-        lesson = bench.learner.learn(task)
-        step = Step(settings.grid, lesson.table, 0, settings.replaces, None)
-        return mean_loss(source, log) - mean_loss(source, log.append(step))
+    draft = Draft(log, settings.grid, settings.replaces)
+    task = Task(source, draft, settings.grid.count, 1.0, settings.penalty, settings.seed)
+    lesson = learner.learn(task)
+    step = Step(settings.grid, lesson.table, 0, settings.replaces, None)
+    return mean_loss(source, log) - mean_loss(source, log.append(step))

@@ -10,14 +10,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.classes.base import SCORE_COLUMN
+from recalibrate.fixedpoint import snap
 from recalibrate.labels import Labels, read_labels, read_scores
-from recalibrate.levels import MARGIN_LIMIT, Link, from_margin, to_margin
+from recalibrate.levels import MARGIN_LIMIT, MARGIN_STEP, Link, from_margin, to_margin
 from recalibrate.notices import warn_user
 from recalibrate.scores import Base, ScoreColumn, count_rows
 from recalibrate.table import Schema, Table, read_table
 
-TOO_GOOD_SHARE = 0.999
-"""A base that ranks this share of binary labels right (AUC) has probably seen them."""
+SCORE_LIMIT = 2.0**40
+"""Regression scores are kept inside +- this many label ranges, far from float64's own limit."""
+
+TOO_FEW_ROWS = 20
+"""Fewer rows say nothing about whether a base has seen them."""
+
+TOO_GOOD_AUC = 0.999
+"""A base that ranks more of the pairs of 0/1 labels right may have seen them."""
+
+TOO_GOOD_LEFT = 1e-4
+"""A base that leaves less of the variance of a regression has probably seen the labels."""
+
+CERTAIN = 1e-4
+"""Mean variance p (1 - p) below which a base claims to know every label."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +68,8 @@ class Problem:
         The scale that scores are updated on.
     given
         The rows as given.
+    own_table
+        Whether H has a table of its own (``Z=``), beside the one that the base takes.
     """
 
     table: Table
@@ -62,6 +77,7 @@ class Problem:
     base: NDArray[np.float64]
     link: Link
     given: Given
+    own_table: bool = False
 
     @property
     def n_rows(self) -> int:
@@ -77,7 +93,9 @@ class Problem:
         )
         kept = rows if self.given.rows is None else self.given.rows[rows]
         given = replace(self.given, rows=kept)
-        return Problem(self.table.take(rows), labels, self.base[rows], self.link, given)
+        return replace(
+            self, table=self.table.take(rows), labels=labels, base=self.base[rows], given=given
+        )
 
 
 def read_problem(
@@ -85,6 +103,7 @@ def read_problem(
     X: Any,
     y: Any,
     *,
+    scores: NDArray[np.float64] | None = None,
     Z: Any = None,
     sample_weight: Any = None,
     bounds: tuple[float, float] | None = None,
@@ -94,25 +113,22 @@ def read_problem(
 ) -> Problem:
     """Check and align all inputs of a fit.
 
+    ``scores`` are the base's scores of these rows where its own would not be honest.
     Without ``link``, binary labels are fitted on the log-odds, others as they are.
     ``clip`` cuts regression scores at the label bounds, as Algorithm 1 needs.
     """
-    if link not in (None, "identity", "logit"):
-        raise ValueError(f'link must be "identity" or "logit", got {link!r}')
     features = X if Z is None else Z
     table = read_table(features, categorical=categorical)
     labels = read_labels(y, n_rows=table.n_rows, bounds=bounds, sample_weight=sample_weight)
-    scores = _given_scores(base, X)
-    if labels.kind == "soft" and base.link == "identity" and bool(np.any(_outside(scores))):
-        # Scores below 0 or above 1: a regression whose labels happen to lie in [0, 1].
-        labels = replace(labels, kind="regression", observed=True)
-    chosen: Link = link or ("logit" if labels.kind == "binary" else "identity")
+    scores = _given_scores(base, X) if scores is None else scores
+    labels = settle_kind(labels, base, bool(np.any(outside_unit(scores))))
+    chosen = choose_link(link, labels)
     margin = base_margin(base, scores, labels, chosen, table.n_rows, clip=clip)
-    _warn_if_too_good(labels, margin)
     given = Given(labels.values, None, labels.weight is not None)
-    problem = Problem(table, labels, margin, chosen, given)
+    problem = Problem(table, labels, margin, chosen, given, own_table=Z is not None)
     if labels.weight is not None and (labels.weight == 0).any():
         problem = problem.take(np.flatnonzero(labels.weight > 0))
+    warn_if_too_good(problem.labels, problem.base, chosen)
     return replace(
         problem,
         table=with_scores(problem.table, problem.base),
@@ -131,8 +147,23 @@ def _given_scores(base: Base, X: Any) -> NDArray[np.float64]:
     return base.values if isinstance(base, ScoreColumn) else base.scores(X)
 
 
-def _outside(scores: NDArray[np.float64]) -> NDArray[np.bool_]:
+def outside_unit(scores: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Whether scores are no probabilities."""
     return (scores < 0.0) | (scores > 1.0)
+
+
+def settle_kind(labels: Labels, base: Base, outside: bool) -> Labels:
+    """Labels in [0, 1] are a regression's if scores lie ``outside`` of that range."""
+    if labels.kind == "soft" and base.link == "identity" and outside:
+        return replace(labels, kind="regression", observed=True)
+    return labels
+
+
+def choose_link(link: Link | None, labels: Labels) -> Link:
+    """The link as given, or by the kind of the labels."""
+    if link not in (None, "identity", "logit"):
+        raise ValueError(f'link must be "identity" or "logit", got {link!r}')
+    return link or ("logit" if labels.kind == "binary" else "identity")
 
 
 def count_scores(scores: Any) -> int:
@@ -154,20 +185,24 @@ def base_margin(
     *,
     clip: bool = False,
 ) -> NDArray[np.float64]:
-    """A base's scores on the scale of the link, checked."""
+    """A base's scores on the scale of the link, checked.
+
+    They are multiples of :data:`VALUE_STEP`, like everything that is added to them, so that the
+    sum is exact in any order; or, with ``clip``, about to be rounded to a grid and as they are.
+    """
     probability = base.link == "identity" and labels.kind != "regression"
     values = read_scores(scores, n_rows=n_rows, probability=probability)
     if base.link == "logit" and link == "logit":
-        return np.clip(values, -MARGIN_LIMIT, MARGIN_LIMIT)
+        return snap(np.clip(values, -MARGIN_LIMIT, MARGIN_LIMIT))
     if base.link == "logit":
-        values = from_margin(values, "logit")
+        values = snap(from_margin(values, "logit"), MARGIN_STEP)
     if labels.kind == "regression":
         values = labels.scale(values)
-    if link == "logit" and labels.kind == "regression" and not clip:
-        clip = True
-    if clip:
+    if clip or link == "logit":
         values = np.clip(values, 0.0, 1.0)
-    return to_margin(values, link)
+    if link == "logit" or clip:
+        return to_margin(values, link)
+    return snap(np.clip(values, -SCORE_LIMIT, SCORE_LIMIT))
 
 
 def with_scores(table: Table, margin: NDArray[np.float64]) -> Table:
@@ -203,25 +238,42 @@ def _check_lengths(n_rows: int | None, margin: NDArray[np.float64]) -> None:
         )
 
 
-def _warn_if_too_good(labels: Labels, margin: NDArray[np.float64]) -> None:
+def warn_if_too_good(labels: Labels, margin: NDArray[np.float64], link: Link) -> None:
     """Calibration rows that trained the base make every later number look better than it is."""
-    if labels.kind != "binary":
-        variance = float(np.var(labels.values))
-        if variance > 0 and labels.kind == "regression" and len(margin) >= 20:
-            residual = float(np.mean((labels.values - margin) ** 2))
-            suspicious = residual < (1 - TOO_GOOD_SHARE) * variance
-        else:
-            suspicious = False
+    mean = from_margin(margin, link)
+    if labels.kind == "binary":
+        suspicious = _separates(labels.values, mean) and _hides_noise(labels.values, mean)
+    elif labels.kind == "regression" and len(mean) >= TOO_FEW_ROWS:
+        left = float(np.mean((labels.values - mean) ** 2))
+        suspicious = left < TOO_GOOD_LEFT * float(np.var(labels.values))
     else:
-        positive = margin[labels.values == 1]
-        negative = margin[labels.values == 0]
-        if min(len(positive), len(negative)) < 10:
-            return
-        order = np.searchsorted(np.sort(negative), positive, side="left").sum()
-        suspicious = order / (len(positive) * len(negative)) > TOO_GOOD_SHARE
+        suspicious = False
     if suspicious:
         warn_user(
             "the base scores predict the labels almost perfectly. If the base model was trained "
             "on these rows, what is learned here will not hold on new ones: calibrate on rows "
             "that it has not seen."
         )
+
+
+def _separates(y: NDArray[np.float64], p: NDArray[np.float64]) -> bool:
+    """Whether almost every positive row ranks above almost every negative one."""
+    positive, negative = p[y == 1], p[y == 0]
+    if min(len(positive), len(negative)) < TOO_FEW_ROWS / 2:
+        return False
+    right = np.searchsorted(np.sort(negative), positive, side="left").sum()
+    return bool(right > TOO_GOOD_AUC * len(positive) * len(negative))
+
+
+def _hides_noise(y: NDArray[np.float64], p: NDArray[np.float64]) -> bool:
+    """Whether there are fewer errors than the probabilities themselves announce.
+
+    An honest model of an easy task errs as often as it says. On its training rows a model errs
+    less, or it is certain of everything, as fully grown trees are.
+    """
+    noise = p * (1 - p)
+    if float(np.mean(noise)) < CERTAIN:
+        return True
+    spread = float(np.sqrt(np.sum(noise * (1 - 2 * p) ** 2)))
+    surplus = float(np.sum((y - p) ** 2 - noise))
+    return surplus < -2.0 * spread  # two standard errors

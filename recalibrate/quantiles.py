@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["quantile_edges"]
+__all__ = ["cut_at_quantiles", "integer_weights", "quantile_edges"]
 
 
 def quantile_edges(
@@ -43,16 +43,35 @@ def quantile_edges(
     if weight is None:
         distinct, mass = np.unique(values, return_counts=True)
     else:
-        # Integers, because their sums do not depend on the order of rows; with these bits
-        # neither the sums nor their products with bins leave the int64 range.
-        _, exponent = np.frexp(weight.max())
-        bits = 60 - int(exponent) - len(weight).bit_length() - int(bins).bit_length()
-        units = np.rint(np.ldexp(weight, bits)).astype(np.int64)
+        units = integer_weights(weight, bins, len(weight), float(weight.max()))
         order = np.argsort(values)
         ordered = values[order]
         first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
         distinct, mass = ordered[first], np.add.reduceat(units[order], first)
         distinct, mass = distinct[mass > 0], mass[mass > 0]
+    return cut_at_quantiles(distinct, mass, bins)
+
+
+def integer_weights(
+    weight: NDArray[np.float64], bins: int, n_rows: int, heaviest: float
+) -> NDArray[np.int64]:
+    """Weights of some of ``n_rows`` rows as integers, whose sums do not depend on the order.
+
+    With these bits neither the sums nor their products with ``bins`` leave the int64 range.
+    """
+    _, exponent = np.frexp(heaviest)
+    bits = 60 - int(exponent) - n_rows.bit_length() - int(bins).bit_length()
+    return np.rint(np.ldexp(weight, bits)).astype(np.int64)
+
+
+def cut_at_quantiles(
+    distinct: NDArray[np.floating], mass: NDArray[np.int64], bins: int
+) -> NDArray[np.floating]:
+    """The same from distinct values, ascending, and their weights.
+
+    Not all have to be given: those where the weight reaches a fraction j / bins and their
+    neighbours are enough, with the weight since the one before.
+    """
     below = np.cumsum(mass)[:-1] * bins  # times bins instead of fractions: exact
     if not len(below):
         return np.asarray(distinct[:0])

@@ -45,6 +45,9 @@ class Learned(Protocol):
     def keep(self, levels: NDArray[np.bool_]) -> Learned:
         """The same on some level sets only; the others are left as they are."""
 
+    def scaled(self, factor: float) -> Learned:
+        """The same with all values multiplied, for tables whose values are added."""
+
 
 @dataclass(frozen=True, eq=False)
 class Step:
@@ -70,6 +73,16 @@ class Step:
     encoder: int
     replace: bool
     grid: Levels | None
+
+    def along(self, slope: float, shift: float = 0.0) -> Step:
+        """The step for scores that are ``slope * f + shift`` before it instead of f.
+
+        Afterwards they are so too: level sets keep their rows, and what is added is scaled.
+        """
+        if self.replace or self.grid is not None:
+            raise ValueError("only steps that add to unrounded scores can be scaled")
+        partition = None if self.partition is None else self.partition.along(slope, shift)
+        return replace(self, partition=partition, table=self.table.scaled(slope))
 
 
 @dataclass(frozen=True, eq=False)

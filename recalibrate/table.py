@@ -30,7 +30,7 @@ from recalibrate.values import (
 )
 from recalibrate.wording import listed
 
-__all__ = ["Column", "Schema", "Table", "read_table"]
+__all__ = ["Column", "Schema", "Table", "find_columns", "read_table", "split_columns"]
 
 Kind = Literal["numeric", "categorical"]
 _CACHED_ROWS = 8192
@@ -143,10 +143,10 @@ class Schema:
         Table
             Table with this schema.
         """
-        names, columns = _columns_of(X)
+        names, columns = split_columns(X)
         by_name = names is not None and (self.named or self._positions.keys() <= set(names))
         if names is not None and by_name:
-            columns = _pick(names, columns, self.names)
+            columns = [columns[j] for j in find_columns(self.names, names)]
         elif len(columns) != len(self.columns):
             raise ValueError(
                 f"X has {len(columns)} columns, but {len(self.columns)} are expected, in this "
@@ -303,7 +303,7 @@ def read_table(X: Any, *, categorical: Sequence[str] | None = None) -> Table:
     array([[31.,  2.],
            [nan,  1.]], dtype=float32)
     """
-    given, values = _columns_of(X)
+    given, values = split_columns(X)
     names = given if given is not None else [f"x{j}" for j in range(len(values))]
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
@@ -326,7 +326,7 @@ def read_table(X: Any, *, categorical: Sequence[str] | None = None) -> Table:
     return Table(Schema(tuple(columns), given is not None), sources, len(sources[0]))
 
 
-def _columns_of(X: Any) -> tuple[list[str] | None, list[Any]]:
+def split_columns(X: Any) -> tuple[list[str] | None, list[Any]]:
     """Names (None for arrays) and columns: 1-d views, or a Series of a pandas dtype."""
     if type(X).__module__.startswith("scipy.sparse"):
         raise TypeError("X is a sparse matrix, which is not supported: pass X.toarray().")
@@ -359,7 +359,14 @@ def _check_shape(shape: tuple[int, ...]) -> None:
         raise ValueError(f"X is empty: {shape[0]} rows and {shape[1]} columns.")
 
 
-def _pick(names: list[str], columns: list[Any], wanted: tuple[str, ...]) -> list[Any]:
+def find_columns(wanted: Sequence[str], names: Sequence[str]) -> list[int]:
+    """Positions of the wanted columns among the names of X; absent and repeated ones are errors.
+
+    Examples
+    --------
+    >>> find_columns(["sex", "age"], ["age", "city", "sex"])
+    [2, 0]
+    """
     counts = Counter(names)
     absent = [name for name in wanted if not counts[name]]
     if absent:
@@ -368,7 +375,7 @@ def _pick(names: list[str], columns: list[Any], wanted: tuple[str, ...]) -> list
     if repeated:
         raise ValueError(f"Columns occur more than once in X: {listed(repeated)}. Keep one each.")
     position = {name: j for j, name in enumerate(names)}
-    return [columns[position[name]] for name in wanted]
+    return [position[name] for name in wanted]
 
 
 def _distinct_names(names: Sequence[str], argument: str) -> list[str]:

@@ -54,10 +54,22 @@ class Verdict:
     @property
     def note(self) -> str:
         """In words."""
-        said = f"held-out loss falls by {self.gain:.3g} (standard error {self.error:.2g})"
+        said = say_gain(self.gain, self.error)
         if self.rounds == 0:
             said += ": no more than noise, so the base's predictions are returned unchanged"
         return said
+
+
+def say_gain(gain: float, error: float) -> str:
+    """A change of the held-out loss in words.
+
+    Examples
+    --------
+    >>> say_gain(-0.02, 0.01)
+    'held-out loss rises by 0.02 (standard error 0.01)'
+    """
+    way = "rises" if gain < 0 else "falls"
+    return f"held-out loss {way} by {abs(gain):.3g} (standard error {error:.2g})"
 
 
 def row_losses(y: Scores, f: Scores, link: Link) -> Scores:
@@ -115,8 +127,7 @@ def judge(runs: Sequence[FoldRun], rows: Rows, weight: Scores | None, start: Rou
 
     More than noise: more than one standard error of the paired difference.
     """
-    best = [run.log.first(len(start.steps) + run.best).n_rounds for run in runs]
-    rounds = round(float(np.mean(best)))
+    rounds = mean_rounds(runs, start)
     held_out = np.concatenate([run.held_out for run in runs])
     before, after = [], []
     for run in runs:
@@ -125,7 +136,20 @@ def judge(runs: Sequence[FoldRun], rows: Rows, weight: Scores | None, start: Rou
         end = run.log.first_rounds(start.n_rounds + rounds)
         after.append(row_losses(own.y, end.apply(own.blocks, own.base), start.link))
     mass = None if weight is None else weight[held_out]
-    gain, error = paired_gain(np.concatenate(before), np.concatenate(after), mass)
+    return pass_verdict(runs, rounds, np.concatenate(before), np.concatenate(after), mass)
+
+
+def mean_rounds(runs: Sequence[FoldRun], start: Rounds) -> int:
+    """Mean of the folds' best numbers of rounds."""
+    best = [run.log.first(len(start.steps) + run.best).n_rounds for run in runs]
+    return round(float(np.mean(best)))
+
+
+def pass_verdict(
+    runs: Sequence[FoldRun], rounds: int, before: Scores, after: Scores, weight: Scores | None
+) -> Verdict:
+    """The verdict by held-out losses before the first and after so many rounds."""
+    gain, error = paired_gain(before, after, weight)
     length = min(len(run.curve) for run in runs)
     curve = np.mean([run.curve[:length] for run in runs], axis=0)
     return Verdict(

@@ -6,6 +6,7 @@ holds is decided by the types of its values: bool, number and text, its *familie
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -125,8 +126,13 @@ def read_categories(name: str, values: Any) -> tuple[Value, ...]:
     distinct = {
         category_key(value): value for value in map(plain_value, np.asarray(uniques, object))
     }
-    families = [family_of(type(value)) for value in distinct.values()]
-    return tuple(value for _, value in sorted(zip(families, distinct.values(), strict=True)))
+    return sort_categories(list(distinct.values()))
+
+
+def sort_categories(values: Sequence[Value]) -> tuple[Value, ...]:
+    """Distinct plain values by family and then by value."""
+    families = [family_of(type(value)) for value in values]
+    return tuple(value for _, value in sorted(zip(families, values, strict=True)))
 
 
 def plain_value(value: Any) -> Value:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.boost import Boosted, Settings, boost
 from recalibrate.classes.base import FunctionClass, Learner
-from recalibrate.engines.memory import Rows, rows_in_memory
+from recalibrate.engines.memory import Rows, StatsSource, rows_in_memory
 from recalibrate.fixedpoint import Scale, label_bits, make_scale
 from recalibrate.labels import read_more_labels
 from recalibrate.problem import Problem, base_margin, count_scores, read_features
@@ -20,49 +22,66 @@ from recalibrate.scores import Base
 from recalibrate.table import Table
 
 
+class HeldOutRows(Protocol):
+    """Rows that only validate, wherever they are."""
+
+    @property
+    def y(self) -> Scores:
+        """Their labels, scaled to [0, 1]."""
+
+    @property
+    def weight(self) -> NDArray[np.int64]:
+        """Their quantised weights; empty: each one."""
+
+
+R = TypeVar("R", bound=HeldOutRows)
+
+
 @dataclass(frozen=True, eq=False)
-class Workbench:
-    """Encoded rows of a problem for one class H.
+class Bench(ABC, Generic[R]):
+    """What every run of the loop needs, wherever the rows are.
 
     Attributes
     ----------
     problem
-        The checked input.
+        The checked input; where rows are elsewhere, without any.
     learner
-        The class, bound to the table.
+        The class, bound to the columns.
     scale
         Fixed point of all sums.
-    rows
-        The encoded rows.
-    threads, blocks
-        How the rows are worked on; neither changes a result.
+    threads
+        For work in this process; does not change a result.
     """
 
     problem: Problem
     learner: Learner
     scale: Scale
-    rows: Rows
     threads: int
-    blocks: int | None
 
     def start(self, settings: Settings) -> Rounds:
         """The model before its first step."""
         return Rounds(settings.link, settings.grid, (self.learner.encoder,))
 
     def run(
-        self,
-        settings: Settings,
-        *,
-        held_out: Rows | None = None,
-        progress: bool | None = None,
+        self, settings: Settings, *, held_out: R | None = None, progress: bool | None = None
     ) -> Boosted:
         """One run of the loop on all rows."""
-        with rows_in_memory(
-            self.rows, self.scale, held_out=held_out, blocks=self.blocks, threads=self.threads
-        ) as source:
+        with self.open(held_out) as source:
             return boost(source, self.learner, settings, self.start(settings), progress=progress)
 
-    def read_held_out(self, base: Base, given: Any, clip: bool) -> Rows:
+    @abstractmethod
+    def open(self, held_out: R | None = None) -> AbstractContextManager[StatsSource]:
+        """The rows as a source."""
+
+    @abstractmethod
+    def open_alone(self, held_out: R) -> AbstractContextManager[StatsSource]:
+        """Held-out rows as a source of their own, with a scale made for them."""
+
+    @abstractmethod
+    def keep(self, rows: Rows) -> R:
+        """Held-out rows from memory, as this bench takes them."""
+
+    def read_held_out(self, base: Base, given: Any, clip: bool) -> R:
         """Validation rows that the user gave, encoded like the others."""
         parts = _validation_parts(given)
         problem, labels = self.problem, self.problem.labels
@@ -80,14 +99,9 @@ class Workbench:
             what="y of validation=",
         )
         self._check_weights(own.weight)
-        return self._held_out(table, own.values, margin, own.weight)
+        return self.keep(self._encode_held_out(table, own.values, margin, own.weight))
 
-    def take_held_out(self, problem: Problem) -> Rows:
-        """Rows of the same table that were set aside, encoded like the others."""
-        labels = problem.labels
-        return self._held_out(problem.table, labels.values, problem.base, labels.weight)
-
-    def _held_out(
+    def _encode_held_out(
         self, table: Table, y: Scores, margin: Scores, weight: NDArray[np.float64] | None
     ) -> Rows:
         block = self.learner.encoder.encode(table, self.threads)
@@ -110,6 +124,48 @@ class Workbench:
             )
 
 
+@dataclass(frozen=True, eq=False)
+class Workbench(Bench[Rows]):
+    """Encoded rows of a problem for one class H, in memory.
+
+    Attributes
+    ----------
+    rows
+        The encoded rows.
+    blocks
+        How many blocks the rows are cut into; does not change a result.
+    """
+
+    rows: Rows
+    blocks: int | None
+
+    def open(self, held_out: Rows | None = None) -> AbstractContextManager[StatsSource]:
+        return rows_in_memory(
+            self.rows, self.scale, held_out=held_out, blocks=self.blocks, threads=self.threads
+        )
+
+    def open_alone(self, held_out: Rows) -> AbstractContextManager[StatsSource]:
+        # Their number and weights are not those that the fit's scale was made for.
+        scale, weight = alone_scale(held_out)
+        return rows_in_memory(replace(held_out, weight=weight), scale, threads=self.threads)
+
+    def keep(self, rows: Rows) -> Rows:
+        return rows
+
+    def take_held_out(self, problem: Problem) -> Rows:
+        """Rows of the same table that were set aside, encoded like the others."""
+        labels = problem.labels
+        return self._encode_held_out(problem.table, labels.values, problem.base, labels.weight)
+
+
+def alone_scale(held_out: HeldOutRows) -> tuple[Scale, NDArray[np.int64]]:
+    """A scale for held-out rows by themselves, and their weights on it."""
+    weight = held_out.weight.astype(np.float64) if len(held_out.weight) else None
+    y = held_out.y
+    scale = make_scale(len(y), weight, newton=False, exact_bits=label_bits(y))
+    return scale, scale.quantise_weight(weight)
+
+
 def make_workbench(
     problem: Problem,
     function_class: FunctionClass,
@@ -130,7 +186,7 @@ def make_workbench(
     block = learner.encoder.encode(table, threads)
     del table  # the fit itself works on the block alone
     rows = Rows((block,), labels.values, problem.base, weight)
-    return Workbench(problem, learner, scale, rows, threads, blocks)
+    return Workbench(problem, learner, scale, threads, rows, blocks)
 
 
 def _validation_parts(given: Any) -> Mapping[str, Any]:

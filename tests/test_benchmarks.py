@@ -191,3 +191,17 @@ def test_numbers_on_the_command_line(
     with pytest.raises(SystemExit):
         module.parser().parse_args(["--levels" if name == "paper_table" else "--features", "0"])
     assert "must be positive" in capsys.readouterr().err
+
+
+def test_harm_says_how_far_the_truth_was_left(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    harm = load("harm")
+    for what, said in [
+        ("calibrated", r"mean harm \d+\.\d{4} % .* base changed in \d of 2"),
+        ("planted", r"of the gap is left"),
+        ("small-groups", r"moved by \d+\.\d{3} standard errors"),
+    ]:
+        monkeypatch.setattr(sys, "argv", ["harm.py", what, "--rows", "800", "--seeds", "2"])
+        harm.main()
+        assert re.search(said, capsys.readouterr().out)

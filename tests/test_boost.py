@@ -169,7 +169,7 @@ def test_small_level_sets_are_left_alone():
     model = loop(base, X, y, levels=20, level_kind="uniform", step=1.0, min_level_rows=31)
     level = np.floor(base * 20 + 0.5)
     count = np.bincount(level.astype(int))[level.astype(int)]
-    changed = model.margins(X, base=base) != base
+    changed = np.abs(model.margins(X, base=base) - base) > 1e-6  # log-odds are rounded
     np.testing.assert_array_equal(changed, count >= 31)
     assert 0 < changed.sum() < len(y)
     assert model.history_.skipped == pytest.approx(np.mean(count < 31))

@@ -187,7 +187,7 @@ def test_no_validation_takes_every_round():
 @pytest.mark.parametrize("share", [0.2, 0.5])
 def test_share_of_the_rows(share):
     base, X, y = sample()
-    model = rc.fit(base, X, y, H, validation=share)
+    model = rc.fit(base, X, y, H, validation=share, seed=1)
     assert model.n_rounds_ > 0
     assert gap_of(model, X, base, y, X["sex"] == "F") < 0.06
 

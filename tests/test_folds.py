@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, TimeSeriesSplit
 
+import recalibrate as rc
 from recalibrate.folds import deal_folds, dealing_order, hold_out, row_hash, split_folds
 from recalibrate.table import read_table
 
@@ -207,3 +208,28 @@ def test_folds_that_are_no_pairs_of_row_numbers(pairs):
 def test_what_is_no_splitter(cv):
     with pytest.raises(TypeError, match="a scikit-learn splitter"):
         split_folds(cv, np.zeros(3))
+
+
+def test_equal_rows_are_dealt_independently():
+    """Dealt evenly, folds of a table with few distinct rows would repeat each other's noise."""
+    rng = np.random.default_rng(0)
+    n = 6000
+    X = pd.DataFrame({"a": rng.choice(list("uvwxyz"), n)})
+    y = (rng.random(n) < 0.3) * 1.0
+    order = dealing_order(read_table(X), y, np.full(n, 0.3), None, 0)
+    means = [
+        pd.Series(y[held]).groupby(X["a"].to_numpy()[held]).mean().to_numpy()
+        for _, held in deal_folds(order, 5)
+    ]
+    # 200 rows of variance .21 each, in 6 groups and 5 folds.
+    assert np.std(means, axis=0).mean() > 0.5 * np.sqrt(0.21 / 200)
+
+
+def test_noise_of_a_table_with_few_distinct_rows_is_not_confirmed():
+    acted = 0
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X = pd.DataFrame(rng.choice(list("uvwxyz"), (4000, 2)), columns=["a", "b"])
+        y = (rng.random(4000) < 0.3) * 1.0
+        acted += bool(rc.fit(np.full(4000, 0.3), X, y, H=rc.Groups("a*b")).rounds.steps)
+    assert acted <= 1

@@ -206,7 +206,7 @@ def test_bad_terms(table, terms, error, words):
     "options", [{"min_rows": 0}, {"min_rows": 1.5}, {"bands": 1}, {"bands": True}]
 )
 def test_bad_options(table, options):
-    with pytest.raises(ValueError, match=f"{next(iter(options))} must be an integer"):
+    with pytest.raises(ValueError, match=f"{next(iter(options))} must be a whole number"):
         bind(["sex"], table, **options)
 
 

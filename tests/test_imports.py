@@ -76,4 +76,4 @@ def test_loading_submodules_does_not_shadow_public_functions():
         "import recalibrate.auditing, recalibrate; "
         "print(callable(recalibrate.audit), recalibrate.audit.__module__)"
     )
-    assert run(code).split() == ["True", "recalibrate.auditing.report"]
+    assert run(code).split() == ["True", "recalibrate.auditing.entry"]

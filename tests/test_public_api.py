@@ -23,6 +23,8 @@ PUBLIC = {
     "__version__",
     "audit",
     "fit",
+    "load",
+    "losses",
     "metrics",
 }
 
@@ -43,9 +45,11 @@ def test_every_public_name_is_documented(name):
     assert pydoc.getdoc(getattr(recalibrate, name)).strip()
 
 
-def test_metrics_is_the_module():
-    assert isinstance(recalibrate.metrics, ModuleType)
-    assert recalibrate.metrics.__name__ == "recalibrate.metrics"
+@pytest.mark.parametrize("name", ["losses", "metrics"])
+def test_public_modules_are_the_modules(name):
+    module = getattr(recalibrate, name)
+    assert isinstance(module, ModuleType)
+    assert module.__name__ == f"recalibrate.{name}"
 
 
 def test_unknown_name_is_an_attribute_error():
@@ -65,7 +69,10 @@ def test_audit_takes_its_options_by_name():
     parameters = inspect.signature(recalibrate.audit).parameters
     assert list(parameters)[:4] == ["model_or_scores", "X", "y", "groups"]
     by_name = {n for n, p in parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY}
-    assert by_name == {"base", "Z", "baseline", "sample_weight"}
+    assert by_name == {
+        "base", "Z", "baseline", "H", "richer", "cluster", "sample_weight", "thresholds",
+        "depth", "min_rows", "bands", "bins", "alpha",
+    }  # fmt: skip
 
 
 def test_require_returns_the_module():

@@ -14,7 +14,7 @@ from recalibrate.engines.memory import StatsSource
 from recalibrate.engines.part import Draft
 from recalibrate.fixedpoint import VALUE_STEP
 from recalibrate.rounds import Encoder, Learned
-from recalibrate.table import Table
+from recalibrate.table import Schema, Table
 
 SCORE_COLUMN = "base score"
 """Name of the column that holds the base model's score when H may look at it."""
@@ -134,12 +134,12 @@ def as_names(features: Sequence[str] | None) -> tuple[str, ...] | None:
     return None if features is None else tuple(features)
 
 
-def choose_columns(table: Table, features: tuple[str, ...] | None, base_score: bool) -> list[str]:
+def choose_columns(schema: Schema, features: tuple[str, ...] | None, base_score: bool) -> list[str]:
     """Columns that H may look at: those named, or all; the base score only when asked for."""
     if features is None:
-        names = [name for name in table.schema.names if name != SCORE_COLUMN]
+        names = [name for name in schema.names if name != SCORE_COLUMN]
     else:
-        own = table.schema.select([n for n in table.schema.names if n != SCORE_COLUMN])
+        own = schema.select([n for n in schema.names if n != SCORE_COLUMN])
         for name in features:
             own.index(name)
         names = list(features)

@@ -23,7 +23,7 @@ from recalibrate.classes.groups import GroupEncoder, GroupTable
 from recalibrate.engines.memory import total
 from recalibrate.engines.part import Answer, Draft, Part
 from recalibrate.fixedpoint import snap
-from recalibrate.kernels.histogram import count_one_word, count_words
+from recalibrate.kernels.histogram import count_rows
 
 LEAST_CELL_ROWS, LEAST_CELL_EVENTS = 25, 5.0
 """Smaller cells have no usable normal approximation; they are neither tested nor moved.
@@ -47,11 +47,12 @@ class CellSums:
         level = part.levels(self.draft)
         size = int(self.offsets[-1])
         out = np.zeros(self.levels * size * words.shape[1], dtype=np.int64)
-        count = count_one_word if words.shape[1] == 1 else count_words
         features = np.arange(codes.shape[1], dtype=np.uint64)
         slot = np.arange(self.levels, dtype=np.int32)
         rows = np.empty(0, dtype=np.int32)
-        count(codes, features, self.offsets, words, level, rows, len(level), slot, True, size, out)
+        count_rows(
+            codes, features, self.offsets, words, level, rows, len(level), slot, True, size, out
+        )
         f = part.scores(self.draft.log)
         squares = part.losses(f, False, level, self.levels)
         return out, squares

@@ -65,7 +65,7 @@ class Estimator:
                     f"Estimator() needs a scikit-learn regressor, got {self.regressor!r}, "
                     f"which has no {method}()"
                 )
-        names = choose_columns(table, as_names(self.features), self.base_score)
+        names = choose_columns(table.schema, as_names(self.features), self.base_score)
         if not names:
             raise ValueError(
                 "Estimator(features=[]) leaves the regressor no column; name one, or set "
@@ -122,6 +122,11 @@ class EstimatorTable:
         kept = zip(self.models, levels, strict=True)
         return replace(self, models=tuple(model if keep else None for model, keep in kept))
 
+    def scaled(self, factor: float) -> EstimatorTable:
+        """The same regressors, multiplied."""
+        models = tuple(None if model is None else scale(model, factor) for model in self.models)
+        return replace(self, models=models, limit=factor * self.limit)
+
     def update(self, block: Block, level: NDArray[np.int32], f: Scores, replaces: bool) -> Scores:
         out = f.copy()
         for v in np.unique(level):
@@ -129,7 +134,8 @@ class EstimatorTable:
             if model is None:
                 continue
             rows = level == v
-            value = snap(np.asarray(model.predict(block[rows]), dtype=np.float64).ravel())
+            with np.errstate(invalid="ignore"):  # scikit-learn sums rows to see if all are finite
+                value = snap(np.asarray(model.predict(block[rows]), dtype=np.float64).ravel())
             out[rows] = value if replaces else f[rows] + value.clip(-self.limit, self.limit)
         return out
 
@@ -143,6 +149,13 @@ class Scaled:
 
     def predict(self, X: Any) -> Any:
         return self.factor * self.model.predict(X)
+
+
+def scale(model: Any, factor: float) -> Scaled:
+    """A regressor multiplied; factors add up to one."""
+    if isinstance(model, Scaled):
+        return Scaled(model.model, factor * model.factor)
+    return Scaled(model, factor)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
@@ -78,11 +78,18 @@ class Groups:
         self, table: Table, weight: NDArray[np.int64], *, threads: int = 1, index: int = 0
     ) -> GroupLearner:
         """The groups on the columns of a table."""
+        mass = weight.astype(np.float64) if len(weight) else None
+
+        def groups() -> GroupSet:
+            return bind(self.terms, table, weight=mass, min_rows=self.min_rows)
+
+        return self.bind_by(groups, index=index)
+
+    def bind_by(self, groups: Callable[[], GroupSet], *, index: int = 0) -> GroupLearner:
+        """The groups on columns wherever their rows are; ``groups`` binds the terms."""
         if not self.terms:
             raise ValueError('Groups() names no group; write for example Groups("sex", "age < 25")')
-        mass = weight.astype(np.float64) if len(weight) else None
-        groups = bind(self.terms, table, weight=mass, min_rows=self.min_rows)
-        return GroupLearner(self, GroupEncoder(groups), index)
+        return GroupLearner(self, GroupEncoder(groups()), index)
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,6 +163,11 @@ class GroupTable:
     def keep(self, levels: NDArray[np.bool_]) -> GroupTable:
         """The same numbers on some level sets only."""
         return replace(self, present=self.present & levels)
+
+    def scaled(self, factor: float) -> GroupTable:
+        """The same numbers, multiplied."""
+        coefficient = snap(factor * self.coefficient)
+        return replace(self, coefficient=coefficient, limit=factor * self.limit)
 
     def update(self, block: Block, level: NDArray[np.int32], f: Scores, replaces: bool) -> Scores:
         out = np.empty(len(f))

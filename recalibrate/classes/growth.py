@@ -74,6 +74,19 @@ class Forest:
         self.learned: Any = None
         self.final = np.empty(0, np.int32)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Of a forest that travels to rows elsewhere only what sends rows down."""
+        nodes = {name: getattr(self, name)[: self.last] for name in ("packed", "subset", "slot")}
+        return {
+            **nodes,
+            "child": self.child[: self.last],
+            "subsets": self.subsets[: self.used],
+            "moving": self.moving,
+            "last": self.last,
+            "used": self.used,
+            "learned": None,
+        }
+
     def pack(self, first: int, last: int) -> None:
         """Make the nodes first..last ready to be walked."""
         walk.pack_nodes(
@@ -167,8 +180,7 @@ class Histogram:
         descent.follow(codes, self.depth)
         size = int(self.offsets[-1])
         out = np.zeros(self.slots * size * words.shape[1], dtype=np.int64)
-        count = histogram.count_one_word if words.shape[1] == 1 else histogram.count_words
-        count(
+        histogram.count_rows(
             codes,
             self.features,
             self.offsets,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
@@ -18,7 +18,7 @@ from recalibrate.engines.part import Answer, Draft, Part
 from recalibrate.fixedpoint import INT64_BITS, RESPONSE_LIMIT_BITS, Scale, snap
 from recalibrate.kernels import gram as kernels
 from recalibrate.rounds import Block, Scores
-from recalibrate.table import Column, Table
+from recalibrate.table import Column, Schema, Table
 
 UNIT_BITS = 15
 UNIT = 1 << UNIT_BITS
@@ -64,13 +64,21 @@ class Linear:
         self, table: Table, weight: NDArray[np.int64], *, threads: int = 1, index: int = 0
     ) -> LinearLearner:
         """The class on the columns of a table."""
+
+        def terms(column: Column) -> list[Term]:
+            return column_terms(column, table.column(column.name), weight)
+
+        return self.bind_by(table.schema, terms, index=index)
+
+    def bind_by(
+        self, schema: Schema, terms: Callable[[Column], list[Term]], *, index: int = 0
+    ) -> LinearLearner:
+        """The class on columns wherever their rows are; ``terms`` finds the terms of one."""
         check_number("ridge of Linear", self.ridge, least=0.0)
-        names = choose_columns(table, as_names(self.features), self.base_score)
-        terms: list[Term] = [Term("constant", "")]
-        for name in names:
-            column = table.schema.columns[table.schema.index(name)]
-            terms.extend(_terms(column, table.column(name), weight))
-        return LinearLearner(self, Quantiser(tuple(terms)), index)
+        names = choose_columns(schema, as_names(self.features), self.base_score)
+        columns = [schema.columns[schema.index(name)] for name in names]
+        own = [term for column in columns for term in terms(column)]
+        return LinearLearner(self, Quantiser((Term("constant", ""), *own)), index)
 
 
 @dataclass(frozen=True)
@@ -114,7 +122,10 @@ class Quantiser:
         return out
 
 
-def _terms(column: Column, values: NDArray[np.float32], weight: NDArray[np.int64]) -> list[Term]:
+def column_terms(
+    column: Column, values: NDArray[np.float32], weight: NDArray[np.int64]
+) -> list[Term]:
+    """Terms of a column; they follow from its distinct values and their summed weights alone."""
     mass = weight if len(weight) else np.ones(len(values), dtype=np.int64)
     missing = np.isnan(values)
     terms = [Term("missing", column.name)] if missing.any() else []
@@ -204,6 +215,11 @@ class LinearTable:
     def keep(self, levels: NDArray[np.bool_]) -> LinearTable:
         """The same numbers on some level sets only."""
         return replace(self, present=self.present & levels)
+
+    def scaled(self, factor: float) -> LinearTable:
+        """The same functions, multiplied."""
+        coefficient = snap(factor * self.coefficient)
+        return replace(self, coefficient=coefficient, limit=factor * self.limit)
 
     def update(self, block: Block, level: NDArray[np.int32], f: Scores, replaces: bool) -> Scores:
         out = np.empty(len(f))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
@@ -18,7 +18,7 @@ from recalibrate.fixedpoint import snap
 from recalibrate.hashing import mix
 from recalibrate.kernels import forest, walk
 from recalibrate.rounds import Block, Scores
-from recalibrate.table import Table
+from recalibrate.table import Schema, Table
 
 MAX_DEPTH = 6
 
@@ -92,17 +92,25 @@ class Trees:
         self, table: Table, weight: NDArray[np.int64], *, threads: int = 1, index: int = 0
     ) -> TreeLearner:
         """The class on the columns of a table."""
+        mass = weight if len(weight) else None
+
+        def bins(names: Sequence[str], most: int) -> Bins:
+            return make_bins(table, names, weight=mass, most=most, threads=threads)
+
+        return self.bind_by(table.schema, bins, index=index)
+
+    def bind_by(
+        self, schema: Schema, bins: Callable[[Sequence[str], int], Bins], *, index: int = 0
+    ) -> TreeLearner:
+        """The class on columns wherever their rows are; ``bins`` bins some, into so many bins."""
         self._check()
-        names = choose_columns(table, as_names(self.features), self.base_score)
+        names = choose_columns(schema, as_names(self.features), self.base_score)
         if not names:
             raise ValueError(
                 "Trees(features=[]) leaves no column to split on; name one, or set base_score=True"
             )
         most = MOST_BINS if self.bins == "exact" else int(self.bins)
-        bins = make_bins(
-            table, names, weight=weight if len(weight) else None, most=most, threads=threads
-        )
-        return TreeLearner(self, bins, index)
+        return TreeLearner(self, bins(names, most), index)
 
     def _check(self) -> None:
         if not _is_whole(self.depth, 1, MAX_DEPTH):
@@ -150,6 +158,10 @@ class TreeTable:
     def keep(self, levels: NDArray[np.bool_]) -> TreeTable:
         """The same trees on some level sets only."""
         return replace(self, roots=np.where(levels, self.roots, -1).astype(np.int32))
+
+    def scaled(self, factor: float) -> TreeTable:
+        """The same trees with values multiplied."""
+        return replace(self, value=snap(factor * self.value))
 
     def leaves(self, block: Block, level: Ints) -> Ints:
         """Leaf of every row, -1 where its level set has no tree."""

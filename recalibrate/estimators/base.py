@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -10,40 +9,15 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state, get_tags
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from recalibrate.classes import Estimator, Trees
+from recalibrate.constant import Constant
 from recalibrate.fitting import fit
 from recalibrate.levels import Link
 from recalibrate.options import LevelKind
-from recalibrate.scores import Link as BaseLink
 
 Float64 = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Constant:
-    """A base model that gives every row the same score."""
-
-    value: float
-    link: BaseLink = "identity"
-    why_no_graph: str = "the base model is a constant; the graph takes it as an input of scores"
-
-    @property
-    def name(self) -> str:
-        return f"the constant {self.value:g}"
-
-    def columns(self) -> tuple[str, ...] | None:
-        """Nothing is needed from X."""
-        return ()
-
-    def scores(self, X: Any) -> Float64:
-        """The constant, once per row."""
-        return np.full(len(X), self.value)
-
-    def graph(self) -> object | None:
-        """There is none: a constant has no inputs to make a graph of."""
-        return None
 
 
 class LSBoost(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
@@ -145,6 +119,14 @@ class LSBoost(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no typ
         self.history_ = self.model_.history_
         self.certificate_ = self.model_.certificate_
         return self
+
+    def to_onnx(self, path: Any = None, X_sample: Any = None, **options: Any) -> Any:
+        """The fitted model as an ONNX graph, see :meth:`recalibrate.Recalibrated.to_onnx`.
+
+        A classifier's ``label`` is 1 for the second of ``classes_``.
+        """
+        check_is_fitted(self)
+        return self.model_.to_onnx(path, X_sample, **options)
 
     def _loop(self) -> dict[str, Any]:
         """Parameters that Algorithm 1 leaves no room for."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from recalibrate.kernels.compiler import kernel
 from recalibrate.kernels.forest import child_histograms, order_codes, plan_depth, write_subsets
-from recalibrate.kernels.histogram import count_one_word, count_words
+from recalibrate.kernels.histogram import count_rows
 from recalibrate.kernels.splits import best_splits, node_totals
 from recalibrate.kernels.walk import active_rows, descend, descend_all, pack_nodes
 
@@ -75,34 +75,19 @@ def grow_alone(
             else:
                 active = descend(codes, node, rows, active, packed, subset, subsets)
         summed = np.zeros(slots * size * width, np.int64)
-        if width == 1:
-            count_one_word(
-                codes,
-                unsigned_features,
-                starts,
-                words,
-                node,
-                rows,
-                active,
-                slot,
-                depth == 0,
-                size,
-                summed,
-            )
-        else:
-            count_words(
-                codes,
-                unsigned_features,
-                starts,
-                words,
-                node,
-                rows,
-                active,
-                slot,
-                depth == 0,
-                size,
-                summed,
-            )
+        count_rows(
+            codes,
+            unsigned_features,
+            starts,
+            words,
+            node,
+            rows,
+            active,
+            slot,
+            depth == 0,
+            size,
+            summed,
+        )
         if depth == 0:
             cells = summed
             node_totals(cells, levels, features[0], offsets, width, plain, shift, totals)

@@ -117,3 +117,26 @@ def count_words(
                     out[cell] += first
                     out[cell + one] += second
                     out[cell + two] += third
+
+
+@kernel
+def count_rows(
+    codes: NDArray[np.unsignedinteger],
+    features: NDArray[np.uint64],
+    offsets: NDArray[np.uint64],
+    words: NDArray[np.int64],
+    node: NDArray[np.int32],
+    rows: NDArray[np.int32],
+    active: int,
+    slot: NDArray[np.int32],
+    complete: bool,
+    size: int,
+    out: NDArray[np.int64],
+) -> None:
+    """Histograms of active rows, however many words they carry."""
+    if words.shape[1] == 1:
+        count_one_word(
+            codes, features, offsets, words, node, rows, active, slot, complete, size, out
+        )
+    else:
+        count_words(codes, features, offsets, words, node, rows, active, slot, complete, size, out)

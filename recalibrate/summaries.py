@@ -1,0 +1,32 @@
+"""What was fitted and what was decided, in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from recalibrate.model import Recalibrated
+
+
+def summarise(model: Recalibrated) -> str:
+    """A line per fact: base, class, rounds, errors, decisions, certificate."""
+    labels, history = model.labels, model.history_
+    kind = {
+        "binary": "binary labels",
+        "soft": "labels in [0, 1]",
+        "regression": f"labels from {labels.low:g} to {labels.high:g}",
+    }[labels.kind]
+    lines = [
+        f"Recalibrated model on {model.base.name}, {kind}",
+        f"  H                {model.H!r}",
+        f"  rounds           {model.n_rounds_} ({model.n_learners_} learners), "
+        f"stopped by {history.stopped}",
+    ]
+    if history.errors:
+        lines.append(f"  training error   {history.errors[0]:.6g} -> {history.final:.6g}")
+    if history.held_out:
+        lines.append(f"  held-out error   {history.held_out[0]:.6g} -> {min(history.held_out):.6g}")
+    lines += [f"  note             {note}" for note in model.notes]
+    if model.certificate_ is not None:
+        lines += ["  " + line for line in str(model.certificate_).splitlines()]
+    return "\n".join(lines)
