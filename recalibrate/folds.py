@@ -83,8 +83,42 @@ def dealing_keys(
 ) -> tuple[NDArray[np.intp], NDArray[np.uint64]]:
     """Label band (by the labels at `BAND_QUANTILES` of all rows) and hash of every row."""
     band = np.searchsorted(np.unique(cuts), labels, side="left")
+    return band, dealing_hash(table, labels, scores, weight, seed)
+
+
+def dealing_hash(
+    table: Table,
+    labels: NDArray[np.float64],
+    scores: NDArray[np.float64],
+    weight: NDArray[np.float64] | None,
+    seed: int,
+) -> NDArray[np.uint64]:
+    """Hash of everything that a fit sees of a row."""
     numbers = [labels, scores] if weight is None else [labels, scores, weight]
-    return band, row_hash(table, numbers, seed)
+    return row_hash(table, numbers, seed)
+
+
+def first_rows(key: NDArray[np.uint64], count: int) -> NDArray[np.intp]:
+    """Numbers of the rows with the smallest hashes, equal ones told apart, in their order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> first_rows(np.array([9, 3, 8, 1], dtype=np.uint64), 2)
+    array([3, 1])
+    """
+    apart = tell_apart(key)
+    first = np.argpartition(apart, count - 1)[:count]
+    return np.asarray(first[np.argsort(apart[first], kind="stable")])
+
+
+def restrict_folds(folds: Iterable[Fold], kept: NDArray[np.intp], n_rows: int) -> list[Fold]:
+    """Folds of ``n_rows`` rows among some of them; those that are left without any are gone."""
+    place = np.full(n_rows, -1, dtype=np.intp)
+    place[kept] = np.arange(len(kept))
+    pairs = [(place[train], place[held_out]) for train, held_out in folds]
+    inside = [(train[train >= 0], held_out[held_out >= 0]) for train, held_out in pairs]
+    return [fold for fold in inside if min(map(len, fold)) > 0]
 
 
 def is_splitter(cv: Any) -> bool:

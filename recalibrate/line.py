@@ -21,22 +21,25 @@ from recalibrate.fixedpoint import snap
 from recalibrate.levels import MARGIN_LIMIT, Levels
 from recalibrate.problem import Problem
 from recalibrate.rounds import Rounds, Step
-from recalibrate.table import Table
 
 NEWTON_STEPS = 8
+LINE_CLASS = Linear(features=(), base_score=True)
+"""Linear functions of the base score alone."""
 
 
 class Line:
     """The line, bound to a problem's base score.
 
-    Attributes
+    Parameters
     ----------
     learner
-        Linear functions of the base score alone.
+        `LINE_CLASS` on the base scores of all rows.
+    problem
+        Some rows at least: their link, and the score where all have the same.
     """
 
-    def __init__(self, problem: Problem, table: Table, weight: NDArray[np.int64]) -> None:
-        self.learner: LinearLearner = Linear(features=(), base_score=True).bind(table, weight)
+    def __init__(self, learner: LinearLearner, problem: Problem) -> None:
+        self.learner = learner
         self.link = problem.link
         self._constant_score = float(problem.base[0])
 

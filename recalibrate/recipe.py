@@ -10,7 +10,8 @@
 
 A stage has to pay on held-out rows, otherwise it is left out; the base itself is the first
 candidate. Boosting that points the right way but does not pay in full is taken in part
-(``weighing``). Folds choose the number of steps, then everything is refitted on all rows.
+(``weighing``). Folds choose the number of steps, then everything is refitted on all rows. Choosing
+needs no more than a sample of them (``pantry``), and refitting does not care where they are.
 """
 
 from __future__ import annotations
@@ -18,24 +19,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from recalibrate.bins import MOST_BINS
-from recalibrate.boost import Boosted, History, Settings, boost
-from recalibrate.classes.base import SCORE_COLUMN, FunctionClass, Learner, Penalty
+from recalibrate.boost import Boosted, History, Settings
+from recalibrate.classes.base import SCORE_COLUMN, FunctionClass, Penalty
 from recalibrate.classes.groups import Groups
-from recalibrate.classes.linear import Linear
+from recalibrate.classes.linear import Linear, LinearLearner
 from recalibrate.classes.trees import Trees
-from recalibrate.engines.memory import Rows, StatsSource, rows_in_memory
-from recalibrate.fixedpoint import Scale, make_scale
+from recalibrate.engines.memory import rows_in_memory
+from recalibrate.fixedpoint import Scale
 from recalibrate.folds import Fold
 from recalibrate.levelstage import HeldOutScores, add_level_sets, level_count
-from recalibrate.line import Line
+from recalibrate.line import LINE_CLASS, Line
+from recalibrate.pantry import Pantry
 from recalibrate.problem import Problem
-from recalibrate.rounds import Rounds
+from recalibrate.rounds import Encoder, Rounds
+from recalibrate.stages import Path, Stage
 from recalibrate.validation import paired_gain, say_gain
 from recalibrate.weighing import best_weights, correction_weight
 
@@ -74,54 +76,6 @@ REFIT_STEP = 0.5
 """The refit's steps are half as long as the folds': twice as many are as quick to choose."""
 MORE_STEPS = 1.5
 """The refit has more rows than a fold and carries more steps (cross-validated: 1.25 to 1.5)."""
-
-
-@dataclass(frozen=True, eq=False)
-class Stage:
-    """A class, bound, with the settings it is boosted with."""
-
-    learner: Learner
-    settings: Settings
-    encoder: int
-
-    def run(
-        self,
-        source: StatsSource,
-        log: Rounds,
-        *,
-        progress: bool | None = False,
-        keep_if_interrupted: bool = False,
-        **changes: Any,
-    ) -> Boosted:
-        """Boost from ``log`` on, with some settings changed."""
-        return boost(
-            source,
-            self.learner,
-            replace(self.settings, **changes),
-            log,
-            encoder=self.encoder,
-            progress=progress,
-            keep_if_interrupted=keep_if_interrupted,
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class Path:
-    """All steps fitted without a fold's rows, and what those rows say.
-
-    ``ends[k]`` is the number of steps before stage k; ``curve`` the held-out loss by step of
-    the last stage.
-    """
-
-    log: Rounds
-    ends: tuple[int, ...]
-    curve: tuple[float, ...]
-    held_out: NDArray[np.intp]
-
-    @property
-    def best(self) -> int:
-        """Steps of the last stage with the lowest held-out loss."""
-        return int(np.argmin(self.curve))
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,24 +153,26 @@ def standard_errors(stage: int, n_rows: int) -> float:
 
 
 def follow_recipe(
-    problem: Problem,
+    pantry: Pantry,
     H: FunctionClass,
     folds: Sequence[Fold],
     *,
     threads: int,
-    blocks: int | None,
     seed: int,
     progress: bool | None = False,
     level_sets: bool = True,
 ) -> tuple[Boosted, Settings, tuple[str, ...]]:
-    """All stages on all rows, settings of the main one, and in words what was decided."""
-    kitchen = _Kitchen(problem, H, threads, blocks, seed)
+    """All stages on all rows, settings of the main one, and in words what was decided.
+
+    ``folds`` number the rows of the sample.
+    """
+    kitchen = _Kitchen(pantry, H, threads, seed)
     paths = kitchen.run_folds(folds)
     choice = kitchen.choose(paths)
     log, history = kitchen.refit(choice, progress)
     notes = choice.notes
     if level_sets:
-        log, note = add_level_sets(log, problem, H, choice.held_out, kitchen.scale, threads)
+        log, note = add_level_sets(log, pantry.sample, H, choice.held_out, pantry.scale, threads)
         notes = (*notes, note)
     if not log.steps:
         notes = (*notes, UNCHANGED)
@@ -225,38 +181,30 @@ def follow_recipe(
 
 
 class _Kitchen:
-    """Encoded rows and bound classes of one default fit."""
+    """Bound classes of one default fit, and the encoded rows that choices are made on."""
 
-    def __init__(
-        self, problem: Problem, H: FunctionClass, threads: int, blocks: int | None, seed: int
-    ) -> None:
-        labels, table = problem.labels, problem.table.gathered()
+    def __init__(self, pantry: Pantry, H: FunctionClass, threads: int, seed: int) -> None:
+        problem = pantry.sample
         self.problem = problem
+        self.pantry = pantry
         self.threads = threads
-        self.blocks = blocks
-        self.scale: Scale = make_scale(
-            problem.n_rows, labels.weight, newton=problem.link == "logit"
-        )
-        weight = self.scale.quantise_weight(labels.weight)
-        self.line = Line(problem, table, weight)
-        main = H.bind(table, weight, threads=threads, index=MAIN)
+        self.scale: Scale = pantry.scale
+        line, main = pantry.bind(LINE_CLASS, LINE), pantry.bind(H, MAIN)
         seen = tuple(name for name in main.encoder.names if name != SCORE_COLUMN)
         # Without a column to look at, the score stands in, and is never certainly off.
         single = replace(CERTAIN_CLASS, features=seen, base_score=not seen)
-        certain = single.bind(table, weight, threads=threads, index=CERTAIN)
+        certain = pantry.bind(single, CERTAIN)
+        self.line = Line(cast(LinearLearner, line), problem)
         self.certain = Stage(certain, certain_settings(problem), CERTAIN)
         self.main = Stage(main, main_settings(problem, H, seed), MAIN)
-        encoders = (self.line.learner.encoder, certain.encoder, main.encoder)
-        blocks_of = tuple(encoder.encode(table, threads) for encoder in encoders)
-        self.rows = Rows(blocks_of, labels.values, problem.base, weight)
+        encoders = (line.encoder, certain.encoder, main.encoder)
+        self.rows = pantry.encode(encoders)
         self.start = Rounds(problem.link, None, encoders)
         self.gaps_are_isolated = self._isolated_gaps()
 
     def _isolated_gaps(self) -> bool:
         """Whether a few groups, and only a few, are certainly off."""
-        with rows_in_memory(
-            self.rows, self.scale, blocks=self.blocks, threads=self.threads
-        ) as source:
+        with rows_in_memory(self.rows, self.scale, threads=self.threads) as source:
             begun = self.line.fit(source, self.start)
             found = len(self.certain.run(source, begun).log.steps) - len(begun.steps)
         return 0 < found <= MOST_CERTAIN
@@ -353,10 +301,10 @@ class _Kitchen:
     def refit(self, choice: Choice, progress: bool | None) -> tuple[Rounds, History]:
         """The chosen stages on all rows."""
         log, history = self.start, History()
+        if choice.stages == 0:
+            return log, history
         ends = [0]
-        with rows_in_memory(
-            self.rows, self.scale, blocks=self.blocks, threads=self.threads
-        ) as source:
+        with self.pantry.open(self._used_encoders(choice)) as source:
             if choice.stages > LINE:
                 log = self.line.fit(source, log)
             ends.append(len(log.steps))
@@ -381,6 +329,13 @@ class _Kitchen:
         if choice.weights is not None:
             log = self.line.reweighted(log, *choice.weights)
         return log, history
+
+    def _used_encoders(self, choice: Choice) -> list[Encoder | None]:
+        """The encoders of the stages that are refitted."""
+        taken = [stage < choice.stages for stage in (LINE, CERTAIN, MAIN)]
+        taken[CERTAIN] = taken[CERTAIN] and self.gaps_are_isolated
+        pairs = zip(self.start.encoders, taken, strict=True)
+        return [encoder if used else None for encoder, used in pairs]
 
 
 def _mean_curve(paths: Sequence[Path]) -> tuple[float, ...]:

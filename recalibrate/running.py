@@ -18,6 +18,7 @@ from recalibrate.folds import (
     dealing_order,
     hold_out,
     is_splitter,
+    restrict_folds,
     split_folds,
 )
 from recalibrate.model import Recalibrated
@@ -29,6 +30,7 @@ from recalibrate.options import (
     loop_settings,
     paper_settings,
 )
+from recalibrate.pantry import Pantry, PantryInMemory
 from recalibrate.paper import certify
 from recalibrate.problem import Problem
 from recalibrate.recipe import follow_recipe
@@ -122,15 +124,15 @@ class Run:
 
     def recipe(self, cv: Any, validation: Any) -> Recalibrated:
         """The default: stages that held-out rows have to approve of."""
-        folds = self._folds(cv, validation)
+        pantry = self._pantry()
+        folds = self._sample_folds(pantry, cv, validation)
         if not folds:
             return self._unchanged()
         boosted, settings, notes = follow_recipe(
-            self.problem,
+            pantry,
             self.H,
             folds,
             threads=self.threads,
-            blocks=self.blocks,
             seed=self.seed,
             progress=self.progress,
         )
@@ -166,7 +168,7 @@ class Run:
 
     def _paper_bench(self, settings: Settings, validation: Any) -> tuple[Bench[Any], Any]:
         """Rows to fit, and those to hold out (or None)."""
-        folds = self._folds(None, validation) if is_share(validation) else []
+        folds = self._folds(None, validation, self.problem) if is_share(validation) else []
         if folds:
             train, aside = folds[0]
             split = self._make_bench(settings, self.problem.take(train))
@@ -187,7 +189,7 @@ class Run:
         self, bench: Any, settings: Settings, cv: Any, validation: float | None
     ) -> Verdict | None:
         """How many rounds to take; None when there are too few rows to split."""
-        folds = self._folds(cv, validation)
+        folds = self._folds(cv, validation, self.problem)
         if not folds:
             return None
         start = bench.start(settings)
@@ -197,9 +199,19 @@ class Run:
         )
         return judge(runs, rows, self.problem.labels.weight, start)
 
-    def _folds(self, cv: Any, validation: float | None) -> list[Fold]:
+    def _pantry(self) -> Pantry:
+        """The rows of the default."""
+        return PantryInMemory(self.problem, self.seed, self.threads, self.blocks)
+
+    def _sample_folds(self, pantry: Pantry, cv: Any, validation: float | None) -> list[Fold]:
+        """Folds of the rows that the default's choices are made on."""
+        if pantry.numbers is None or not is_splitter(cv):
+            return self._folds(cv, validation, pantry.sample)
+        folds = self._folds(cv, validation, self.problem)
+        return restrict_folds(folds, pantry.numbers, self.n_rows)
+
+    def _folds(self, cv: Any, validation: float | None, problem: Problem) -> list[Fold]:
         """Folds by content, or as the user splits; none when there are too few rows."""
-        problem = self.problem
         if is_splitter(cv):
             return split_folds(cv, problem.given.labels, problem.given.rows)
         count = min(count_folds(cv), problem.n_rows)

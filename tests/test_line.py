@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import recalibrate as rc
-from recalibrate.line import Line
+from recalibrate.line import LINE_CLASS, Line
 from recalibrate.problem import read_features, read_problem
 from recalibrate.rounds import Rounds
 from recalibrate.scores import as_base
@@ -34,7 +34,7 @@ def test_every_score_lands_on_the_line(link, H, levels):
     model = rc.fit(
         base, X, y, H=H, link=link, levels=levels, step=0.5, max_rounds=3, validation=False
     )
-    line = Line(problem, problem.table, np.empty(0, np.int64))
+    line = Line(LINE_CLASS.bind(problem.table, np.empty(0, np.int64)), problem)
     old = model.rounds
     encoders = (line.learner.encoder, *old.encoders)
     steps = tuple(replace(step, encoder=step.encoder + 1) for step in old.steps)
@@ -59,7 +59,7 @@ def _on_the_line(scores, expected):
 
 def test_the_line_and_the_rest_may_have_weights_of_their_own():
     problem, X, base, y = _problem("logit")
-    line = Line(problem, problem.table, np.empty(0, np.int64))
+    line = Line(LINE_CLASS.bind(problem.table, np.empty(0, np.int64)), problem)
     model = rc.fit(base, X, y, H=rc.Trees(), levels=1, max_rounds=3, validation=False)
     encoders = (line.learner.encoder, *model.rounds.encoders)
     steps = tuple(replace(step, encoder=1) for step in model.rounds.steps)

@@ -1,0 +1,109 @@
+"""Rows of a default fit: all of them to be fitted, and those that its choices are made on.
+
+Folds, numbers of steps and weights come from whole columns of held-out scores. A million rows
+say all that can be said about them, so that is where choosing stops; refitting goes over all
+rows, wherever they are. What is chosen must hold for both: classes are bound to all rows, and
+one scale serves all sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recalibrate.classes.base import FunctionClass, Learner
+from recalibrate.engines.memory import Rows, StatsSource, rows_in_memory
+from recalibrate.fixedpoint import Scale, make_scale
+from recalibrate.folds import dealing_hash, first_rows
+from recalibrate.problem import Problem
+from recalibrate.rounds import Encoder
+
+CHOOSING_ROWS = 1_000_000
+"""Most rows that choices are made on.
+
+With so many the standard error of a held-out loss is a thousandth of a row's own spread, far
+below any difference that a user would notice; and they fit in any memory.
+"""
+
+
+class Pantry(Protocol):
+    """Rows of a default fit, wherever they are."""
+
+    @property
+    def sample(self) -> Problem:
+        """The rows that choices are made on: all of them, or `CHOOSING_ROWS`."""
+
+    @property
+    def numbers(self) -> NDArray[np.intp] | None:
+        """Their numbers among the rows of a table in memory; None: all, or there is none."""
+
+    @property
+    def scale(self) -> Scale:
+        """Fixed point of all sums."""
+
+    def bind(self, H: FunctionClass, index: int) -> Learner:
+        """A class on the columns of all rows; its encoder will be number ``index``."""
+
+    def encode(self, encoders: Sequence[Encoder]) -> Rows:
+        """The sample as blocks of numbers, one for every encoder."""
+
+    def open(self, encoders: Sequence[Encoder | None]) -> AbstractContextManager[StatsSource]:
+        """All rows as a source; of encoders that are None no step will need the block."""
+
+
+class PantryInMemory:
+    """A `Pantry` whose rows are in memory.
+
+    Parameters
+    ----------
+    problem
+        All rows.
+    seed
+        Draws the sample.
+    threads, blocks
+        How the work is cut; the model is the same for all values.
+    """
+
+    def __init__(self, problem: Problem, seed: int, threads: int, blocks: int | None) -> None:
+        labels = problem.labels
+        self.numbers = sample_numbers(problem, seed)
+        self.sample = problem if self.numbers is None else problem.take(self.numbers)
+        self.scale = make_scale(problem.n_rows, labels.weight, newton=problem.link == "logit")
+        self._problem = problem
+        self._table = problem.table.gathered()
+        self._weight = self.scale.quantise_weight(labels.weight)
+        self._threads = threads
+        self._blocks = blocks
+        self._rows: Rows | None = None
+
+    def bind(self, H: FunctionClass, index: int) -> Learner:
+        return H.bind(self._table, self._weight, threads=self._threads, index=index)
+
+    def encode(self, encoders: Sequence[Encoder]) -> Rows:
+        problem = self._problem
+        blocks = tuple(encoder.encode(self._table, self._threads) for encoder in encoders)
+        del self._table  # from now on the blocks are all that is needed
+        self._rows = Rows(blocks, problem.labels.values, problem.base, self._weight)
+        return self._rows if self.numbers is None else self._rows.take(self.numbers)
+
+    def open(self, encoders: Sequence[Encoder | None]) -> AbstractContextManager[StatsSource]:
+        if self._rows is None:
+            raise RuntimeError("rows have to be encoded before they are opened")
+        return rows_in_memory(self._rows, self.scale, blocks=self._blocks, threads=self._threads)
+
+
+def sample_numbers(problem: Problem, seed: int) -> NDArray[np.intp] | None:
+    """Numbers of the rows that choices are made on; None: all.
+
+    By what the rows say, so that neither their order nor the way they are cut matters, and in an
+    order that follows from it too, because sums of held-out scores are not exact.
+    """
+    if problem.n_rows <= CHOOSING_ROWS:
+        return None
+    labels = problem.labels
+    key = dealing_hash(problem.table, labels.values, problem.base, labels.weight, seed)
+    return first_rows(key, CHOOSING_ROWS)
