@@ -60,7 +60,12 @@ def tell_apart(key: NDArray[np.uint64]) -> NDArray[np.uint64]:
     4
     """
     number = number_equals(key)
-    return np.where(number > 0, combine(key, number), key)
+    return np.where(number > 0, apart(key, number), key)
+
+
+def apart(key: NDArray[np.uint64], number: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Hashes of rows that are not the first of their kind, by their number (from 1)."""
+    return combine(key, number)
 
 
 def number_equals(key: NDArray[np.uint64]) -> NDArray[np.uint64]:

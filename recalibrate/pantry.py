@@ -96,14 +96,20 @@ class PantryInMemory:
         return rows_in_memory(self._rows, self.scale, blocks=self._blocks, threads=self._threads)
 
 
+def choosing_rows(n_rows: int) -> int:
+    """How many of so many rows choices are made on."""
+    return min(n_rows, CHOOSING_ROWS)
+
+
 def sample_numbers(problem: Problem, seed: int) -> NDArray[np.intp] | None:
     """Numbers of the rows that choices are made on; None: all.
 
     By what the rows say, so that neither their order nor the way they are cut matters, and in an
     order that follows from it too, because sums of held-out scores are not exact.
     """
-    if problem.n_rows <= CHOOSING_ROWS:
+    count = choosing_rows(problem.n_rows)
+    if count == problem.n_rows:
         return None
     labels = problem.labels
     key = dealing_hash(problem.table, labels.values, problem.base, labels.weight, seed)
-    return first_rows(key, CHOOSING_ROWS)
+    return first_rows(key, count)

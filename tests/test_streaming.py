@@ -10,8 +10,11 @@ import pytest
 from test_identity import content, people
 
 import recalibrate as rc
-from recalibrate.streaming import distributions, is_streamed
+from recalibrate import pantry
+from recalibrate.engines.blocks import temporary_shelf
+from recalibrate.streaming import Reading, distributions, is_streamed, sampling
 from recalibrate.streaming.columns import GrowingColumn, recode
+from recalibrate.streaming.reading import read_rows
 from recalibrate.table import read_table
 
 CLASSES = {
@@ -128,21 +131,98 @@ def test_a_model_sees_its_columns_whatever_their_order():
     same(rc.fit(mean_of_two, shuffled, "label", **LOOP), expected)
 
 
-@pytest.mark.parametrize(
-    ("H", "options"),
-    [
-        (None, {"cv": 3}),
-        (rc.Groups("sex"), {"validation": 0.3}),
-    ],
-    ids=["default", "default with a share"],
-)
-def test_the_default_is_worked_out_in_memory(H, options):
-    data = frame(500)
-    expected = in_memory(data, H, True, **options)
-    same(in_pieces(cut(data, 40, 300), H, True, **options), expected)
+# ---- the default
 
 
-def test_so_are_estimators():
+def uneven(n, binary=False):
+    """The base is off everywhere: more than a few groups, so that boosting has to be done."""
+    data = frame(n, binary=binary)
+    rng = np.random.default_rng(5)
+    off = data["job"].map(dict(zip("abcdef", (-0.3, -0.2, -0.1, 0.1, 0.2, 0.3), strict=True)))
+    mean = data["score"] + off + 0.2 * np.tanh(data["income"])
+    label = rng.random(n) < mean if binary else np.clip(mean + rng.normal(0, 0.2, n), 0, 1)
+    return data.assign(label=label.astype(float))
+
+
+DEFAULTS = {
+    "default": None,
+    "groups": rc.Groups("sex", "age", "sex*job", min_rows=3),
+    "linear": rc.Linear(base_score=True),
+}
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
+@pytest.mark.parametrize("most", [600, 2000], ids=["sample", "all rows"])
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_the_default_is_the_same(name, most, weighted, tmp_path, monkeypatch):
+    monkeypatch.setattr(pantry, "CHOOSING_ROWS", most)
+    data, H = uneven(1500, binary=name == "default" and not weighted), DEFAULTS[name]
+    expected = in_memory(data, H, weighted, cv=3)
+    assert expected.n_rounds_ >= 3, "too little was learned to compare anything"
+    assert any("boosting pays" in note for note in expected.notes)
+    pieces = cut(data, 7, 7, 800)
+    model = in_pieces(pieces, H, weighted, cv=3, cache=tmp_path, block_rows=400, threads=2)
+    same(model, expected)
+    monkeypatch.setattr(sampling, "HASHES_AT_ONCE", 100)  # so that they are looked at in parts
+    monkeypatch.setattr(distributions, "MOST_DISTINCT", 300)  # more than there are bins
+    shuffled = data.sample(frac=1.0, random_state=1)
+    model = in_pieces(cut(shuffled, 500), H, weighted, cv=3, cache=tmp_path, threads=1)
+    if most < len(data):  # otherwise sums of held-out losses end in other digits
+        same(model, expected)
+    assert content(model.rounds) == content(expected.rounds)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_default_with_a_share_of_regression_labels(monkeypatch):
+    monkeypatch.setattr(pantry, "CHOOSING_ROWS", 700)
+    data = uneven(1500)
+    data[["label", "score"]] = 100 * data[["label", "score"]] - 20
+    expected = in_memory(data, None, True, validation=0.3)
+    same(in_pieces(cut(data, 40, 300), None, True, validation=0.3, block_rows=500), expected)
+
+
+def test_a_sample_of_few_distinct_rows_is_like_all_of_them(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"sex": rng.choice(["F", "M"], 4000), "score": 0.4, "w": 1.0})
+    data = X.assign(label=(rng.random(4000) < np.where(X["sex"] == "F", 0.2, 0.6)) * 1.0)
+    monkeypatch.setattr(pantry, "CHOOSING_ROWS", 1000)
+    pieces = cut(data, 10, 1500)
+    with temporary_shelf() as shelf:
+        reading = Reading("w")
+        _, rows = read_rows(
+            pieces,
+            "score",
+            "label",
+            reading,
+            clip=False,
+            identity=False,
+            shelf=shelf,
+            block_rows=900,
+            threads=1,
+        )
+        sample = sampling.sample_pieces(rows, 1000, seed=0)
+    sex, y = sample.table.column("sex"), sample.labels.values
+    assert sample.n_rows == 1000
+    for code, name in ((1, "F"), (2, "M")):
+        mean = data.loc[data["sex"] == name, "label"].mean()
+        # Five standard errors of the mean of some 500 rows.
+        assert y[sex == code].mean() == pytest.approx(mean, abs=0.1)
+        assert np.mean(sex == code) == pytest.approx((data["sex"] == name).mean(), abs=0.08)
+    same(in_pieces(pieces, None, False), in_memory(data, None, False))
+
+
+def test_folds_of_a_splitter_are_cut_down_to_the_sample(monkeypatch):
+    from sklearn.model_selection import KFold
+
+    data = uneven(1500)
+    expected = in_memory(data, None, True, cv=KFold(3))
+    monkeypatch.setattr(pantry, "CHOOSING_ROWS", 1000)
+    model = in_memory(data, None, True, cv=KFold(3))
+    assert any("boosting pays" in note for note in model.notes)
+    assert model.history_.held_out != expected.history_.held_out
+
+
+def test_estimators_are_worked_out_in_memory():
     from sklearn.linear_model import Ridge
 
     data, H = frame(300), rc.Estimator(Ridge(), features=["income"])
@@ -153,12 +233,14 @@ def test_so_are_estimators():
 
 
 def test_too_many_rows_for_memory_are_refused_with_what_works(monkeypatch):
+    from sklearn.linear_model import Ridge
+
     from recalibrate.streaming import entry
 
     monkeypatch.setattr(entry, "BYTES_A_ROW", 1 << 60)
-    with pytest.raises(MemoryError, match=r"default recipe .*alpha= .*validation=0.2"):
-        in_pieces(cut(frame(100), 40), None, False)
-    in_pieces(cut(frame(100), 40), None, False, **LOOP)
+    with pytest.raises(MemoryError, match=r"Estimator .* Trees, Linear and Groups are not bound"):
+        in_pieces(cut(frame(100), 40), rc.Estimator(Ridge()), False)
+    in_pieces(cut(frame(100), 40), None, False)
 
 
 def test_labels_are_scaled_by_all_rows_and_scores_decide_their_kind():

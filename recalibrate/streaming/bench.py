@@ -15,7 +15,7 @@ from recalibrate.engines.memory import Rows, Sided, StatsSource, rows_in_memory
 from recalibrate.fixedpoint import label_bits, make_scale
 from recalibrate.problem import Problem
 from recalibrate.rounds import Scores
-from recalibrate.streaming.binding import bind_pieces
+from recalibrate.streaming.binding import Binder
 from recalibrate.streaming.dealing import Folds
 from recalibrate.streaming.pieces import Encoded, Pieces, Weigh, extreme_weights
 from recalibrate.validation import (
@@ -78,7 +78,7 @@ class StreamBench(Bench[HeldOut]):
         factor = None
         if self.scale.weighted:
             factor = self.scale.held_out_factor(aside.size.n_rows, aside.size.heaviest)
-        return HeldOutPieces(aside.encode(self.learner, Weigh(self.scale, factor)))
+        return HeldOutPieces(aside.encode((self.learner.encoder,), Weigh(self.scale, factor)))
 
     def cross_validate(
         self,
@@ -144,8 +144,8 @@ def make_bench(pieces: Pieces, H: FunctionClass, settings: Settings, threads: in
         bits = None if None in found else max(bit for bit in found if bit is not None)
     newton = settings.link == "logit"
     scale = make_scale(pieces.size.n_rows, extreme_weights(pieces), newton=newton, exact_bits=bits)
-    learner = bind_pieces(H, pieces, scale)
-    encoded = pieces.encode(learner, Weigh(scale))
+    learner = Binder(pieces, scale).bind(H)
+    encoded = pieces.encode((learner.encoder,), Weigh(scale))
     return StreamBench(pieces.problem, learner, scale, threads, encoded)
 
 

@@ -38,19 +38,6 @@ def binds(H: FunctionClass) -> bool:
     return isinstance(H, Trees | Linear | Groups)
 
 
-def bind_pieces(H: FunctionClass, pieces: Pieces, scale: Scale) -> Learner:
-    """The class on the columns of all pieces."""
-    binder = _Binder(pieces, scale)
-    schema = pieces.problem.table.schema
-    if isinstance(H, Trees):
-        return H.bind_by(schema, binder.bins)
-    if isinstance(H, Linear):
-        return H.bind_by(schema, binder.terms)
-    if isinstance(H, Groups):
-        return H.bind_by(lambda: binder.groups(H))
-    raise TypeError(f"{type(H).__name__} needs all rows at once; use Trees, Linear or Groups")
-
-
 @dataclass(frozen=True)
 class CategoryWeights:
     """Work: summed weight of every code of a categorical column (first: missing)."""
@@ -82,28 +69,49 @@ class CountCells:
         return [count_combinations(factors, rows) for factors in self.terms]
 
 
-class _Binder:
-    """Finds what classes need to know of columns."""
+class Binder:
+    """Binds classes to the columns of all pieces; what one found out serves the next.
+
+    Parameters
+    ----------
+    pieces
+        The rows.
+    scale
+        Quantises their weights.
+    """
 
     def __init__(self, pieces: Pieces, scale: Scale) -> None:
         self.pieces = pieces
         self.scale = scale
         self.schema = pieces.problem.table.schema
+        self._known: dict[tuple[str, int], FeatureBins] = {}
 
-    def bins(self, names: Sequence[str], most: int) -> Bins:
+    def bind(self, H: FunctionClass, index: int = 0) -> Learner:
+        """The class; its encoder will be number ``index``."""
+        if isinstance(H, Trees):
+            return H.bind_by(self.schema, self._bins, index=index)
+        if isinstance(H, Linear):
+            return H.bind_by(self.schema, self._terms, index=index)
+        if isinstance(H, Groups):
+            return H.bind_by(lambda: self._groups(H), index=index)
+        raise TypeError(f"{type(H).__name__} needs all rows at once; use Trees, Linear or Groups")
+
+    def _bins(self, names: Sequence[str], most: int) -> Bins:
         """Bins of some columns."""
+        for name in names:
+            if (name, most) not in self._known:
+                self._known[name, most] = self._feature_bins(name, most)
+        return Bins(tuple(self._known[name, most] for name in names))
 
-        def one(name: str) -> FeatureBins:
-            column = self.schema.columns[self.schema.index(name)]
-            if column.kind == "categorical":
-                return category_bins(column, self._category_weights(column), most)
-            found = self._distribution(name, lambda total: bin_targets(total, most))
-            exact = None if found.complete else False
-            return numeric_bins(name, found.values, found.mass, most, exact=exact)
+    def _feature_bins(self, name: str, most: int) -> FeatureBins:
+        column = self.schema.columns[self.schema.index(name)]
+        if column.kind == "categorical":
+            return category_bins(column, self._category_weights(column), most)
+        found = self._distribution(name, lambda total: bin_targets(total, most))
+        exact = None if found.complete else False
+        return numeric_bins(name, found.values, found.mass, most, exact=exact)
 
-        return Bins(tuple(one(name) for name in names))
-
-    def terms(self, column: Column) -> list[Term]:
+    def _terms(self, column: Column) -> list[Term]:
         """Terms of a column in a linear function: from a short column of the same make."""
         if column.kind == "categorical":
             mass = self._category_weights(column)
@@ -119,7 +127,7 @@ class _Binder:
         mass = np.concatenate([found.mass, np.zeros(len(ends), dtype=np.int64)])
         return column_terms(column, values, mass)
 
-    def groups(self, H: Groups) -> GroupSet:
+    def _groups(self, H: Groups) -> GroupSet:
         """Groups of the terms."""
 
         def cut(column: Column) -> Cells:

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.bases import select_columns
-from recalibrate.classes.base import Learner
 from recalibrate.engines.dask import rows_on_workers
 from recalibrate.engines.memory import Rows, StatsSource
 from recalibrate.fixedpoint import Scale
@@ -24,7 +23,15 @@ from recalibrate.rounds import Encoder, Scores
 from recalibrate.scores import Base
 from recalibrate.shipping import Parcel, pack
 from recalibrate.streaming.columns import GrowingColumn, growing, recode
-from recalibrate.streaming.pieces import Encoded, Pieces, Size, chosen, size_of, sum_sizes
+from recalibrate.streaming.pieces import (
+    Encoded,
+    Pieces,
+    Size,
+    chosen,
+    encode_blocks,
+    size_of,
+    sum_sizes,
+)
 from recalibrate.streaming.reading import (
     Facts,
     Finish,
@@ -127,10 +134,11 @@ def take_piece(piece: Problem, mask: NDArray[np.bool_]) -> Problem:
     return piece.take(np.flatnonzero(mask))
 
 
-def encode_piece(piece: Problem, encoder: Encoder, weigh: Weighing) -> Rows:
-    """Task: a piece as a block of numbers."""
+def encode_piece(piece: Problem, encoders: Sequence[Encoder | None], weigh: Weighing) -> Rows:
+    """Task: a piece as blocks of numbers."""
     labels = piece.labels
-    return Rows((encoder.encode(piece.table),), labels.values, piece.base, weigh(labels.weight))
+    blocks = encode_blocks(encoders, piece.table)
+    return Rows(blocks, labels.values, piece.base, weigh(labels.weight))
 
 
 def take_rows(rows: Rows, mask: NDArray[np.bool_]) -> Rows:
@@ -199,10 +207,10 @@ class DaskPieces:
         sizes = self.client.gather([self.client.submit(size_of, piece) for piece in taken])
         return replace(self, pieces=tuple(taken), sizes=tuple(sizes))
 
-    def encode(self, learner: Learner, weigh: Weighing) -> EncodedOnWorkers:
+    def encode(self, encoders: Sequence[Encoder | None], weigh: Weighing) -> EncodedOnWorkers:
         """All rows as blocks of numbers, where they are."""
         rows = tuple(
-            self.client.submit(encode_piece, piece, learner.encoder, weigh, pure=False)
+            self.client.submit(encode_piece, piece, encoders, weigh, pure=False)
             for piece in self.pieces
         )
         return EncodedOnWorkers(self.client, rows, tuple(size.n_rows for size in self.sizes))

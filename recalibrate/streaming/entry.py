@@ -40,9 +40,8 @@ def fit_streamed(
 ) -> Recalibrated:
     """The model that ``fit`` gives for the same rows in memory.
 
-    Algorithm 1 and the loop with its knobs, for Trees, Linear and Groups, hold one block of rows
-    per thread. Everything else (the default recipe, Estimator) is run in memory, if there is
-    enough of it.
+    With Trees, Linear and Groups one block of rows per thread is held, and by the default those
+    that its choices are made on. Estimator is run in memory, if there is enough of it.
     """
     check_plan(base_model, plan)
     with temporary_shelf(cache) as shelf:
@@ -59,7 +58,7 @@ def fit_streamed(
         )
         if exportable:
             _check_exportable(base, H, pieces.problem)
-        if binds(H) and not plan.default:
+        if binds(H):
             return StreamRun(base, pieces, H, threads, seed, progress).follow(plan)
         _check_memory(pieces.size.n_rows, len(pieces.columns))
         return Run(base, pieces.whole(), H, threads, None, seed, progress).follow(plan)
@@ -81,12 +80,10 @@ def fit_collection(
 ) -> Recalibrated:
     """The same on a Dask DataFrame, whose rows stay on the workers; the model is a local one."""
     check_plan(base_model, plan)
-    if plan.default or not binds(H):
-        what = "The default recipe" if plan.default else f"H={H!r}"
+    if not binds(H):
         raise ValueError(
-            f"{what} needs all rows in one process. On a Dask DataFrame say what to do: alpha= for "
-            "Algorithm 1, or any of step=, levels=, max_rounds= (with validation=0.2, say), H "
-            "being Trees, Linear or Groups; or fit on X.compute()."
+            f"H={H!r} fits a regressor that needs all rows in one process. On a Dask DataFrame use "
+            "Trees, Linear or Groups, or fit on X.compute()."
         )
     base, pieces = read_collection(
         find_client(client),
@@ -130,8 +127,7 @@ def _check_memory(n_rows: int, features: int) -> None:
     present = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if needed > present:
         raise MemoryError(
-            f"the default recipe (and Estimator) works in memory: {n_rows} rows need about "
-            f"{needed / 2**30:.0f} GiB, of {present / 2**30:.0f} GiB that this machine has. Runs "
-            "that say what to do are not bound by memory: alpha= for Algorithm 1, or any of "
-            "step=, levels=, max_rounds= with validation=0.2, H being Trees, Linear or Groups."
+            f"Estimator fits regressors that need all rows in memory: {n_rows} rows take about "
+            f"{needed / 2**30:.0f} GiB, of {present / 2**30:.0f} GiB that this machine has. Trees, "
+            "Linear and Groups are not bound by memory."
         )

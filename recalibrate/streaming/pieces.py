@@ -10,11 +10,11 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.classes.base import Learner
 from recalibrate.engines.memory import StatsSource
 from recalibrate.fixedpoint import Scale
 from recalibrate.problem import Problem
-from recalibrate.rounds import Scores
+from recalibrate.rounds import Encoder, Scores
+from recalibrate.table import Table
 
 T = TypeVar("T")
 
@@ -87,9 +87,14 @@ class Pieces(Protocol):
         """Rows inside, or outside, of fold k."""
 
     def encode(
-        self, learner: Learner, weigh: Callable[[Scores | None], NDArray[np.int64]]
+        self,
+        encoders: Sequence[Encoder | None],
+        weigh: Callable[[Scores | None], NDArray[np.int64]],
     ) -> Encoded:
-        """All rows as blocks of numbers for a class, where they are; ``weigh`` quantises."""
+        """All rows as blocks of numbers, where they are; ``weigh`` quantises.
+
+        Where an encoder is None its block stays empty: no step will need it.
+        """
 
 
 def size_of(piece: Problem) -> Size:
@@ -129,6 +134,12 @@ class Weigh:
         if weight is None:
             return np.empty(0, dtype=np.int64)
         return np.rint(weight * self.factor).astype(np.int64)
+
+
+def encode_blocks(encoders: Sequence[Encoder | None], table: Table) -> tuple[NDArray[Any], ...]:
+    """Blocks of a table; empty where there is no encoder."""
+    nothing = np.empty((table.n_rows, 0), dtype=np.uint8)
+    return tuple(nothing if each is None else each.encode(table) for each in encoders)
 
 
 def chosen(folds: NDArray[np.uint8], k: int, inside: bool) -> NDArray[Any]:

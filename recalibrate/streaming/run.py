@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from recalibrate.boost import Settings
 from recalibrate.folds import count_folds
 from recalibrate.options import gives_rows, is_share, ranked_values
+from recalibrate.pantry import Pantry, PantryInMemory, choosing_rows
 from recalibrate.problem import Problem
 from recalibrate.quantiles import cut_at_quantiles, integer_weights
 from recalibrate.rounds import Scores
@@ -19,7 +20,9 @@ from recalibrate.scores import Base
 from recalibrate.streaming.bench import StreamBench, make_bench
 from recalibrate.streaming.dealing import deal, set_aside
 from recalibrate.streaming.distributions import distribution
+from recalibrate.streaming.pantry import PantryInPieces
 from recalibrate.streaming.pieces import Pieces
+from recalibrate.streaming.sampling import collect
 from recalibrate.validation import Verdict
 from recalibrate.workbench import Bench
 
@@ -27,8 +30,8 @@ from recalibrate.workbench import Bench
 class StreamRun(Run):
     """A fit whose rows are in pieces, wherever they are.
 
-    Algorithm 1 and the loop are run as in memory; what differs is where rows are encoded, and
-    how they are set aside.
+    Everything is run as in memory; what differs is where rows are encoded, how they are set
+    aside, and that the default collects those that its choices are made on.
 
     Parameters
     ----------
@@ -67,6 +70,11 @@ class StreamRun(Run):
         found = distribution(self.pieces, reader, targets)
         inner = cut_at_quantiles(found.values, found.mass, levels)
         return np.concatenate([[found.low], inner, [found.high]])
+
+    def _pantry(self) -> Pantry:
+        if choosing_rows(self.n_rows) == self.n_rows:  # then they are few, and quicker here
+            return PantryInMemory(collect(self.pieces), self.seed, self.threads, None)
+        return PantryInPieces(self.pieces, self.seed, self.threads)
 
     def _bench(self, settings: Settings) -> StreamBench:
         return make_bench(self.pieces, self.H, settings, self.threads)

@@ -16,7 +16,6 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.classes.base import Learner
 from recalibrate.engines.blocks import (
     Shelf,
     Stored,
@@ -27,8 +26,8 @@ from recalibrate.engines.blocks import (
 from recalibrate.engines.memory import StatsSource
 from recalibrate.fixedpoint import Scale
 from recalibrate.problem import Problem
-from recalibrate.rounds import Scores
-from recalibrate.streaming.pieces import Encoded, Size, chosen, size_of, sum_sizes
+from recalibrate.rounds import Encoder, Scores
+from recalibrate.streaming.pieces import Encoded, Size, chosen, encode_blocks, size_of, sum_sizes
 from recalibrate.table import Table
 
 T = TypeVar("T")
@@ -146,15 +145,17 @@ class SpooledPieces:
         return replace(subset, size=sum_sizes(list(subset.map(size_of))))
 
     def encode(
-        self, learner: Learner, weigh: Callable[[Scores | None], NDArray[np.int64]]
+        self,
+        encoders: Sequence[Encoder | None],
+        weigh: Callable[[Scores | None], NDArray[np.int64]],
     ) -> EncodedOnDisk:
         """All rows as blocks of codes in files."""
 
         def store(piece: Problem) -> StoredRows:
             labels = piece.labels
-            block = learner.encoder.encode(piece.table)
+            blocks = encode_blocks(encoders, piece.table)
             weight = weigh(labels.weight)
-            return store_rows(self.shelf, (block,), labels.values, piece.base, weight)
+            return store_rows(self.shelf, blocks, labels.values, piece.base, weight)
 
         return EncodedOnDisk(tuple(self.map(store)), self.shelf, self.threads)
 

@@ -1,0 +1,54 @@
+"""Rows of a default fit that come in pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from recalibrate.classes.base import FunctionClass, Learner
+from recalibrate.engines.memory import Rows, StatsSource
+from recalibrate.fixedpoint import make_scale
+from recalibrate.pantry import choosing_rows
+from recalibrate.rounds import Encoder
+from recalibrate.streaming.binding import Binder
+from recalibrate.streaming.pieces import Pieces, Weigh, extreme_weights
+from recalibrate.streaming.sampling import sample_pieces
+
+
+class PantryInPieces:
+    """A `recalibrate.pantry.Pantry`: the sample in this process, all rows where they are.
+
+    Parameters
+    ----------
+    pieces
+        All rows, more than choices are made on.
+    seed
+        Draws the sample.
+    threads
+        For work in this process; does not change a result.
+    """
+
+    numbers = None
+
+    def __init__(self, pieces: Pieces, seed: int, threads: int) -> None:
+        n_rows, newton = pieces.size.n_rows, pieces.problem.link == "logit"
+        self.sample = sample_pieces(pieces, choosing_rows(n_rows), seed)
+        self.scale = make_scale(n_rows, extreme_weights(pieces), newton=newton)
+        self._pieces = pieces
+        self._binder = Binder(pieces, self.scale)
+        self._threads = threads
+
+    def bind(self, H: FunctionClass, index: int) -> Learner:
+        return self._binder.bind(H, index)
+
+    def encode(self, encoders: Sequence[Encoder]) -> Rows:
+        sample, labels = self.sample, self.sample.labels
+        blocks = tuple(encoder.encode(sample.table, self._threads) for encoder in encoders)
+        weight = self.scale.quantise_weight(labels.weight)
+        return Rows(blocks, labels.values, sample.base, weight)
+
+    @contextmanager
+    def open(self, encoders: Sequence[Encoder | None]) -> Iterator[StatsSource]:
+        encoded = self._pieces.encode(encoders, Weigh(self.scale))
+        with encoded.open(self.scale) as source:
+            yield source

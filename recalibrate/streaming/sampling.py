@@ -1,0 +1,128 @@
+"""Rows in pieces brought together: all of them, or a sample that is the same however they are cut.
+
+The sample is that of `recalibrate.pantry`: rows with the smallest hashes, equal rows told apart.
+Hashes are collected first, which says how many copies of which rows are wanted; copies are
+interchangeable, so every piece then hands over its own until there are enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recalibrate.folds import apart, dealing_hash, number_equals
+from recalibrate.problem import Problem
+from recalibrate.streaming.pieces import Pieces
+from recalibrate.table import Table
+
+HASHES_AT_ONCE = 1 << 26
+"""Hashes that are looked at together (512 MiB); of more rows a share at a time."""
+
+Hashes = NDArray[np.uint64]
+
+
+def collect(pieces: Pieces) -> Problem:
+    """All rows, in their order."""
+    return _join(pieces.problem, list(pieces.map(_itself)))
+
+
+def sample_pieces(pieces: Pieces, count: int, seed: int) -> Problem:
+    """The ``count`` rows with the smallest hashes, in the order of these."""
+    key = _smallest(pieces, count, seed)
+    wanted, copies = np.unique(key, return_counts=True)
+    found = list(pieces.map(RowsWith(seed, wanted, copies)))
+    together = _join(pieces.problem, [rows for rows, _ in found])
+    own = np.concatenate([keys for _, keys in found])
+    enough = np.flatnonzero(_within(own, wanted, copies))
+    order = np.empty(count, dtype=np.intp)
+    order[np.argsort(key, kind="stable")] = enough[np.argsort(own[enough], kind="stable")]
+    sample = together.take(order)
+    return replace(sample, given=replace(sample.given, labels=sample.labels.values, rows=None))
+
+
+@dataclass(frozen=True)
+class HashesOf:
+    """Work: hashes of a piece's rows that begin with certain bits."""
+
+    seed: int
+    bits: int
+    first: int
+
+    def __call__(self, piece: Problem) -> Hashes:
+        key = _hash(piece, self.seed)
+        return key if self.bits == 0 else key[key >> np.uint64(64 - self.bits) == self.first]
+
+
+@dataclass(frozen=True, eq=False)
+class RowsWith:
+    """Work: rows of a piece that have a wanted hash, no more copies than wanted."""
+
+    seed: int
+    wanted: Hashes
+    copies: NDArray[np.intp]
+
+    def __call__(self, piece: Problem) -> tuple[Problem, Hashes]:
+        key = _hash(piece, self.seed)
+        at = np.searchsorted(self.wanted, key).clip(0, len(self.wanted) - 1)
+        rows = np.flatnonzero(self.wanted[at] == key)
+        rows = rows[_within(key[rows], self.wanted, self.copies)]
+        return piece.take(rows), key[rows]
+
+
+def _hash(piece: Problem, seed: int) -> Hashes:
+    labels = piece.labels
+    return dealing_hash(piece.table, labels.values, piece.base, labels.weight, seed)
+
+
+def _within(key: Hashes, wanted: Hashes, copies: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Whether a row is one of the copies of its hash that are wanted."""
+    number = number_equals(key).astype(np.intp)
+    return np.asarray(number < copies[np.searchsorted(wanted, key)])
+
+
+def _smallest(pieces: Pieces, count: int, seed: int) -> Hashes:
+    """Hashes of the rows that come first once equal ones are told apart, in that order."""
+    bits = ((pieces.size.n_rows - 1) // HASHES_AT_ONCE).bit_length()
+    key, told = np.empty(0, np.uint64), np.empty(0, np.uint64)
+    for first in range(1 << bits):  # equal hashes are looked at together
+        some = np.concatenate(list(pieces.map(HashesOf(seed, bits, first))))
+        some.sort()
+        new = np.r_[True, some[1:] != some[:-1]][: len(some)]
+        again = np.flatnonzero(~new)
+        number = again - np.searchsorted(some, some[again])
+        if len(told) == count:  # most are out of the question
+            new &= some < told.max()
+        key = np.concatenate([key, some[new], some[again]])
+        told = np.concatenate([told, some[new], apart(some[again], number.astype(np.uint64))])
+        if len(told) > count:
+            kept = np.argpartition(told, count - 1)[:count]
+            key, told = key[kept], told[kept]
+    return np.asarray(key[np.argsort(told, kind="stable")])
+
+
+def _itself(piece: Problem) -> Problem:
+    """Work: the rows of a piece, free of the files that they are in."""
+    return piece.take(np.arange(piece.n_rows))
+
+
+def _join(problem: Problem, parts: Sequence[Problem]) -> Problem:
+    """Rows of several problems as one."""
+    schema = problem.table.schema
+    columns = [
+        np.concatenate([part.table.column(j) for part in parts]) for j in range(len(schema.columns))
+    ]
+    values = np.concatenate([part.labels.values for part in parts])
+    weights = [part.labels.weight for part in parts if part.labels.weight is not None]
+    labels = replace(
+        problem.labels, values=values, weight=np.concatenate(weights) if weights else None
+    )
+    return replace(
+        problem,
+        table=Table(schema, columns, len(values)),
+        labels=labels,
+        base=np.concatenate([part.base for part in parts]),
+        given=replace(problem.given, labels=values),
+    )
