@@ -8,9 +8,21 @@ import signal
 import numpy as np
 import pandas as pd
 import pytest
-from test_streaming import CLASSES, LOOP, MODES, cut, frame, in_memory, same
+from test_streaming import (
+    BOOSTED,
+    CLASSES,
+    DEFAULTS,
+    LOOP,
+    MODES,
+    cut,
+    frame,
+    in_memory,
+    same,
+    uneven,
+)
 
 import recalibrate as rc
+from recalibrate import pantry
 from recalibrate.engines.dask import OnWorkers
 
 pytestmark = [
@@ -85,6 +97,35 @@ def test_same_model_as_in_memory(client, name, mode):
     same(model, expected)
 
 
+@pytest.mark.parametrize(
+    ("name", "borders"),
+    [
+        ("default", (1, 1, 300, 310, 1000, 1000)),  # some have no rows
+        ("default", (500,)),
+        ("groups", (0, 20, 700)),
+        ("linear", (400, 400, 900)),
+    ],
+)
+def test_the_default_is_the_same(client, name, borders, monkeypatch):
+    monkeypatch.setattr(pantry, "CHOOSING_ROWS", 600)
+    data = uneven(1000)
+    expected = in_memory(data, DEFAULTS[name], True, cv=3)
+    assert expected.n_rounds_ >= BOOSTED
+    X = partitions(data, *borders)
+    same(rc.fit("score", X, "label", DEFAULTS[name], sample_weight="w", cv=3), expected)
+    monkeypatch.setattr(pantry, "CHOOSING_ROWS", 1000)  # all rows: then the workers only read
+    expected = in_memory(data, DEFAULTS[name], True, cv=3)
+    same(rc.fit("score", X, "label", DEFAULTS[name], sample_weight="w", cv=3), expected)
+
+
+def test_the_default_with_a_base_that_scores_on_the_workers(client, monkeypatch):
+    monkeypatch.setattr(pantry, "CHOOSING_ROWS", 300)
+    data = frame(600).drop(columns=["score", "w"])
+    expected = rc.fit(base_model(), data.drop(columns="label"), data["label"])
+    assert expected.n_rounds_ >= 2
+    same(rc.fit(base_model(), partitions(data, 30, 30, 400), "label", client=client), expected)
+
+
 @pytest.mark.parametrize("borders", [(), (10, 20, 333)])
 def test_partitions_do_not_matter_and_the_base_scores_on_the_workers(client, borders):
     data = frame(400).drop(columns=["score", "w"])
@@ -121,9 +162,11 @@ def test_scores_in_a_column(client):
 
 
 def test_what_needs_all_rows_is_refused(client):
+    from sklearn.linear_model import LinearRegression
+
     X = partitions(frame(60), 30)
-    with pytest.raises(ValueError, match="The default recipe needs all rows in one process"):
-        rc.fit("score", X, "label")
+    with pytest.raises(ValueError, match="fits a regressor that needs all rows in one process"):
+        rc.fit("score", X, "label", rc.Estimator(LinearRegression()))
     with pytest.raises(TypeError, match="y must be the name of a column"):
         rc.fit("score", X, np.zeros(60), **LOOP)
     with pytest.raises(TypeError, match="base= must be the name of a column"):

@@ -137,13 +137,15 @@ def test_a_model_sees_its_columns_whatever_their_order():
 def uneven(n, binary=False):
     """The base is off everywhere: more than a few groups, so that boosting has to be done."""
     data = frame(n, binary=binary)
-    rng = np.random.default_rng(5)
+    rng = np.random.default_rng(7)
     off = data["job"].map(dict(zip("abcdef", (-0.3, -0.2, -0.1, 0.1, 0.2, 0.3), strict=True)))
     mean = data["score"] + off + 0.2 * np.tanh(data["income"])
     label = rng.random(n) < mean if binary else np.clip(mean + rng.normal(0, 0.2, n), 0, 1)
     return data.assign(label=label.astype(float))
 
 
+BOOSTED = 10
+"""More rounds than there are without boosting, which would be too little to compare."""
 DEFAULTS = {
     "default": None,
     "groups": rc.Groups("sex", "age", "sex*job", min_rows=3),
@@ -158,8 +160,7 @@ def test_the_default_is_the_same(name, most, weighted, tmp_path, monkeypatch):
     monkeypatch.setattr(pantry, "CHOOSING_ROWS", most)
     data, H = uneven(1500, binary=name == "default" and not weighted), DEFAULTS[name]
     expected = in_memory(data, H, weighted, cv=3)
-    assert expected.n_rounds_ >= 3, "too little was learned to compare anything"
-    assert any("boosting pays" in note for note in expected.notes)
+    assert expected.n_rounds_ >= BOOSTED
     pieces = cut(data, 7, 7, 800)
     model = in_pieces(pieces, H, weighted, cv=3, cache=tmp_path, block_rows=400, threads=2)
     same(model, expected)
@@ -218,7 +219,7 @@ def test_folds_of_a_splitter_are_cut_down_to_the_sample(monkeypatch):
     expected = in_memory(data, None, True, cv=KFold(3))
     monkeypatch.setattr(pantry, "CHOOSING_ROWS", 1000)
     model = in_memory(data, None, True, cv=KFold(3))
-    assert any("boosting pays" in note for note in model.notes)
+    assert model.n_rounds_ >= BOOSTED
     assert model.history_.held_out != expected.history_.held_out
 
 
