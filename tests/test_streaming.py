@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from test_identity import content, people
 
 import recalibrate as rc
-from recalibrate import pantry
+from recalibrate import pantry, recipe
 from recalibrate.engines.blocks import temporary_shelf
 from recalibrate.streaming import Reading, distributions, is_streamed, sampling
 from recalibrate.streaming.columns import GrowingColumn, recode
@@ -146,6 +147,18 @@ def uneven(n, binary=False):
 
 BOOSTED = 10
 """More rounds than there are without boosting, which would be too little to compare."""
+
+
+def choose_on(monkeypatch, rows):
+    """The default's choices are made on so many rows, and to save time with few steps."""
+    monkeypatch.setattr(pantry, "CHOOSING_ROWS", rows)
+    monkeypatch.setattr(recipe, "main_settings", few_steps)
+
+
+def few_steps(*given, settings_of=recipe.main_settings):
+    return replace(settings_of(*given), max_rounds=4)
+
+
 DEFAULTS = {
     "default": None,
     "groups": rc.Groups("sex", "age", "sex*job", min_rows=3),
@@ -157,7 +170,7 @@ DEFAULTS = {
 @pytest.mark.parametrize("most", [600, 2000], ids=["sample", "all rows"])
 @pytest.mark.parametrize("name", DEFAULTS)
 def test_the_default_is_the_same(name, most, weighted, tmp_path, monkeypatch):
-    monkeypatch.setattr(pantry, "CHOOSING_ROWS", most)
+    choose_on(monkeypatch, most)
     data, H = uneven(1500, binary=name == "default" and not weighted), DEFAULTS[name]
     expected = in_memory(data, H, weighted, cv=3)
     assert expected.n_rounds_ >= BOOSTED
@@ -175,7 +188,7 @@ def test_the_default_is_the_same(name, most, weighted, tmp_path, monkeypatch):
 
 
 def test_the_default_with_a_share_of_regression_labels(monkeypatch):
-    monkeypatch.setattr(pantry, "CHOOSING_ROWS", 700)
+    choose_on(monkeypatch, 700)
     data = uneven(1500)
     data[["label", "score"]] = 100 * data[["label", "score"]] - 20
     expected = in_memory(data, None, True, validation=0.3)
