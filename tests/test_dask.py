@@ -14,6 +14,7 @@ from test_streaming import (
     DEFAULTS,
     LOOP,
     MODES,
+    choose_on,
     cut,
     frame,
     in_memory,
@@ -22,7 +23,6 @@ from test_streaming import (
 )
 
 import recalibrate as rc
-from recalibrate import pantry
 from recalibrate.engines.dask import OnWorkers
 
 pytestmark = [
@@ -107,19 +107,19 @@ def test_same_model_as_in_memory(client, name, mode):
     ],
 )
 def test_the_default_is_the_same(client, name, borders, monkeypatch):
-    monkeypatch.setattr(pantry, "CHOOSING_ROWS", 600)
+    choose_on(monkeypatch, 600)
     data = uneven(1000)
     expected = in_memory(data, DEFAULTS[name], True, cv=3)
     assert expected.n_rounds_ >= BOOSTED
     X = partitions(data, *borders)
     same(rc.fit("score", X, "label", DEFAULTS[name], sample_weight="w", cv=3), expected)
-    monkeypatch.setattr(pantry, "CHOOSING_ROWS", 1000)  # all rows: then the workers only read
+    choose_on(monkeypatch, 1000)  # all rows: then the workers only read
     expected = in_memory(data, DEFAULTS[name], True, cv=3)
     same(rc.fit("score", X, "label", DEFAULTS[name], sample_weight="w", cv=3), expected)
 
 
 def test_the_default_with_a_base_that_scores_on_the_workers(client, monkeypatch):
-    monkeypatch.setattr(pantry, "CHOOSING_ROWS", 300)
+    choose_on(monkeypatch, 300)
     data = frame(600).drop(columns=["score", "w"])
     expected = rc.fit(base_model(), data.drop(columns="label"), data["label"])
     assert expected.n_rounds_ >= 2
