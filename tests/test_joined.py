@@ -32,6 +32,7 @@ def way(request, monkeypatch):
     monkeypatch.setattr(joined, "LEAST_ROWS", least)
     monkeypatch.setattr(joined, "MOST_MASK_BYTES", most)
     monkeypatch.setattr(joined, "MOST_LEAVES", leaves)
+    monkeypatch.setattr(joined, "LEAST_TREES", 1)
     return request.param
 
 
@@ -86,6 +87,7 @@ def test_small_awkward_tables(case, spec, link, tables, grid, least):
     log, blocks, base = fit(case, [(spec, run)], link, start)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(joined, "LEAST_ROWS", least)
+        patch.setattr(joined, "LEAST_TREES", 1)
         check(log, blocks, base)
 
 
@@ -117,13 +119,14 @@ def test_more_leaves_than_bits_are_walked(monkeypatch):
     monkeypatch.setattr(joined, "LEAST_ROWS", 0)
     monkeypatch.setattr(joined, "MOST_LEAVES", 7)
     case = people(500, seed=1, binary=False, weighted=False)
-    log, blocks, base = fit(case, [(Trees(depth=3), Settings(levels=1, step=0.1, max_rounds=3))])
+    run = Settings(levels=1, step=0.1, max_rounds=joined.LEAST_TREES)
+    log, blocks, base = fit(case, [(Trees(depth=3), run)])
     check(log, blocks, base)
     assert log._stretches[0][1]._written == []
 
 
 def test_many_trees_and_rows_in_pieces(way, monkeypatch):
-    monkeypatch.setattr(joined, "resolve_threads", lambda threads: 3)
+    monkeypatch.setattr(joined, "threads_for", lambda n_rows: 3)
     case = people(400, seed=2, binary=False, weighted=False)
     run = Settings(levels=1, step=0.01, max_rounds=masks.TREES + 5)
     log, blocks, base = fit(case, [(Trees(depth=2), run)])

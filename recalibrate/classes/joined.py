@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.engines.memory import cut, resolve_threads
+from recalibrate.engines.memory import cut
 from recalibrate.kernels import masks as kernels
 from recalibrate.kernels import walk
 from recalibrate.rounds import Block, Scores
+from recalibrate.threads import share_out, threads_for
 
 if TYPE_CHECKING:
     from recalibrate.bins import Bins
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 LEAST_ROWS = 512
 """Fewer rows are sent down the trees before the masks are written."""
+LEAST_TREES = 8
+"""Masks are read for many trees at a time, needed or not: fewer trees are walked."""
 MOST_MASK_BYTES = 1 << 25
 MOST_LEAVES = 64
 
@@ -61,7 +63,7 @@ class JoinedTrees:
     def add(self, block: Block, f: Scores) -> Scores:
         """Scores after all trees; the same as after one step at a time, to the last bit."""
         out = f.copy()
-        pieces = cut(len(f), None, resolve_threads(None))
+        pieces = cut(len(f), None, threads_for(len(f)))
         masks = self._masks(len(f))
 
         def work(rows: slice) -> None:
@@ -79,11 +81,7 @@ class JoinedTrees:
                     out[rows],
                 )
 
-        if len(pieces) == 1:
-            work(pieces[0])
-        else:
-            with ThreadPoolExecutor(len(pieces)) as pool:
-                list(pool.map(work, pieces))
+        share_out(work, pieces, len(pieces))
         return out
 
     def _walk(self, block: Block, f: Scores) -> None:
@@ -110,7 +108,7 @@ class JoinedTrees:
     def _bits(self) -> int:
         """Bits of a mask, 0 where masks are no way to go."""
         leaves = kernels.most_leaves(self.child, self.starts)
-        if leaves > MOST_LEAVES:
+        if leaves > MOST_LEAVES or len(self.roots) < LEAST_TREES:
             return 0
         bits = next(bits for bits in kernels.HASHES if leaves <= bits)
         chunks = -(-len(self.roots) // kernels.TREES)
