@@ -9,7 +9,6 @@ translates: to rows at prediction, to thresholds and category sets in a serving 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from recalibrate.kernels import binning
 from recalibrate.table import Column, Table
+from recalibrate.threads import share_out
 
 DEFAULT_BINS = 255
 MOST_BINS = 65_535
@@ -109,7 +109,7 @@ class Bins:
         def write(j: int) -> None:
             self.features[j].write_codes(table.column(self.features[j].name), codes[:, j])
 
-        each_column(write, len(self.features), threads)
+        share_out(write, range(len(self.features)), threads)
         return codes
 
 
@@ -130,14 +130,6 @@ def integer_window(column: NDArray[np.float32]) -> tuple[int, int] | None:
     if not near:
         return None
     return int(lowest), int(highest)
-
-
-def each_column(work: object, count: int, threads: int) -> list[object]:
-    """``work(j)`` for every column on a few threads (sorting and kernels release the GIL)."""
-    if threads <= 1 or count <= 1:
-        return [work(j) for j in range(count)]  # type: ignore[operator]
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(work, range(count)))  # type: ignore[arg-type]
 
 
 def make_bins(
@@ -163,8 +155,7 @@ def make_bins(
             return category_bins(column, category_weights(column, values, weights), most)
         return numeric_bins(column.name, *distinct_values(values, weights), most)
 
-    made = each_column(work, len(names), threads)
-    return Bins(tuple(made))  # type: ignore[arg-type]
+    return Bins(tuple(share_out(work, range(len(names)), threads)))
 
 
 def category_weights(

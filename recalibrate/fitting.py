@@ -11,7 +11,6 @@ from recalibrate.bases import remember_columns
 from recalibrate.checks import check_flag, check_whole
 from recalibrate.collection import is_collection
 from recalibrate.crossfit import cross_fit, is_unfitted, refuse_unfitted
-from recalibrate.engines.memory import resolve_threads
 from recalibrate.levels import Link
 from recalibrate.model import Recalibrated
 from recalibrate.options import (
@@ -27,6 +26,7 @@ from recalibrate.recipe import DEFAULT_CLASS
 from recalibrate.running import Plan, Run
 from recalibrate.scores import as_base
 from recalibrate.streaming import Reading, fit_collection, fit_streamed, is_streamed
+from recalibrate.threads import resolve_threads
 
 
 def fit(

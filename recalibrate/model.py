@@ -22,6 +22,7 @@ from recalibrate.problem import base_margin, count_scores, read_features
 from recalibrate.rounds import Rounds
 from recalibrate.scores import Base
 from recalibrate.table import Schema
+from recalibrate.threads import threads_for
 
 if TYPE_CHECKING:
     import onnx
@@ -358,7 +359,8 @@ class Recalibrated:
         )
         names = tuple(dict.fromkeys(n for encoder in self.rounds.encoders for n in encoder.names))
         table = read_features(self.schema, names, X if Z is None else Z, margin)
-        blocks = [encoder.encode(table) for encoder in self.rounds.encoders]
+        threads = threads_for(n_rows)
+        blocks = [encoder.encode(table, threads) for encoder in self.rounds.encoders]
         plain = read_scores(given, n_rows=n_rows, probability=False)
         return margin, blocks, from_margin(plain, self.base.link)
 

@@ -8,8 +8,10 @@ and certificates are translations of this list; :meth:`Rounds.apply` is its only
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from itertools import groupby
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +49,22 @@ class Learned(Protocol):
 
     def scaled(self, factor: float) -> Learned:
         """The same with all values multiplied, for tables whose values are added."""
+
+
+class Joined(Protocol):
+    """Tables of several steps as one."""
+
+    def add(self, block: Block, f: Scores) -> Scores:
+        """Scores after the last of the steps."""
+
+
+@runtime_checkable
+class Joinable(Protocol):
+    """A table that can be added together with others of its kind, quicker than one by one."""
+
+    @staticmethod
+    def join(tables: Sequence[Any], encoder: Any) -> Joined:
+        """Tables of one encoder, each with a single level set, in the order of their steps."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,9 +161,40 @@ class Rounds:
     def apply(self, blocks: Sequence[Block], base: Scores) -> Scores:
         """Scores after the last step, from the base scores (on the link's scale)."""
         state = self.begin(base)
-        for step in self.steps:
-            state = state.advance(step, blocks[step.encoder])
+        for steps, joined in self._stretches:
+            if joined is None:
+                for step in steps:
+                    state = state.advance(step, blocks[step.encoder])
+            else:
+                f = joined.add(blocks[steps[0].encoder], state.f)
+                drawn = steps[-1].partition or state.partition
+                state = State(f, np.zeros(len(f), np.int32), drawn)
         return state.f
+
+    @cached_property
+    def _stretches(self) -> tuple[tuple[Sequence[Step], Joined | None], ...]:
+        """All steps in order, those that can be taken together with what they are together."""
+        drawn = self.start
+        kinds: list[tuple[type[Joinable], int] | None] = []
+        for step in self.steps:
+            drawn = step.partition or drawn
+            alone = drawn is None or drawn.count > 1 or step.replace or step.grid is not None
+            table = None if alone else step.table
+            kinds.append((type(table), step.encoder) if isinstance(table, Joinable) else None)
+            drawn = step.grid or drawn
+        found: list[tuple[Sequence[Step], Joined | None]] = []
+        for kind, at in groupby(range(len(kinds)), kinds.__getitem__):
+            steps = [self.steps[k] for k in at]
+            joined = None
+            if kind is not None and len(steps) > 1:
+                tables = [step.table for step in steps]
+                joined = kind[0].join(tables, self.encoders[kind[1]])
+            found.append((steps, joined))
+        return tuple(found)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What travels to other processes: the fields, not what was derived from them."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
 @dataclass(frozen=True, eq=False)

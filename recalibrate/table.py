@@ -17,6 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from recalibrate.threads import share_out, threads_for
 from recalibrate.values import (
     Value,
     category_key,
@@ -65,6 +66,10 @@ class Column:
         # At most one entry: the last Categorical's categories and their codes, so that predicting
         # many small frames of one dtype does not look up 300,000 categories for each of them.
         return []
+
+    def _read(self, values: Any) -> NDArray[Any]:
+        categorical = self.kind == "categorical"
+        return self._encode(values) if categorical else read_numbers(self.name, values)
 
     def _encode(self, values: Any) -> NDArray[np.float32]:
         codes, uniques = factorize(self.name, values)
@@ -152,12 +157,8 @@ class Schema:
                 f"X has {len(columns)} columns, but {len(self.columns)} are expected, in this "
                 f"order: {listed(self.names)}. Pass the same columns, or a DataFrame with names."
             )
-        sources = [
-            column._encode(values)
-            if column.kind == "categorical"
-            else read_numbers(column.name, values)
-            for column, values in zip(self.columns, columns, strict=True)
-        ]
+        read = zip(self.columns, columns, strict=True)
+        sources = share_out(lambda pair: pair[0]._read(pair[1]), read, threads_for(len(columns[0])))
         return Table(self, sources, len(sources[0]))
 
     def to_dict(self) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from recalibrate.bins import Bins, make_bins
+from recalibrate.kernels.binning import code_by_search
 from recalibrate.table import read_table
 
 NAN = np.nan
@@ -174,3 +175,16 @@ def test_threads_and_offsets():
     assert codes.tobytes() == one.encode(table, threads=2).tobytes()
     assert codes.flags.c_contiguous
     assert (codes < np.diff(one.offsets)).all()
+
+
+@given(
+    hnp.arrays(np.float32, st.integers(0, 70), elements=st.floats(-9, 9, width=32), unique=True),
+    hnp.arrays(np.float32, st.integers(0, 150), elements=st.floats(width=32)),
+)
+def test_codes_by_search_count_the_edges_below(edges, column):
+    edges.sort()
+    column = np.concatenate([column, edges, np.nextafter(edges, np.float32(np.inf))])
+    out = np.empty(len(column), np.uint16)
+    code_by_search(column, edges, out)
+    expected = np.searchsorted(edges, column, side="left") + 1
+    assert out.tolist() == np.where(np.isnan(column), 0, expected).tolist()

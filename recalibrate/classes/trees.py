@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from recalibrate.bins import DEFAULT_BINS, MOST_BINS, Bins, make_bins
 from recalibrate.checks import check_number, check_whole
 from recalibrate.classes.base import Lesson, Task, as_names, choose_columns
 from recalibrate.classes.growth import Forest, Rules, grow
+from recalibrate.classes.joined import JoinedTrees, join_trees
 from recalibrate.fixedpoint import snap
 from recalibrate.hashing import mix
 from recalibrate.kernels import forest, walk
@@ -186,6 +187,11 @@ class TreeTable:
         out = np.empty(len(f))
         walk.add_values(self.leaves(block, level), self.value, f, replaces, out)
         return out
+
+    @staticmethod
+    def join(tables: Sequence[Any], encoder: Any) -> JoinedTrees:
+        """Trees of steps with one level set, to be added in one go."""
+        return join_trees(tables, encoder)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -16,9 +15,7 @@ from numpy.typing import NDArray
 from recalibrate.engines.part import Answer, Part, Question
 from recalibrate.fixedpoint import Scale
 from recalibrate.rounds import Block, Rounds, Scores
-
-LEAST_ROWS_PER_BLOCK = 16_384
-"""Below this a second thread costs more than it saves."""
+from recalibrate.threads import LEAST_ROWS_PER_THREAD
 
 
 class StatsSource(Protocol):
@@ -166,19 +163,10 @@ class Sided:
         return (self.aside if held_out else self.train).scores(log)
 
 
-def resolve_threads(threads: int | None) -> int:
-    """Number of threads: as given, or the cores this process may use."""
-    if threads is not None:
-        return threads
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def cut(n_rows: int, blocks: int | None, threads: int) -> list[slice]:
     """Slices of about equal length: as many as asked for, or one per thread when it pays."""
     if blocks is None:
-        blocks = max(1, min(threads, n_rows // LEAST_ROWS_PER_BLOCK))
+        blocks = max(1, min(threads, n_rows // LEAST_ROWS_PER_THREAD))
     borders = np.linspace(0, n_rows, blocks + 1).astype(int)
     return [slice(int(a), int(b)) for a, b in pairwise(borders)]
 

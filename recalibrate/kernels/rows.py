@@ -11,6 +11,8 @@ LN2_HIGH = 6.93147180369123816490e-01
 LN2_LOW = 1.90821492927058770002e-10
 INVERSE_LN2 = 1.4426950408889634
 NEGATIVE_POWERS_OF_2 = 2.0 ** -np.arange(1024.0)
+FEW_THRESHOLDS = 32
+"""So few are compared with one and all: quicker than a search, which branches by the data."""
 
 
 @kernel
@@ -66,6 +68,13 @@ def level_index(
     is then guessed by arithmetic and corrected by comparing, which gives the same answer.
     """
     count = thresholds.shape[0]
+    if count <= FEW_THRESHOLDS:
+        for i in range(f.shape[0]):
+            below = 0
+            for k in range(count):
+                below += thresholds[k] <= f[i]
+            out[i] = below
+        return
     for i in range(f.shape[0]):
         value = f[i]
         if steps > 0:

@@ -220,3 +220,25 @@ def add_values(
         else:
             change = value[np.uint64(k)]
             out[i] = change if replaces else f[i] + change
+
+
+@kernel
+def add_trees(
+    codes: NDArray[np.unsignedinteger],
+    roots: NDArray[np.int64],
+    depth: int,
+    packed: NDArray[np.uint64],
+    subset: NDArray[np.int32],
+    subsets: NDArray[np.bool_],
+    value: NDArray[np.float64],
+    f: NDArray[np.float64],
+) -> None:
+    """Add the values of many trees to the scores in ``f``, tree after tree in their order."""
+    for i in range(f.shape[0]):
+        total = f[i]
+        for root in roots:
+            k: Any = np.uint64(root)
+            for _ in range(depth):
+                k = next_node(codes, i, k, packed[k], subset, subsets)
+            total += value[k]
+        f[i] = total

@@ -1,0 +1,224 @@
+"""Trees taken together: the same scores, to the last bit, as one step after the other."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import cases, tree_specs
+from test_oracle_parity import people
+
+from recalibrate.boost import Settings, boost
+from recalibrate.classes import Groups, Trees, joined
+from recalibrate.classes.base import Penalty
+from recalibrate.classes.trees import TreeTable
+from recalibrate.engines.memory import Rows, rows_in_memory
+from recalibrate.fixedpoint import make_scale
+from recalibrate.kernels import masks
+from recalibrate.levels import Levels, to_margin
+from recalibrate.rounds import Rounds, Step
+from recalibrate.table import read_table
+
+WAYS = {"masks": (0, 1 << 25, 64), "walk": (10**9, 1 << 25, 64), "too large": (0, 0, 64)}
+
+
+@pytest.fixture(params=WAYS)
+def way(request, monkeypatch):
+    least, most, leaves = WAYS[request.param]
+    monkeypatch.setattr(joined, "LEAST_ROWS", least)
+    monkeypatch.setattr(joined, "MOST_MASK_BYTES", most)
+    monkeypatch.setattr(joined, "MOST_LEAVES", leaves)
+    monkeypatch.setattr(joined, "LEAST_TREES", 1)
+    return request.param
+
+
+def one_by_one(log, blocks, base):
+    """What the list of steps means, to the letter."""
+    state = log.begin(base)
+    for step in log.steps:
+        state = state.advance(step, blocks[step.encoder])
+    return state.f
+
+
+def stretches(log):
+    return [len(steps) for steps, together in log._stretches if together is not None]
+
+
+def fit(case, plan, link="identity", start=None):
+    """Boost with one class after the other; the model, blocks and margins of other rows."""
+    table = read_table(case.X)
+    scale = make_scale(len(case.y), case.weight, newton=link == "logit")
+    weight = scale.quantise_weight(case.weight)
+    learners = [each.bind(table, weight, index=k) for k, (each, _) in enumerate(plan)]
+    encoders = tuple(learner.encoder for learner in learners)
+    log = Rounds(link, start, encoders)
+    blocks = tuple(encoder.encode(table) for encoder in encoders)
+    rows = Rows(blocks, case.y, to_margin(case.base, link), weight)
+    with rows_in_memory(rows, scale) as source:
+        for k, (learner, (_, run)) in enumerate(zip(learners, plan, strict=True)):
+            run = replace(run, link=link)
+            log = boost(source, learner, run, log, encoder=k, progress=False).log
+    other = table.schema.read(case.X_other)
+    return log, [e.encode(other) for e in encoders], to_margin(case.base_other, link)
+
+
+def check(log, blocks, base):
+    expected = one_by_one(log, blocks, base)
+    assert log.apply(blocks, base).tolist() == expected.tolist()
+    assert log.apply(blocks, base).tolist() == expected.tolist()  # with what was kept
+
+
+@given(
+    cases(),
+    tree_specs(),
+    st.sampled_from(["identity", "logit"]),
+    st.sampled_from([1, 1, 3]),
+    st.sampled_from([None, 3]),
+    st.sampled_from([0, 10**9]),
+)
+@settings(max_examples=60)
+def test_small_awkward_tables(case, spec, link, tables, grid, least):
+    run = Settings(levels=1, step=0.3, tables_per_round=tables, max_rounds=4)
+    start = None if grid is None else Levels.uniform(grid, link)
+    log, blocks, base = fit(case, [(spec, run)], link, start)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(joined, "LEAST_ROWS", least)
+        patch.setattr(joined, "LEAST_TREES", 1)
+        check(log, blocks, base)
+
+
+SPECS = {
+    "16 bits": Trees(depth=6, leaves=15, one_vs_rest=64, feature_share=0.7),
+    "32 bits": Trees(depth=5, leaves=31, min_leaf_rows=2),
+    "64 bits": Trees(depth=6),
+    "wide codes": Trees(depth=3, bins="exact"),
+    "stumps": Trees(depth=1, bins=8),
+}
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", SPECS)
+def test_larger_tables(name, weighted, way):
+    case = people(3000, seed=3, binary=True, weighted=weighted)
+    run = Settings(levels=1, step=0.1, max_rounds=12, penalty=Penalty(l2=1.0))
+    log, blocks, base = fit(case, [(SPECS[name], run)], "logit")
+    assert stretches(log) == [12]
+    check(log, blocks, base)
+    (_, together), *_ = log._stretches
+    written = [bits.masks.dtype.itemsize * 8 for bits in together._written]
+    bits = {"32 bits": 32, "64 bits": 64}.get(name, 16)
+    assert written == ([bits] if way == "masks" else [])
+    assert blocks[0].dtype == (np.uint16 if name == "wide codes" else np.uint8)
+
+
+def test_more_leaves_than_bits_are_walked(monkeypatch):
+    monkeypatch.setattr(joined, "LEAST_ROWS", 0)
+    monkeypatch.setattr(joined, "MOST_LEAVES", 7)
+    case = people(500, seed=1, binary=False, weighted=False)
+    run = Settings(levels=1, step=0.1, max_rounds=joined.LEAST_TREES)
+    log, blocks, base = fit(case, [(Trees(depth=3), run)])
+    check(log, blocks, base)
+    assert log._stretches[0][1]._written == []
+
+
+def test_many_trees_and_rows_in_pieces(way, monkeypatch):
+    monkeypatch.setattr(joined, "threads_for", lambda n_rows: 3)
+    case = people(400, seed=2, binary=False, weighted=False)
+    run = Settings(levels=1, step=0.01, max_rounds=masks.TREES + 5)
+    log, blocks, base = fit(case, [(Trees(depth=2), run)])
+    at = np.random.default_rng(0).integers(0, len(base), 3 * 16_384 + 1)
+    check(log, [block[at] for block in blocks], base[at])
+
+
+def test_only_steps_on_one_level_set_that_add_are_joined(way):
+    case = people(1500, seed=4, binary=False, weighted=False)
+    trees = Trees(depth=2)
+    grid = Levels.uniform(8)
+    add = Settings(levels=1, step=0.1, max_rounds=3)
+    plan = [
+        (trees, add),
+        (trees, replace(add, levels=4)),
+        (trees, add),
+        (Trees(depth=3, features=["age", "code"]), replace(add, tables_per_round=2)),
+        (Groups("letter"), add),
+        (trees, replace(add, grid=grid, step=0.5)),
+        (trees, add),
+    ]
+    log, blocks, base = fit(case, plan)
+    assert stretches(log) == [3, 3, 6, 3]
+    check(log, blocks, base)
+
+    # Tables that keep the level sets before them: here those of a grid.
+    last = log.steps[-1]
+    kept = replace(last, partition=None)
+    check(log.append(kept).append(kept), blocks, base)
+    assert stretches(log.append(kept).append(kept)) == [3, 3, 6, 5]
+    on_grid = log.first(len(log.steps) - 3).append(kept).append(kept)
+    assert stretches(on_grid) == [3, 3, 6]
+
+
+def test_steps_without_a_tree_change_nothing(way):
+    case = people(600, seed=6, binary=False, weighted=False)
+    log, blocks, base = fit(case, [(Trees(depth=2), Settings(levels=1, step=0.1, max_rounds=4))])
+    none = np.zeros(1, bool)
+    for gone in ([1], [0, 1, 2, 3]):
+        steps = tuple(
+            replace(step, table=step.table.keep(none)) if k in gone else step
+            for k, step in enumerate(log.steps)
+        )
+        check(replace(log, steps=steps), blocks, base)
+
+
+def test_nodes_that_nothing_leads_to(way):
+    """A file may hold such; they must not share a leaf's place."""
+    case = people(600, seed=7, binary=False, weighted=False)
+    log, blocks, base = fit(case, [(Trees(depth=2), Settings(levels=1, step=0.1, max_rounds=2))])
+
+    def moved(table: TreeTable) -> TreeTable:
+        def behind(own, lost):
+            return np.concatenate([np.array([lost], own.dtype), own])
+
+        return TreeTable(
+            table.roots + 1,
+            behind(table.feature, -1),
+            behind(table.last_bin, 0),
+            behind(table.missing_left, False),
+            behind(table.subset, -1),
+            table.subsets,
+            behind(np.where(table.child < 0, -1, table.child + 1).astype(np.int32), -1),
+            behind(table.value, 99.0),
+            behind(table.rows, 0),
+            behind(table.gain, 0.0),
+        )
+
+    steps = tuple(replace(step, table=moved(step.table)) for step in log.steps)
+    changed = replace(log, steps=steps)
+    check(changed, blocks, base)
+    assert changed.apply(blocks, base).tolist() == log.apply(blocks, base).tolist()
+
+
+def test_what_is_derived_does_not_travel():
+    case = people(600, seed=8, binary=False, weighted=False)
+    log, blocks, base = fit(case, [(Trees(depth=2), Settings(levels=1, step=0.1, max_rounds=3))])
+    size = len(pickle.dumps(log))
+    expected = log.apply(blocks, base)
+    assert len(pickle.dumps(log)) == size
+    again = pickle.loads(pickle.dumps(log))  # noqa: S301  # our own bytes
+    assert "_stretches" not in vars(again)
+    assert again.apply(blocks, base).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("bits", masks.HASHES)
+def test_hashes_tell_all_bits_apart(bits):
+    factor, shift = masks.HASHES[bits]
+    assert {((1 << k) * factor) % (1 << bits) >> shift for k in range(bits)} == set(range(bits))
+
+
+def test_a_model_of_one_step_is_left_alone():
+    step = Step(Levels.single(), TreeTable.__new__(TreeTable), 0, False, None)
+    ((steps, together),) = Rounds("identity", None, (), (step,))._stretches
+    assert (list(steps), together) == ([step], None)
