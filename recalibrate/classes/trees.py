@@ -17,11 +17,13 @@ from recalibrate.classes.growth import Forest, Rules, grow
 from recalibrate.classes.joined import JoinedTrees, join_trees
 from recalibrate.fixedpoint import snap
 from recalibrate.hashing import mix
-from recalibrate.kernels import forest, walk
+from recalibrate.kernels import forest, masks, walk
 from recalibrate.rounds import Block, Scores
 from recalibrate.table import Schema, Table
 
 MAX_DEPTH = 6
+ROWS_FOR_MASKS = 256
+"""From here on a single tree is quicker by masks than by a walk."""
 
 Ints = NDArray[np.int32]
 
@@ -167,6 +169,11 @@ class TreeTable:
     def leaves(self, block: Block, level: Ints) -> Ints:
         """Leaf of every row, -1 where its level set has no tree."""
         count = len(self.child)
+        leaf = np.empty(len(level), np.int32)
+        if self._is_small and block.dtype == np.uint8 and len(level) >= ROWS_FOR_MASKS:
+            way = (self.feature, self.last_bin, self.missing_left, self.subset, self.subsets)
+            masks.leaves_of_one(block, int(self.roots[0]), *way, self.child, leaf)
+            return leaf
         packed = np.empty(count, np.uint64)
         walk.pack_nodes(
             self.feature,
@@ -179,9 +186,13 @@ class TreeTable:
             packed,
         )
         depth = walk.tree_depth(self.child)
-        leaf = np.empty(len(level), np.int32)
         walk.find_leaves(block, level, self.roots, packed, depth, self.subset, self.subsets, leaf)
         return leaf
+
+    @property
+    def _is_small(self) -> bool:
+        """Whether there is one tree, of at most 64 leaves."""
+        return len(self.roots) == 1 and bool(self.roots[0] >= 0) and len(self.child) < 128
 
     def update(self, block: Block, level: Ints, f: Scores, replaces: bool) -> Scores:
         out = np.empty(len(f))
