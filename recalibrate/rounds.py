@@ -126,7 +126,7 @@ class Rounds:
 
     def append(self, step: Step) -> Rounds:
         """The list with one more step."""
-        return replace(self, steps=(*self.steps, step))
+        return Rounds(self.link, self.start, self.encoders, (*self.steps, step))
 
     def first(self, n_steps: int) -> Rounds:
         """The model after its first ``n_steps`` steps."""
@@ -176,19 +176,22 @@ class Rounds:
         """All steps in order, those that can be taken together with what they are together."""
         drawn = self.start
         kinds: list[tuple[type[Joinable], int] | None] = []
+        joinable: dict[type[Any], bool] = {}  # asked once per type: asking is slow
         for step in self.steps:
             drawn = step.partition or drawn
             alone = drawn is None or drawn.count > 1 or step.replace or step.grid is not None
-            table = None if alone else step.table
-            kinds.append((type(table), step.encoder) if isinstance(table, Joinable) else None)
+            kind: Any = type(step.table)
+            if kind not in joinable:
+                joinable[kind] = isinstance(step.table, Joinable)
+            kinds.append(None if alone or not joinable[kind] else (kind, step.encoder))
             drawn = step.grid or drawn
         found: list[tuple[Sequence[Step], Joined | None]] = []
-        for kind, at in groupby(range(len(kinds)), kinds.__getitem__):
+        for own, at in groupby(range(len(kinds)), kinds.__getitem__):
             steps = [self.steps[k] for k in at]
             joined = None
-            if kind is not None and len(steps) > 1:
+            if own is not None and len(steps) > 1:
                 tables = [step.table for step in steps]
-                joined = kind[0].join(tables, self.encoders[kind[1]])
+                joined = own[0].join(tables, self.encoders[own[1]])
             found.append((steps, joined))
         return tuple(found)
 
