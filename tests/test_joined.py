@@ -238,3 +238,19 @@ def test_leaves_of_a_single_tree_by_masks(name, monkeypatch):
             monkeypatch.setattr(trees, "ROWS_FOR_MASKS", least)
             found.append(step.table.leaves(block, level).tolist())
         assert found[0] == found[1]
+
+
+def test_columns_that_no_step_looks_at_are_not_encoded():
+    case = people(600, seed=10, binary=False, weighted=False)
+    run = Settings(levels=1, step=0.1, max_rounds=3)
+    plan = [(Trees(depth=1, features=["age", "code", "hours"]), run), (Groups("letter"), run)]
+    log, _, base = fit(case, plan)
+    table = read_table(case.X).schema.read(case.X_other)
+    whole = [encoder.encode(table) for encoder in log.encoders]
+    some = log.encode(table)
+    used = set().union(*(step.table.looks_at for step in log.steps if step.encoder == 0))
+    assert 0 < len(used) < 3
+    for j in range(3):
+        assert some[0][:, j].tolist() == (whole[0][:, j] * (j in used)).tolist()
+    assert some[1].tolist() == whole[1].tolist()
+    assert log.apply(some, base).tolist() == one_by_one(log, whole, base).tolist()

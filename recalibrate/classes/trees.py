@@ -190,6 +190,11 @@ class TreeTable:
         return leaf
 
     @property
+    def looks_at(self) -> set[int]:
+        """Columns of the block that the trees look at."""
+        return set(self.feature[self.child >= 0].tolist())
+
+    @property
     def _is_small(self) -> bool:
         """Whether there is one tree, of at most 64 leaves."""
         return len(self.roots) == 1 and bool(self.roots[0] >= 0) and len(self.child) < 128
