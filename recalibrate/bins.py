@@ -95,6 +95,12 @@ class Bins:
         """Every feature's codes in their own order, feature after feature."""
         return np.concatenate([np.arange(f.count, dtype=np.int32) for f in self.features])
 
+    @property
+    def code_type(self) -> type[np.unsignedinteger]:
+        """The narrowest integers that hold every code."""
+        widest = max(feature.count for feature in self.features)
+        return np.uint8 if widest <= 256 else np.uint16
+
     @cached_property
     def widest_category(self) -> int:
         """Largest number of codes of a categorical feature (1 without any)."""
@@ -102,14 +108,18 @@ class Bins:
 
     def encode(self, table: Table, threads: int = 1) -> NDArray[np.integer]:
         """Codes of all rows, [row, feature], uint8 where every feature has at most 256."""
-        widest = max(feature.count for feature in self.features)
-        dtype = np.uint8 if widest <= 256 else np.uint16
-        codes = np.empty((table.n_rows, len(self.features)), dtype=dtype)
+        return self.encode_some(table, range(len(self.features)), threads)
+
+    def encode_some(
+        self, table: Table, columns: Sequence[int], threads: int = 1
+    ) -> NDArray[np.integer]:
+        """The same for readers that look at some of the columns only; the others are zero."""
+        codes = np.zeros((table.n_rows, len(self.features)), dtype=self.code_type)
 
         def write(j: int) -> None:
             self.features[j].write_codes(table.column(self.features[j].name), codes[:, j])
 
-        share_out(write, range(len(self.features)), threads)
+        share_out(write, columns, threads)
         return codes
 
 

@@ -364,7 +364,8 @@ class _Run:
         patience = self.settings.patience
         if patience is None:
             return False
-        return len(self.held_out) - 1 - int(np.argmin(self.held_out)) >= patience
+        best = self.held_out.index(min(self.held_out))
+        return len(self.held_out) - 1 - best >= patience
 
     def _rejects(self) -> bool:
         tolerance = self.settings.tolerance

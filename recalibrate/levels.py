@@ -92,6 +92,8 @@ class Levels:
         """
         from recalibrate.kernels.rows import level_index
 
+        if not len(self.thresholds):
+            return np.zeros(len(f), dtype=np.int32)
         out = np.empty(len(f), dtype=np.int32)
         level_index(f, self.thresholds, self.steps, out)
         return out

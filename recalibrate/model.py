@@ -359,8 +359,7 @@ class Recalibrated:
         )
         names = tuple(dict.fromkeys(n for encoder in self.rounds.encoders for n in encoder.names))
         table = read_features(self.schema, names, X if Z is None else Z, margin)
-        threads = threads_for(n_rows)
-        blocks = [encoder.encode(table, threads) for encoder in self.rounds.encoders]
+        blocks = self.rounds.encode(table, threads_for(n_rows))
         plain = read_scores(given, n_rows=n_rows, probability=False)
         return margin, blocks, from_margin(plain, self.base.link)
 

@@ -59,12 +59,24 @@ class Joined(Protocol):
 
 
 @runtime_checkable
+class Selective(Protocol):
+    """An encoder that can leave out columns which nothing looks at."""
+
+    def encode_some(self, table: Table, columns: Sequence[int], threads: int = 1) -> Block:
+        """A block of which only these columns are read."""
+
+
+@runtime_checkable
 class Joinable(Protocol):
     """A table that can be added together with others of its kind, quicker than one by one."""
 
     @staticmethod
     def join(tables: Sequence[Any], encoder: Any) -> Joined:
         """Tables of one encoder, each with a single level set, in the order of their steps."""
+
+    @property
+    def looks_at(self) -> set[int]:
+        """Columns of the block that the table looks at."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +138,7 @@ class Rounds:
 
     def append(self, step: Step) -> Rounds:
         """The list with one more step."""
-        return replace(self, steps=(*self.steps, step))
+        return Rounds(self.link, self.start, self.encoders, (*self.steps, step))
 
     def first(self, n_steps: int) -> Rounds:
         """The model after its first ``n_steps`` steps."""
@@ -154,6 +166,34 @@ class Rounds:
         """Number of models over all steps and level sets."""
         return sum(step.table.n_learners for step in self.steps)
 
+    def encode(self, table: Table, threads: int = 1) -> list[Block]:
+        """Blocks of all encoders, as far as the steps look at them."""
+        return [
+            encoder.encode(table, threads)
+            if columns is None or not isinstance(encoder, Selective)
+            else encoder.encode_some(table, columns, threads)
+            for encoder, columns in zip(self.encoders, self._columns, strict=True)
+        ]
+
+    @cached_property
+    def _columns(self) -> tuple[Sequence[int] | None, ...]:
+        """Columns that the steps look at, by encoder; None: all."""
+        found: list[set[int]] = [set() for _ in self.encoders]
+        whole: set[int] = set()
+        for step in self.steps:
+            table: Any = step.table
+            if type(table) in self._joinable:
+                found[step.encoder] |= table.looks_at
+            else:
+                whole.add(step.encoder)
+        return tuple(None if k in whole else sorted(own) for k, own in enumerate(found))
+
+    @cached_property
+    def _joinable(self) -> set[type[Any]]:
+        """Types of tables that can be joined: asked once each, because asking is slow."""
+        samples = {type(step.table): step.table for step in self.steps}
+        return {kind for kind, table in samples.items() if isinstance(table, Joinable)}
+
     def begin(self, base: Scores) -> State:
         """Scores before the first step."""
         return State(base) if self.start is None else State(base).rounded(base, self.start)
@@ -179,16 +219,17 @@ class Rounds:
         for step in self.steps:
             drawn = step.partition or drawn
             alone = drawn is None or drawn.count > 1 or step.replace or step.grid is not None
-            table = None if alone else step.table
-            kinds.append((type(table), step.encoder) if isinstance(table, Joinable) else None)
+            kind: Any = type(step.table)
+            joins = not alone and kind in self._joinable
+            kinds.append((kind, step.encoder) if joins else None)
             drawn = step.grid or drawn
         found: list[tuple[Sequence[Step], Joined | None]] = []
-        for kind, at in groupby(range(len(kinds)), kinds.__getitem__):
+        for own, at in groupby(range(len(kinds)), kinds.__getitem__):
             steps = [self.steps[k] for k in at]
             joined = None
-            if kind is not None and len(steps) > 1:
+            if own is not None and len(steps) > 1:
                 tables = [step.table for step in steps]
-                joined = kind[0].join(tables, self.encoders[kind[1]])
+                joined = own[0].join(tables, self.encoders[own[1]])
             found.append((steps, joined))
         return tuple(found)
 

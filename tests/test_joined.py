@@ -13,7 +13,7 @@ from strategies import cases, tree_specs
 from test_oracle_parity import people
 
 from recalibrate.boost import Settings, boost
-from recalibrate.classes import Groups, Trees, joined
+from recalibrate.classes import Groups, Trees, joined, trees
 from recalibrate.classes.base import Penalty
 from recalibrate.classes.trees import TreeTable
 from recalibrate.engines.memory import Rows, rows_in_memory
@@ -136,17 +136,17 @@ def test_many_trees_and_rows_in_pieces(way, monkeypatch):
 
 def test_only_steps_on_one_level_set_that_add_are_joined(way):
     case = people(1500, seed=4, binary=False, weighted=False)
-    trees = Trees(depth=2)
+    own = Trees(depth=2)
     grid = Levels.uniform(8)
     add = Settings(levels=1, step=0.1, max_rounds=3)
     plan = [
-        (trees, add),
-        (trees, replace(add, levels=4)),
-        (trees, add),
+        (own, add),
+        (own, replace(add, levels=4)),
+        (own, add),
         (Trees(depth=3, features=["age", "code"]), replace(add, tables_per_round=2)),
         (Groups("letter"), add),
-        (trees, replace(add, grid=grid, step=0.5)),
-        (trees, add),
+        (own, replace(add, grid=grid, step=0.5)),
+        (own, add),
     ]
     log, blocks, base = fit(case, plan)
     assert stretches(log) == [3, 3, 6, 3]
@@ -173,7 +173,7 @@ def test_steps_without_a_tree_change_nothing(way):
         check(replace(log, steps=steps), blocks, base)
 
 
-def test_nodes_that_nothing_leads_to(way):
+def test_nodes_that_nothing_leads_to(way, monkeypatch):
     """A file may hold such; they must not share a leaf's place."""
     case = people(600, seed=7, binary=False, weighted=False)
     log, blocks, base = fit(case, [(Trees(depth=2), Settings(levels=1, step=0.1, max_rounds=2))])
@@ -199,6 +199,8 @@ def test_nodes_that_nothing_leads_to(way):
     changed = replace(log, steps=steps)
     check(changed, blocks, base)
     assert changed.apply(blocks, base).tolist() == log.apply(blocks, base).tolist()
+    monkeypatch.setattr(trees, "ROWS_FOR_MASKS", 0)
+    assert one_by_one(changed, blocks, base).tolist() == log.apply(blocks, base).tolist()
 
 
 def test_what_is_derived_does_not_travel():
@@ -222,3 +224,33 @@ def test_a_model_of_one_step_is_left_alone():
     step = Step(Levels.single(), TreeTable.__new__(TreeTable), 0, False, None)
     ((steps, together),) = Rounds("identity", None, (), (step,))._stretches
     assert (list(steps), together) == ([step], None)
+
+
+@pytest.mark.parametrize("name", [name for name in SPECS if name != "wide codes"])
+def test_leaves_of_a_single_tree_by_masks(name, monkeypatch):
+    case = people(3000, seed=9, binary=True, weighted=False)
+    run = Settings(levels=1, step=0.1, max_rounds=4)
+    log, (block,), _ = fit(case, [(SPECS[name], run)], "logit")
+    level = np.zeros(len(block), np.int32)
+    for step in log.steps:
+        found = []
+        for least in (0, 10**9):
+            monkeypatch.setattr(trees, "ROWS_FOR_MASKS", least)
+            found.append(step.table.leaves(block, level).tolist())
+        assert found[0] == found[1]
+
+
+def test_columns_that_no_step_looks_at_are_not_encoded():
+    case = people(600, seed=10, binary=False, weighted=False)
+    run = Settings(levels=1, step=0.1, max_rounds=3)
+    plan = [(Trees(depth=1, features=["age", "code", "hours"]), run), (Groups("letter"), run)]
+    log, _, base = fit(case, plan)
+    table = read_table(case.X).schema.read(case.X_other)
+    whole = [encoder.encode(table) for encoder in log.encoders]
+    some = log.encode(table)
+    used = set().union(*(step.table.looks_at for step in log.steps if step.encoder == 0))
+    assert 0 < len(used) < 3
+    for j in range(3):
+        assert some[0][:, j].tolist() == (whole[0][:, j] * (j in used)).tolist()
+    assert some[1].tolist() == whole[1].tolist()
+    assert log.apply(some, base).tolist() == one_by_one(log, whole, base).tolist()

@@ -53,17 +53,12 @@ class Forest:
         size = levels + 2 * inner
         self.owner = np.empty(size, np.int32)
         self.owner[:levels] = np.arange(levels)
-        self.parent = np.full(size, -1, np.int32)
-        self.totals = np.zeros((size, 3), np.int64)
+        # One array for all of a kind: there are many small trees.
+        self.parent, self.child, self.slot, self.subset = np.full((4, size), -1, np.int32)
+        self.feature, self.position = np.zeros((2, size), np.int32)
+        self.totals, self.left = np.zeros((2, size, 3), np.int64)
+        self.missing_left, self.kept = np.zeros((2, size), np.bool_)
         self.gain = np.full(size, -1.0)
-        self.feature = np.zeros(size, np.int32)
-        self.position = np.zeros(size, np.int32)
-        self.missing_left = np.zeros(size, np.bool_)
-        self.left = np.zeros((size, 3), np.int64)
-        self.child = np.full(size, -1, np.int32)
-        self.slot = np.full(size, -1, np.int32)
-        self.kept = np.zeros(size, np.bool_)
-        self.subset = np.full(size, -1, np.int32)
         self.subsets = np.zeros((inner if rules.style.any() else 0, bins.widest_category), np.bool_)
         self.used = 0
         self.order = bins.natural_order.copy()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -17,11 +17,13 @@ from recalibrate.classes.growth import Forest, Rules, grow
 from recalibrate.classes.joined import JoinedTrees, join_trees
 from recalibrate.fixedpoint import snap
 from recalibrate.hashing import mix
-from recalibrate.kernels import forest, walk
+from recalibrate.kernels import forest, masks, walk
 from recalibrate.rounds import Block, Scores
 from recalibrate.table import Schema, Table
 
 MAX_DEPTH = 6
+ROWS_FOR_MASKS = 256
+"""From here on a single tree is quicker by masks than by a walk."""
 
 Ints = NDArray[np.int32]
 
@@ -167,6 +169,11 @@ class TreeTable:
     def leaves(self, block: Block, level: Ints) -> Ints:
         """Leaf of every row, -1 where its level set has no tree."""
         count = len(self.child)
+        leaf = np.empty(len(level), np.int32)
+        if self._is_small and block.dtype == np.uint8 and len(level) >= ROWS_FOR_MASKS:
+            way = (self.feature, self.last_bin, self.missing_left, self.subset, self.subsets)
+            masks.leaves_of_one(block, int(self.roots[0]), *way, self.child, leaf)
+            return leaf
         packed = np.empty(count, np.uint64)
         walk.pack_nodes(
             self.feature,
@@ -179,9 +186,18 @@ class TreeTable:
             packed,
         )
         depth = walk.tree_depth(self.child)
-        leaf = np.empty(len(level), np.int32)
         walk.find_leaves(block, level, self.roots, packed, depth, self.subset, self.subsets, leaf)
         return leaf
+
+    @property
+    def looks_at(self) -> set[int]:
+        """Columns of the block that the trees look at."""
+        return set(self.feature[self.child >= 0].tolist())
+
+    @property
+    def _is_small(self) -> bool:
+        """Whether there is one tree, of at most 64 leaves."""
+        return len(self.roots) == 1 and bool(self.roots[0] >= 0) and len(self.child) < 128
 
     def update(self, block: Block, level: Ints, f: Scores, replaces: bool) -> Scores:
         out = np.empty(len(f))
@@ -248,49 +264,57 @@ class TreeLearner:
 
     def _draw_features(self, task: Task) -> Ints:
         """A share of the features, by a hash of the seed and the number of steps so far."""
-        count = len(self.bins.features)
-        if self.spec.feature_share >= 1:
-            return np.arange(count, dtype=np.int32)
-        kept = max(1, round(self.spec.feature_share * count))
-        draw = mix(np.arange(count, dtype=np.uint64), task.seed, len(task.draft.log.steps))
-        return np.sort(np.argsort(draw, kind="stable")[:kept]).astype(np.int32)
+        return draw_features(
+            len(self.bins.features),
+            self.spec.feature_share,
+            task.seed,
+            len(task.draft.log.steps),
+        )
+
+
+@lru_cache(maxsize=10_000)
+def draw_features(count: int, share: float, seed: int, step: int) -> Ints:
+    """A share of ``count`` features; remembered, because every fold draws the same ones."""
+    if share >= 1:
+        return np.arange(count, dtype=np.int32)
+    kept = max(1, round(share * count))
+    draw = mix(np.arange(count, dtype=np.uint64), seed, step)
+    return np.sort(np.argsort(draw, kind="stable")[:kept]).astype(np.int32)
 
 
 def _compact(task: Task, trees: Forest, rules: Rules) -> TreeTable:
     """The nodes that are reached, in their order: siblings stay side by side."""
-    last, levels = trees.last, task.levels
-    if rules.leaves is not None:
-        forest.keep_best(
-            trees.owner, trees.parent, trees.gain, last, levels, rules.leaves, trees.kept
-        )
-    number = np.empty(last, np.int32)
-    count = forest.number_nodes(
-        last,
-        levels,
+    roots, own, final = forest.compact(
+        trees.last,
+        task.levels,
+        rules.leaves or 0,
         task.penalty.min_level_rows,
         rules.bare_roots,
+        trees.owner,
         trees.parent,
         trees.totals,
+        trees.gain,
+        trees.feature,
+        trees.position,
+        trees.missing_left,
+        trees.subset,
+        trees.child,
         trees.kept,
-        number,
     )
-    at = np.flatnonzero(number >= 0) if count < last else np.arange(last)
-    inner = trees.kept[at]
-    child = np.where(inner, number[np.where(inner, trees.child[at], 0)], -1)
+    feature, position, missing_left, subset, child, totals, gain = own
     table = TreeTable(
-        number[:levels],
-        np.where(inner, trees.feature[at], -1).astype(np.int32),
-        np.where(inner, trees.position[at], 0).astype(np.int32),
-        trees.missing_left[at] & inner,
-        np.where(inner, trees.subset[at], -1).astype(np.int32),
+        roots,
+        feature,
+        position,
+        missing_left,
+        subset,
         trees.subsets[: trees.used],
-        child.astype(np.int32),
-        _values(task, trees.totals[at]),
-        trees.totals[at, 0],
-        np.where(inner, trees.gain[at], 0.0),
+        child,
+        _values(task, totals),
+        totals[:, 0].copy(),
+        gain,
     )
-    trees.learned, trees.final = table, np.empty(last, np.int32)
-    forest.final_numbers(last, trees.parent, number, trees.final)
+    trees.learned, trees.final = table, final
     return table
 
 

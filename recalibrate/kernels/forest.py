@@ -6,6 +6,8 @@ siblings. Arrays are indexed by that number.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -243,3 +245,55 @@ def final_numbers(
             out[k] = number[k]
         else:
             out[k] = out[parent[k]]
+
+
+@kernel
+def compact(
+    last: int,
+    levels: int,
+    leaves: int,
+    min_level_rows: int,
+    bare_roots: bool,
+    owner: NDArray[np.int32],
+    parent: NDArray[np.int32],
+    totals: NDArray[np.int64],
+    gain: NDArray[np.float64],
+    feature: NDArray[np.int32],
+    position: NDArray[np.int32],
+    missing_left: NDArray[np.bool_],
+    subset: NDArray[np.int32],
+    child: NDArray[np.int32],
+    kept: NDArray[np.bool_],
+) -> Any:
+    """The trees without nodes that are not reached; siblings stay side by side.
+
+    Returns the roots, the nodes' arrays (feature, position, missing_left, subset, child, totals,
+    gain) and the final number of every node's place.
+    """
+    if leaves > 0:
+        keep_best(owner, parent, gain, last, levels, leaves, kept)
+    number = np.empty(last, np.int32)
+    count = number_nodes(last, levels, min_level_rows, bare_roots, parent, totals, kept, number)
+    own_feature = np.full(count, -1, np.int32)
+    own_position = np.zeros(count, np.int32)
+    own_missing_left = np.zeros(count, np.bool_)
+    own_subset = np.full(count, -1, np.int32)
+    own_child = np.full(count, -1, np.int32)
+    own_totals = np.empty((count, 3), np.int64)
+    own_gain = np.zeros(count)
+    for k in range(last):
+        at = number[k]
+        if at < 0:
+            continue
+        own_totals[at] = totals[k]
+        if kept[k]:
+            own_feature[at] = feature[k]
+            own_position[at] = position[k]
+            own_missing_left[at] = missing_left[k]
+            own_subset[at] = subset[k]
+            own_child[at] = number[child[k]]
+            own_gain[at] = gain[k]
+    final = np.empty(last, np.int32)
+    final_numbers(last, parent, number, final)
+    own = (own_feature, own_position, own_missing_left, own_subset, own_child, own_totals, own_gain)
+    return number[:levels].copy(), own, final

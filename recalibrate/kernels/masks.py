@@ -32,6 +32,9 @@ HASHES: dict[int, tuple[int, int]] = {
 De Bruijn sequences: ``(bit * factor) >> shift`` differs for all bits. Values of leaves are stored
 at that number, so that nobody has to count zeros.
 """
+NARROW_CODES = 256
+"""Codes of a feature that are stored in a byte."""
+MAGIC, SHIFT = (np.uint64(number) for number in HASHES[64])
 
 
 @kernel
@@ -161,3 +164,55 @@ def add_by_masks(
                 c += own[tree, np.uint64(leaf[2, tree])]
                 d += own[tree, np.uint64(leaf[3, tree])]
             f[i], f[i + one], f[i + two], f[i + three] = a, b, c, d
+
+
+@kernel
+def leaves_of_one(
+    codes: NDArray[np.uint8],
+    root: int,
+    feature: NDArray[np.int32],
+    last_bin: NDArray[np.int32],
+    missing_left: NDArray[np.bool_],
+    subset: NDArray[np.int32],
+    subsets: NDArray[np.bool_],
+    child: NDArray[np.int32],
+    out: NDArray[np.int32],
+) -> None:
+    """Leaf of every row in a single tree of at most 64 leaves: the same idea on its features."""
+    one, full = np.uint64(1), ~np.uint64(0)
+    width, stop = codes.shape[1], child.shape[0]
+    leaves = np.empty(stop, np.int64)
+    first = first_leaves(root, stop, child, leaves)
+    place, used = np.full(width, -1), np.empty(width, np.uint64)
+    masks = np.empty((width, NARROW_CODES), np.uint64)
+    node = np.empty(64, np.int32)
+    count = 0
+    for k in range(root, stop):
+        if first[k - root] < 0:
+            continue
+        begin = np.uint64(first[k - root])
+        if child[k] < 0:
+            node[((one << begin) * MAGIC) >> SHIFT] = k
+            continue
+        j = feature[k]
+        if place[j] < 0:
+            place[j] = count
+            used[count] = j
+            masks[count] = full
+            count += 1
+        line = masks[place[j]]
+        keeps = ~(((one << np.uint64(leaves[child[k]])) - one) << begin)
+        if subset[k] >= 0:
+            for code in range(min(NARROW_CODES, subsets.shape[1])):
+                if not subsets[subset[k], code]:
+                    line[code] &= keeps
+        else:
+            if not missing_left[k]:
+                line[0] &= keeps
+            for code in range(last_bin[k] + 1, NARROW_CODES):
+                line[code] &= keeps
+    for i in range(out.shape[0]):
+        left = full
+        for at in range(np.uint64(count)):
+            left &= masks[at, codes[i, used[at]]]
+        out[i] = node[((left & -left) * MAGIC) >> SHIFT]

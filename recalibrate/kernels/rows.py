@@ -11,6 +11,9 @@ LN2_HIGH = 6.93147180369123816490e-01
 LN2_LOW = 1.90821492927058770002e-10
 INVERSE_LN2 = 1.4426950408889634
 NEGATIVE_POWERS_OF_2 = 2.0 ** -np.arange(1024.0)
+BATCH = 256
+"""Rows whose real numbers are worked out before any becomes an integer: the processor can then
+take several at a time, which more than halves the time."""
 FEW_THRESHOLDS = 32
 """So few are compared with one and all: quicker than a search, which branches by the data."""
 
@@ -22,10 +25,10 @@ def exp_negative(x: float) -> float:
     Not ``math.exp``: a vector library may round it differently in the body and in the tail of
     a loop, and then a row's gradient would depend on the block it is in.
     """
-    if x < -700.0:
-        return 0.0
-    k = int(0.5 - x * INVERSE_LN2)
-    r = (x + k * LN2_HIGH) + k * LN2_LOW
+    # No branch and a short integer: loops over rows then run on many at a time.
+    inside = x if x > -700.0 else -700.0
+    k = np.int32(0.5 - inside * INVERSE_LN2)
+    r = (inside + k * LN2_HIGH) + k * LN2_LOW
     total = 1.0 / 6227020800.0
     total = total * r + 1.0 / 479001600.0
     total = total * r + 1.0 / 39916800.0
@@ -40,8 +43,8 @@ def exp_negative(x: float) -> float:
     total = total * r + 0.5
     total = total * r + 1.0
     total = total * r + 1.0
-    power: float = NEGATIVE_POWERS_OF_2[k]
-    return total * power
+    power: float = NEGATIVE_POWERS_OF_2[np.uint32(k)]
+    return total * power if x >= -700.0 else 0.0
 
 
 @kernel
@@ -50,8 +53,21 @@ def log1p_unit(t: float) -> float:
     z = t / (2.0 + t)
     square = z * z
     total = 1.0 / 31.0
-    for k in range(29, 0, -2):
-        total = total * square + 1.0 / k
+    total = total * square + 1.0 / 29.0
+    total = total * square + 1.0 / 27.0
+    total = total * square + 1.0 / 25.0
+    total = total * square + 1.0 / 23.0
+    total = total * square + 1.0 / 21.0
+    total = total * square + 1.0 / 19.0
+    total = total * square + 1.0 / 17.0
+    total = total * square + 1.0 / 15.0
+    total = total * square + 1.0 / 13.0
+    total = total * square + 1.0 / 11.0
+    total = total * square + 1.0 / 9.0
+    total = total * square + 1.0 / 7.0
+    total = total * square + 1.0 / 5.0
+    total = total * square + 1.0 / 3.0
+    total = total * square + 1.0 / 1.0
     return 2.0 * z * total
 
 
@@ -112,6 +128,25 @@ def write_words(i: int, s: int, g: int, plain: bool, shift: int, words: NDArray[
 
 
 @kernel
+def gradients(
+    y: NDArray[np.float64],
+    f: NDArray[np.float64],
+    start: int,
+    count: int,
+    response: NDArray[np.float64],
+    hessian: NDArray[np.float64],
+) -> None:
+    """Residuals y - p and hessians p (1 - p) of the rows from ``start`` on, p = sigmoid(f)."""
+    for k in range(count):
+        score = f[start + k]
+        e = exp_negative(-abs(score))
+        small = e / (1.0 + e)
+        p = 1.0 - small if score >= 0 else small
+        response[k] = y[start + k] - p
+        hessian[k] = small * (1.0 - small)
+
+
+@kernel
 def respond(
     y: NDArray[np.float64],
     f: NDArray[np.float64],
@@ -127,24 +162,42 @@ def respond(
 ) -> None:
     """Words of every row: the label itself (replace), y - f, or y - sigmoid(f) with its hessian."""
     unit = weight.shape[0] == 0
+    if logit and not replace:
+        responses, hessians = np.empty(BATCH), np.empty(BATCH)
+        for start in range(0, y.shape[0], BATCH):
+            count = min(BATCH, y.shape[0] - start)
+            gradients(y, f, start, count, responses, hessians)
+            for k in range(count):
+                s = int(np.rint(hessians[k] * hessian_scale))
+                g = int(np.rint(responses[k] * response_scale))
+                if not unit:
+                    s *= weight[start + k]
+                    g *= weight[start + k]
+                write_words(start + k, s, g, plain, shift, words)
+        return
     for i in range(y.shape[0]):
-        s = 1
-        if replace:
-            r = y[i]
-        elif logit:
-            e = exp_negative(-abs(f[i]))
-            small = e / (1.0 + e)
-            p = 1.0 - small if f[i] >= 0 else small
-            r = y[i] - p
-            s = int(np.rint(small * (1.0 - small) * hessian_scale))
-        else:
-            r = y[i] - f[i]
-            r = min(max(r, -limit), limit)
+        r = y[i] if replace else min(max(y[i] - f[i], -limit), limit)
         g = int(np.rint(r * response_scale))
+        s = 1
         if not unit:
             s *= weight[i]
             g *= weight[i]
         write_words(i, s, g, plain, shift, words)
+
+
+@kernel
+def log_losses(
+    y: NDArray[np.float64],
+    f: NDArray[np.float64],
+    start: int,
+    count: int,
+    out: NDArray[np.float64],
+) -> None:
+    """Log loss of the scores ``f`` for the labels from ``start`` on."""
+    for k in range(count):
+        score = f[k]
+        smooth = log1p_unit(exp_negative(-abs(score)))
+        out[k] = smooth + max(score, 0.0) - y[start + k] * score
 
 
 @kernel
@@ -167,13 +220,21 @@ def add_losses(
     unit = weight.shape[0] == 0
     together = level.shape[0] == 0
     straight = at.shape[0] == 0
+    if logit:
+        scores, losses = np.empty(BATCH), np.empty(BATCH)
+        for start in range(0, y.shape[0], BATCH):
+            count = min(BATCH, y.shape[0] - start)
+            for k in range(count):
+                scores[k] = f[start + k] if straight else f[np.uint64(at[start + k])]
+            log_losses(y, scores, start, count, losses)
+            for k in range(count):
+                i = start + k
+                q = int(np.rint(min(losses[k], limit) * scale))
+                out[0 if together else level[i]] += q if unit else q * weight[i]
+        return
     for i in range(y.shape[0]):
         score = f[i] if straight else f[np.uint64(at[i])]
-        if logit:
-            loss = log1p_unit(exp_negative(-abs(score))) + max(score, 0.0) - y[i] * score
-        else:
-            loss = (y[i] - score) * (y[i] - score)
-        q = int(np.rint(min(loss, limit) * scale))
+        q = int(np.rint(min((y[i] - score) * (y[i] - score), limit) * scale))
         out[0 if together else level[i]] += q if unit else q * weight[i]
 
 

@@ -1,0 +1,207 @@
+"""Time of the default fit and of its predictions, side by side with LightGBM tuned by hand.
+
+``lgbmcv`` is what a practitioner would do: LightGBM on the features and the base score, started
+at the base score, cross-validated, refitted with the mean best number of trees. Cases are those
+of ``quality.py``. Both take turns, the best of a few runs counts, and wall-clock and processor
+time are printed: on a busy machine the latter is the one to look at. Needs lightgbm.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import lightgbm
+import numpy as np
+import pandas as pd
+from quality import Case, Floats, find_cases, log_odds, simulate_case
+from sklearn.model_selection import KFold
+
+import recalibrate as rc
+
+FOLDS, MOST_TREES, PATIENCE = 5, 2000, 30
+PREDICTED_ROWS = 100_000
+SCORE = "base score"
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """Least time of several runs: on the clock, and of all processors together."""
+
+    wall: float
+    cpu: float
+
+    def best(self, other: Seconds) -> Seconds:
+        return Seconds(min(self.wall, other.wall), min(self.cpu, other.cpu))
+
+
+@dataclass(frozen=True)
+class Line:
+    """One base of one case."""
+
+    case: str
+    base: str
+    ours: Seconds
+    theirs: Seconds
+    predict: Seconds  # of 100,000 rows
+    trees: tuple[int, int]
+
+    def record(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "case": self.case,
+            "base": self.base,
+            "fit": vars(self.ours),
+            "lgbmcv": vars(self.theirs),
+            "predict": vars(self.predict),
+        }
+
+
+def timed(work: Callable[[], Any]) -> tuple[Any, Seconds]:
+    """What work returns, and how long it took."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    result = work()
+    return result, Seconds(time.perf_counter() - wall, time.process_time() - cpu)
+
+
+def fit_lgbmcv(case: Case, base: str, threads: int) -> tuple[lightgbm.Booster, int]:
+    """LightGBM from the base score on, and its number of trees."""
+    binary = case.task == "binary"
+    scores, y = case.bases[base][0], case.y[0]
+    start = log_odds(scores) if binary else scores
+    X = case.X[0].copy()
+    named = set(case.categorical)
+    texts = [c for c in X if c in named or not pd.api.types.is_numeric_dtype(X[c])]
+    X[texts] = X[texts].astype("category")
+    X[SCORE] = start
+    settings = {
+        "objective": "binary" if binary else "regression",
+        "num_leaves": 15,
+        "learning_rate": 0.05,
+        "min_data_in_leaf": 40,
+        "lambda_l2": 10.0,
+        "cat_smooth": 50.0,
+        "cat_l2": 20.0,
+        "num_threads": threads,
+        "verbose": -1,
+        "boost_from_average": False,
+        "seed": 0,
+    }
+
+    def data(rows: Any, reference: Any = None) -> lightgbm.Dataset:
+        return lightgbm.Dataset(
+            X.iloc[rows],
+            y[rows],
+            init_score=start[rows],
+            reference=reference,
+            categorical_feature=texts,
+        )
+
+    counts = []
+    for train, held_out in KFold(FOLDS, shuffle=True, random_state=0).split(X):
+        fitted = data(train)
+        booster = lightgbm.train(
+            settings,
+            fitted,
+            MOST_TREES,
+            valid_sets=[data(held_out, fitted)],
+            callbacks=[lightgbm.early_stopping(PATIENCE, verbose=False)],
+        )
+        counts.append(booster.best_iteration)
+    trees = max(1, round(float(np.mean(counts))))
+    return lightgbm.train(settings, data(np.arange(len(y))), trees), trees
+
+
+def fit_ours(case: Case, base: str, threads: int) -> rc.Recalibrated:
+    """The default fit."""
+    kinds = case.categorical or None
+    scores = case.bases[base][0]
+    return rc.fit(scores, case.X[0], case.y[0], categorical=kinds, threads=threads, progress=False)
+
+
+def many_rows(case: Case, base: str) -> tuple[pd.DataFrame, Floats]:
+    """Test rows, as often as it takes, and their base scores."""
+    at = np.arange(PREDICTED_ROWS) % len(case.y[1])
+    return case.X[1].iloc[at].reset_index(drop=True), case.bases[base][1][at]
+
+
+def measure(case: Case, base: str, threads: int, repeats: int) -> Line:
+    """Fits in turns, then predictions."""
+    model, ours = timed(lambda: fit_ours(case, base, threads))
+    (_, trees), theirs = timed(lambda: fit_lgbmcv(case, base, threads))
+    for _ in range(repeats - 1):
+        ours = ours.best(timed(lambda: fit_ours(case, base, threads))[1])
+        theirs = theirs.best(timed(lambda: fit_lgbmcv(case, base, threads))[1])
+    X, scores = many_rows(case, base)
+    model.predict(X, base=scores)
+    predict = timed(lambda: model.predict(X, base=scores))[1]
+    for _ in range(2 * repeats):
+        predict = predict.best(timed(lambda: model.predict(X, base=scores))[1])
+    return Line(case.name, base, ours, theirs, predict, (len(model.rounds.steps), trees))
+
+
+HEADER = (
+    f"{'case / base':<24}{'ours s':>8}{'lgbmcv s':>10}{'ratio':>7}"
+    f"{'CPU: ours':>11}{'lgbmcv':>8}{'ratio':>7}{'predict ms':>12}{'CPU ms':>8}"
+    f"{'steps, trees':>14}"
+)
+
+
+def show(line: Line) -> str:
+    """A line of the table."""
+    ours, theirs, predict = line.ours, line.theirs, line.predict
+    return (
+        f"{line.case + ' / ' + line.base:<24}{ours.wall:>8.2f}{theirs.wall:>10.2f}"
+        f"{ours.wall / theirs.wall:>7.2f}{ours.cpu:>11.2f}{theirs.cpu:>8.2f}"
+        f"{ours.cpu / theirs.cpu:>7.2f}{1e3 * predict.wall:>12.0f}{1e3 * predict.cpu:>8.0f}"
+        f"{line.trees[0]:>8}, {line.trees[1]}"
+    )
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    made = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    made.add_argument("folder", nargs="?", type=Path, help="cases; default: a simulated one")
+    made.add_argument("--cases", type=lambda text: text.split(","), help="as a,b; default all")
+    made.add_argument("--bases", type=lambda text: text.split(","), help="as a,b; default all")
+    made.add_argument("--rows", type=int, default=60_000, help="rows of the simulated case")
+    made.add_argument("--threads", type=int, default=2)
+    made.add_argument("--repeats", type=int, default=3, help="runs of each; the best counts")
+    made.add_argument("--json", type=Path, help="file to write all figures to")
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> list[Line]:
+    """Measure and print."""
+    arguments = parser().parse_args(argv)
+    small = simulate_case(6000)  # compile before anything is timed
+    for y in (small.y, small.bases["tree"]):
+        fit_ours(Case(**{**vars(small), "y": y}), "lr", arguments.threads)
+    print(HEADER, flush=True)
+    lines = []
+    for case in find_cases(arguments.folder, arguments.cases, arguments.rows):
+        for base in case.bases:
+            if arguments.bases is None or base in arguments.bases:
+                lines.append(measure(case, base, arguments.threads, arguments.repeats))
+                print(show(lines[-1]), flush=True)
+    if lines:
+        ratios = [[line.ours.wall / line.theirs.wall for line in lines]]
+        ratios.append([line.ours.cpu / line.theirs.cpu for line in lines])
+        worst = [max(each) for each in ratios]
+        above = [sum(ratio > 1 for ratio in each) for each in ratios]
+        print(
+            f"{len(lines)} pairs; slower than lgbmcv on {above[0]} by the clock (worst "
+            f"{worst[0]:.2f}), on {above[1]} by processor time (worst {worst[1]:.2f})"
+        )
+    if arguments.json is not None:
+        arguments.json.write_text(json.dumps([line.record() for line in lines], indent=1))
+    return lines
+
+
+if __name__ == "__main__":
+    main()
