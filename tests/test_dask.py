@@ -61,6 +61,7 @@ def base_model():
 
 def kill_workers_at(client, monkeypatch, question, how_many):
     """Kill workers for good before a question is sent; the list says when it happened."""
+    client.wait_for_workers(2)  # one that an earlier test killed may not be back yet
     answers, asked, killed = OnWorkers.answers, [], []
 
     def answer(self, question_, **options):
@@ -185,12 +186,13 @@ class Unshippable:
         raise TypeError("bound to this process")
 
 
-def test_a_worker_that_is_killed_changes_nothing(client, monkeypatch):
+@pytest.mark.parametrize("mode", ["share", "loop"])  # killed before, and while, all are fitted
+def test_a_worker_that_is_killed_changes_nothing(client, mode, monkeypatch):
     data = frame(500)
-    expected = in_memory(data, CLASSES["trees"], True, **MODES["share"])
+    expected = in_memory(data, CLASSES["trees"], True, **MODES[mode])
     killed = kill_workers_at(client, monkeypatch, question=7, how_many=1)
     X = partitions(data, 100, 200, 300, 400)
-    model = rc.fit("score", X, "label", CLASSES["trees"], sample_weight="w", **MODES["share"])
+    model = rc.fit("score", X, "label", CLASSES["trees"], sample_weight="w", **MODES[mode])
     assert len(killed) == 1
     same(model, expected)
 
