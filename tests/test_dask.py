@@ -24,6 +24,9 @@ from test_streaming import (
 
 import recalibrate as rc
 from recalibrate.engines.dask import OnWorkers
+from recalibrate.files.graphs import GraphBase
+from recalibrate.scores import as_base
+from recalibrate.shipping import travelling
 
 pytestmark = [
     pytest.mark.adapter,
@@ -136,6 +139,19 @@ def test_partitions_do_not_matter_and_the_base_scores_on_the_workers(client, bor
     np.testing.assert_array_equal(model.predict(data), expected.predict(data))  # a local model
 
 
+def test_a_trained_model_scores_on_the_workers_as_its_graph(client, capsys):
+    from sklearn.ensemble import RandomForestClassifier
+
+    data = frame(400).drop(columns=["score", "w"])
+    base = RandomForestClassifier(5, max_depth=3, random_state=0)
+    base.fit(data[["age", "income"]], data["label"])
+    assert isinstance(travelling(as_base(base)), GraphBase)  # the workers need no scikit-learn
+    expected = rc.fit(base, data.drop(columns="label"), data["label"], **LOOP)
+    model = rc.fit(base, partitions(data, 50, 50, 300), "label", progress=True, **LOOP)
+    same(model, expected)
+    assert f"round {LOOP['max_rounds']}/{LOOP['max_rounds']}" in capsys.readouterr().err
+
+
 def test_predictions_and_audit_of_a_collection(client):
     data = frame(300).drop(columns="score")
     features = data.drop(columns=["label", "w"])
@@ -144,6 +160,9 @@ def test_predictions_and_audit_of_a_collection(client):
     predicted = model.predict(X)
     assert predicted.npartitions == X.npartitions
     np.testing.assert_array_equal(predicted.compute(), model.predict(features))
+    both = model.predict_proba(X)
+    assert both.npartitions == X.npartitions
+    np.testing.assert_array_equal(both.compute(), model.predict_proba(features))
     groups = rc.Groups("sex", "age < 40")
     options = {"groups": groups, "baseline": True}
     expected = rc.audit(model, features, data["label"], sample_weight=data["w"], **options)
