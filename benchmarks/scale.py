@@ -2,8 +2,8 @@
 
 Census-like rows are made block by block and handed to ``fit`` as an iterable of DataFrames, or
 collected first and handed over as one table. Making them is not counted. Memory is the process's
-high-water mark during the fit minus what it held before, mapped files included. Both ways must
-end with the same model, by a checksum of its file. Run with ``--help`` for options.
+high-water mark (peak), and that minus what it held before the fit (extra), mapped files included.
+Both ways must end with the same model, by a checksum of its steps. Run with ``--help`` for options.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ class Order:
     threads: int
     block_rows: int
     cache: str
+    default: bool
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ class Result:
     seconds: float
     cpu_seconds: float
     extra_bytes: int
+    peak_bytes: int
     disk_bytes: int
     learners: int
     model: str
@@ -123,16 +125,16 @@ def measure(order: Order) -> Result:
     """Body of a child: warm on a few rows, then fit and look at clock, memory and disk."""
     import recalibrate as rc
 
-    options: dict[str, Any] = {
-        "H": rc.Trees(depth=order.depth),
-        "validation": False,
-        "rounded": True,
-        "level_kind": "uniform",
-        "levels": order.levels,
-        "max_rounds": order.rounds,
-        "threads": order.threads,
-        "progress": False,
-    }
+    options: dict[str, Any] = {"threads": order.threads, "progress": False}
+    if not order.default:
+        options |= {
+            "H": rc.Trees(depth=order.depth),
+            "validation": False,
+            "rounded": True,
+            "level_kind": "uniform",
+            "levels": order.levels,
+            "max_rounds": order.rounds,
+        }
     blocks = {"cache": order.cache, "block_rows": order.block_rows}
 
     def fit(source: Source) -> tuple[Any, Clock, int]:
@@ -151,9 +153,18 @@ def measure(order: Order) -> Result:
     source = Source(order.rows)
     with Watch(order.cache) as watch:
         model, spent, before = fit(source)
-    extra = max(0, peak_bytes() - before)
-    learners, name = model.n_learners_, _checksum(model)
-    return Result(order.where, order.rows, spent.wall, spent.cpu, extra, watch.most, learners, name)
+    peak = peak_bytes()
+    return Result(
+        order.where,
+        order.rows,
+        spent.wall,
+        spent.cpu,
+        max(0, peak - before),
+        peak,
+        watch.most,
+        model.n_learners_,
+        _checksum(model),
+    )
 
 
 def _checksum(model: Any) -> str:
@@ -208,7 +219,8 @@ def in_child(order: Order) -> Result:
 
 
 HEADER = (
-    "where         rows |  seconds   rows/s  CPU s CPU ns/row | extra MB  disk MB | learners model"
+    "where         rows |  seconds   rows/s  CPU s CPU ns/row | extra MB  peak MB  disk MB | "
+    "learners model"
 )
 
 
@@ -217,7 +229,8 @@ def show(result: Result) -> str:
     return (
         f"{result.where:6s} {result.rows:11,d} | {result.seconds:8.1f} "
         f"{result.rows_per_second:8.0f} {result.cpu_seconds:6.1f} {result.per_row:10.0f} | "
-        f"{result.extra_bytes / 1e6:8.0f} {result.disk_bytes / 1e6:8.0f} | "
+        f"{result.extra_bytes / 1e6:8.0f} {result.peak_bytes / 1e6:8.0f} "
+        f"{result.disk_bytes / 1e6:8.0f} | "
         f"{result.learners:8d} {result.model}"
     )
 
@@ -244,6 +257,7 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     made.add_argument("--both", type=sizes, default=[1_000_000, 10_000_000])
     made.add_argument("--blocks", type=sizes, default=[], help="rows that are only done in blocks")
+    made.add_argument("--default", action="store_true", help="fit() without knobs instead")
     made.add_argument("--depth", type=int, default=2)
     made.add_argument("--levels", type=int, default=50)
     made.add_argument("--rounds", type=int, default=10)
@@ -260,9 +274,10 @@ def main(argv: Sequence[str] | None = None) -> list[Result]:
     if arguments.measure is not None:
         print(json.dumps(asdict(measure(Order(**arguments.measure)))))
         return []
+    what = f"{arguments.rounds} rounds, depth {arguments.depth}, {arguments.levels} levels"
     print(
-        f"{arguments.rounds} rounds, depth {arguments.depth}, {arguments.levels} levels, "
-        f"{arguments.threads} threads, blocks of {arguments.block_rows:,} rows\n\n{HEADER}",
+        f"{'the default' if arguments.default else what}, {arguments.threads} threads, "
+        f"blocks of {arguments.block_rows:,} rows\n\n{HEADER}",
         flush=True,
     )
 
@@ -277,6 +292,7 @@ def main(argv: Sequence[str] | None = None) -> list[Result]:
                 arguments.threads,
                 arguments.block_rows,
                 folder,
+                arguments.default,
             )
             result = in_child(order)
         print(show(result), flush=True)

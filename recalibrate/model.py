@@ -116,13 +116,17 @@ class Recalibrated:
         return self._finish(self.rounds.apply(blocks, start))
 
     def predict_proba(self, X: Any, base: Any = None, Z: Any = None) -> NDArray[np.float64]:
-        """Probabilities of labels 0 and 1, shape (n, 2)."""
+        """Probabilities of labels 0 and 1, shape (n, 2); of a Dask DataFrame a Dask DataFrame."""
         if self.labels.kind == "regression":
             raise AttributeError(
                 "predict_proba is for labels in [0, 1]; this model was fitted to labels between "
                 f"{self.labels.low:g} and {self.labels.high:g}: use predict"
             )
         p = self.predict(X, base=base, Z=Z)
+        if is_collection(X):
+            from recalibrate.shipping import both_classes
+
+            return both_classes(p)  # type: ignore[no-any-return]
         return np.column_stack([1.0 - p, p])
 
     def margins(self, X: Any, base: Any = None, Z: Any = None) -> NDArray[np.float64]:

@@ -73,6 +73,11 @@ def predict_partitions(model: Any, X: Any, base: Any = None) -> Any:
     return X.map_partitions(predict_partition, parcel, base, meta=meta, align_dataframes=False)
 
 
+def both_classes(p: Any) -> Any:
+    """Probabilities of labels 0 and 1 as a Dask DataFrame, from those of label 1."""
+    return p.to_frame(name=1).assign(**{"0": 1.0 - p}).rename(columns={"0": 0})[[0, 1]]
+
+
 def predict_partition(frame: Any, parcel: Parcel, base: str | None) -> Any:
     """Task: predictions for the rows of a partition."""
     import pandas as pd

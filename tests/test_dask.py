@@ -24,6 +24,9 @@ from test_streaming import (
 
 import recalibrate as rc
 from recalibrate.engines.dask import OnWorkers
+from recalibrate.files.graphs import GraphBase
+from recalibrate.scores import as_base
+from recalibrate.shipping import travelling
 
 pytestmark = [
     pytest.mark.adapter,
@@ -61,6 +64,7 @@ def base_model():
 
 def kill_workers_at(client, monkeypatch, question, how_many):
     """Kill workers for good before a question is sent; the list says when it happened."""
+    client.wait_for_workers(2)  # one that an earlier test killed may not be back yet
     answers, asked, killed = OnWorkers.answers, [], []
 
     def answer(self, question_, **options):
@@ -135,6 +139,19 @@ def test_partitions_do_not_matter_and_the_base_scores_on_the_workers(client, bor
     np.testing.assert_array_equal(model.predict(data), expected.predict(data))  # a local model
 
 
+def test_a_trained_model_scores_on_the_workers_as_its_graph(client, capsys):
+    from sklearn.ensemble import RandomForestClassifier
+
+    data = frame(400).drop(columns=["score", "w"])
+    base = RandomForestClassifier(5, max_depth=3, random_state=0)
+    base.fit(data[["age", "income"]], data["label"])
+    assert isinstance(travelling(as_base(base)), GraphBase)  # the workers need no scikit-learn
+    expected = rc.fit(base, data.drop(columns="label"), data["label"], **LOOP)
+    model = rc.fit(base, partitions(data, 50, 50, 300), "label", progress=True, **LOOP)
+    same(model, expected)
+    assert f"round {LOOP['max_rounds']}/{LOOP['max_rounds']}" in capsys.readouterr().err
+
+
 def test_predictions_and_audit_of_a_collection(client):
     data = frame(300).drop(columns="score")
     features = data.drop(columns=["label", "w"])
@@ -143,6 +160,9 @@ def test_predictions_and_audit_of_a_collection(client):
     predicted = model.predict(X)
     assert predicted.npartitions == X.npartitions
     np.testing.assert_array_equal(predicted.compute(), model.predict(features))
+    both = model.predict_proba(X)
+    assert both.npartitions == X.npartitions
+    np.testing.assert_array_equal(both.compute(), model.predict_proba(features))
     groups = rc.Groups("sex", "age < 40")
     options = {"groups": groups, "baseline": True}
     expected = rc.audit(model, features, data["label"], sample_weight=data["w"], **options)
@@ -185,12 +205,13 @@ class Unshippable:
         raise TypeError("bound to this process")
 
 
-def test_a_worker_that_is_killed_changes_nothing(client, monkeypatch):
+@pytest.mark.parametrize("mode", ["share", "loop"])  # killed before, and while, all are fitted
+def test_a_worker_that_is_killed_changes_nothing(client, mode, monkeypatch):
     data = frame(500)
-    expected = in_memory(data, CLASSES["trees"], True, **MODES["share"])
+    expected = in_memory(data, CLASSES["trees"], True, **MODES[mode])
     killed = kill_workers_at(client, monkeypatch, question=7, how_many=1)
     X = partitions(data, 100, 200, 300, 400)
-    model = rc.fit("score", X, "label", CLASSES["trees"], sample_weight="w", **MODES["share"])
+    model = rc.fit("score", X, "label", CLASSES["trees"], sample_weight="w", **MODES[mode])
     assert len(killed) == 1
     same(model, expected)
 

@@ -27,7 +27,7 @@ def test_both_ways_are_measured_in_fresh_processes(capsys, tmp_path):
 
 def test_verdict_names_another_model_and_a_ratio_that_is_too_high():
     def result(where, cpu, model):
-        return scale.Result(where, 1000, 1.0, cpu, 0, 0, 1, model)
+        return scale.Result(where, 1000, 1.0, cpu, 0, 0, 0, 1, model)
 
     memory = result("memory", 1.0, "a")
     assert "1.50 times as much" in scale.verdict(memory, result("blocks", 1.5, "a"))

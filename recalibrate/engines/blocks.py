@@ -16,8 +16,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
+from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,11 +32,12 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Stored:
-    """An array in a file."""
+    """An array in a file, from the byte ``offset`` on."""
 
     path: Path
     dtype: str
     shape: tuple[int, ...]
+    offset: int = 0
 
     def open(self, *, in_place: bool = False) -> Array:
         """The array, mapped into memory; changes reach the file only ``in_place``.
@@ -44,8 +46,16 @@ class Stored:
         """
         if 0 in self.shape:  # nothing to map
             return np.empty(self.shape, self.dtype)
-        mapped = np.memmap(self.path, self.dtype, "r+" if in_place else "c", shape=self.shape)
+        mode: Literal["r+", "c"] = "r+" if in_place else "c"
+        mapped = np.memmap(self.path, self.dtype, mode, self.offset, self.shape)
         return mapped.view(np.ndarray)
+
+    def part(self, rows: slice) -> Stored:
+        """Some of the rows, in the same file."""
+        start, stop, _ = rows.indices(self.shape[0])
+        width = np.dtype(self.dtype).itemsize * prod(self.shape[1:])
+        shape = (stop - start, *self.shape[1:])
+        return replace(self, shape=shape, offset=self.offset + start * width)
 
 
 class Shelf:

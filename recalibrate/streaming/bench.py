@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.boost import Settings, boost
+from recalibrate.boost import Boosted, Settings, boost
 from recalibrate.classes.base import FunctionClass
 from recalibrate.engines.memory import Rows, Sided, StatsSource, rows_in_memory
 from recalibrate.fixedpoint import label_bits, make_scale
@@ -48,9 +48,24 @@ HeldOut = Rows | HeldOutPieces
 
 @dataclass(frozen=True, eq=False)
 class StreamBench(Bench[HeldOut]):
-    """Rows in pieces, encoded where they are, for one class H."""
+    """Rows in pieces, encoded where they are, for one class H.
+
+    Attributes
+    ----------
+    encoded
+        The rows.
+    pieces
+        What they were made from.
+    """
 
     encoded: Encoded
+    pieces: Pieces
+
+    def run(
+        self, settings: Settings, *, held_out: HeldOut | None = None, progress: bool | None = None
+    ) -> Boosted:
+        self.pieces.drop()  # the last run of a fit: from now on encoded rows are enough
+        return super().run(settings, held_out=held_out, progress=progress)
 
     @contextmanager
     def open(self, held_out: HeldOut | None = None) -> Iterator[StatsSource]:
@@ -146,7 +161,7 @@ def make_bench(pieces: Pieces, H: FunctionClass, settings: Settings, threads: in
     scale = make_scale(pieces.size.n_rows, extreme_weights(pieces), newton=newton, exact_bits=bits)
     learner = Binder(pieces, scale).bind(H)
     encoded = pieces.encode((learner.encoder,), Weigh(scale))
-    return StreamBench(pieces.problem, learner, scale, threads, encoded)
+    return StreamBench(pieces.problem, learner, scale, threads, encoded, pieces)
 
 
 @dataclass(frozen=True)

@@ -215,6 +215,11 @@ class DaskPieces:
         )
         return EncodedOnWorkers(self.client, rows, tuple(size.n_rows for size in self.sizes))
 
+    def drop(self) -> None:
+        """Let the workers forget the pieces; Dask makes them again if encoded rows are lost."""
+        for piece in self.pieces:
+            piece.release()
+
 
 @dataclass(frozen=True, eq=False)
 class EncodedOnWorkers:

@@ -50,5 +50,6 @@ class PantryInPieces:
     @contextmanager
     def open(self, encoders: Sequence[Encoder | None]) -> Iterator[StatsSource]:
         encoded = self._pieces.encode(encoders, Weigh(self.scale))
+        self._pieces.drop()
         with encoded.open(self.scale) as source:
             yield source

@@ -96,6 +96,9 @@ class Pieces(Protocol):
         Where an encoder is None its block stays empty: no step will need it.
         """
 
+    def drop(self) -> None:
+        """Let the pieces go; encoded rows stay."""
+
 
 def size_of(piece: Problem) -> Size:
     """Number and weights of a piece's rows."""

@@ -87,9 +87,10 @@ class StreamRun(Run):
             aside = self.pieces.take(folds, 1, inside=True)
             if train.size.n_rows and aside.size.n_rows:
                 bench = make_bench(train, self.H, settings, self.threads)
-                return bench, bench.hold_out(aside)
-        bench = self._bench(settings)
-        held_out = None
+                encoded_aside = bench.hold_out(aside)
+                self.pieces.drop()
+                return bench, encoded_aside
+        bench, held_out = self._bench(settings), None
         if gives_rows(validation):
             held_out = bench.read_held_out(self.base, validation, clip=True)
         return bench, held_out

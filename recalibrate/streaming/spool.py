@@ -21,7 +21,6 @@ from recalibrate.engines.blocks import (
     Stored,
     StoredRows,
     rows_on_disk,
-    store_rows,
 )
 from recalibrate.engines.memory import StatsSource
 from recalibrate.fixedpoint import Scale
@@ -134,9 +133,13 @@ class SpooledPieces:
 
     def map(self, work: Callable[[Problem], T]) -> Iterator[T]:
         """What ``work`` finds in every piece that has rows, in their order."""
+        return self._each(lambda k: work(self._piece(k)))
+
+    def _each(self, work: Callable[[int], T]) -> Iterator[T]:
+        """What ``work`` finds in every piece that has rows, by its number."""
         filled = [k for k in range(len(self.ranges)) if self.kept is None or self.kept[k].any()]
         with ThreadPoolExecutor(self.threads) as pool:
-            yield from pool.map(lambda k: work(self._piece(k)), filled)
+            yield from pool.map(work, filled)
 
     def take(self, folds: Sequence[NDArray[np.uint8]], k: int, *, inside: bool) -> SpooledPieces:
         """Rows inside, or outside, of fold k."""
@@ -151,13 +154,21 @@ class SpooledPieces:
     ) -> EncodedOnDisk:
         """All rows as blocks of codes in files."""
 
-        def store(piece: Problem) -> StoredRows:
-            labels = piece.labels
-            blocks = encode_blocks(encoders, piece.table)
-            weight = weigh(labels.weight)
-            return store_rows(self.shelf, blocks, labels.values, piece.base, weight)
+        def store(k: int) -> StoredRows:
+            piece, put = self._piece(k), self.shelf.put
+            blocks = tuple(put(block) for block in encode_blocks(encoders, piece.table))
+            weight = put(weigh(piece.labels.weight))
+            if self.kept is None:  # labels and scores are there already
+                rows = self.ranges[k]
+                return StoredRows(blocks, self.y.part(rows), self.base.part(rows), weight)
+            return StoredRows(blocks, put(piece.labels.values), put(piece.base), weight)
 
-        return EncodedOnDisk(tuple(self.map(store)), self.shelf, self.threads)
+        return EncodedOnDisk(tuple(self._each(store)), self.shelf, self.threads)
+
+    def drop(self) -> None:
+        """Remove the columns, which encoded rows do not need: less for the disk to keep."""
+        for column in self.columns:
+            self.shelf.drop(column)
 
     def _piece(self, k: int) -> Problem:
         problem = self._problem(self.ranges[k])
