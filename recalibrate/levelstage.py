@@ -1,7 +1,8 @@
 """Level sets have the last word: the final stage of a default fit.
 
 Works on held-out predictions, because a model's predictions for the rows it was fitted on are
-over-confident. Every term (column, or pair of columns) is tested on the level sets; see
+over-confident. From coarse to fine: first the curve of all rows over many levels, then every term
+(column, or pair of columns) on everyone, then every term on every level set; see
 ``classes.cells`` for the test and the update. The steps are then appended to the model that was
 refitted on all rows.
 """
@@ -31,7 +32,17 @@ from recalibrate.validation import row_losses
 EVERYONE = f"`{SCORE_COLUMN}` is not missing"
 """The term of all rows: plain calibration of the levels."""
 FALSE_ALARM = 0.05
-"""Chance that noise moves any single column, or any pair, in a round."""
+"""Chance that noise moves all rows, any single column, or any pair, of an unmoved base."""
+PASSES = 3
+"""Looks at the same rows, which share that chance."""
+MOVED_LIMIT, MOVED_CURVE_LIMIT = 2.0, 0.0
+"""Limits of a single column, and of the curve, for a model that was moved anyway.
+
+Its predictions carry the noise of the rows it was fitted on, and cells are moved only by the
+share of their gaps that is more than noise: being strict saves nothing (cross-validated).
+"""
+CURVE_LEVELS = 20
+"""Levels of the curve of all rows, which has all of them to fill its cells."""
 STEP, MOST_ROUNDS = 0.5, 40
 MOST_PAIRED_COLUMNS = 12
 LEAST_TERM_ROWS = 100
@@ -70,7 +81,7 @@ def add_level_sets(
     threads: int,
 ) -> tuple[Rounds, str]:
     """The model with the level-set steps that held-out rows call for, and a note on them."""
-    stage = _Stage(problem, held_out, scale, threads)
+    stage = _Stage(problem, held_out, scale, threads, moved=bool(log.steps))
     learner = stage.candidates(H)
     if learner is None:
         return log, "level sets: no group is large enough to be tested"
@@ -98,7 +109,7 @@ class _Stage:
     """Held-out rows, and the loop on them."""
 
     def __init__(
-        self, problem: Problem, held_out: HeldOutScores, scale: Scale, threads: int
+        self, problem: Problem, held_out: HeldOutScores, scale: Scale, threads: int, *, moved: bool
     ) -> None:
         self.link = problem.link
         self.table = problem.table.take(held_out.rows)
@@ -106,6 +117,7 @@ class _Stage:
         self.scores = held_out.scores
         self.scale = scale
         self.threads = threads
+        self.moved = moved
         weight = held_out.weight(problem)
         self.weight = scale.quantise_weight(weight)
         self.spread = 1.0 if weight is None else float(np.sum(weight**2) / np.sum(weight))
@@ -137,14 +149,19 @@ class _Stage:
         return self._learner(bound, pairs=0 if bound is None else len(bound.terms) - len(texts))
 
     def run(self, learner: CellLearner) -> list[tuple[Step, GroupTable]]:
-        """Steps of the loop with these candidates."""
-        start = Rounds(self.link, None, (learner.encoder,))
+        """Steps of the loop with these candidates, from coarse to fine."""
+        log = Rounds(self.link, None, (learner.encoder,))
+        only_everyone = np.full(len(learner.thresholds), np.inf)
+        only_everyone[0] = MOVED_CURVE_LIMIT if self.moved else learner.thresholds[0]
+        curve = replace(learner, thresholds=only_everyone)
+        passes = ((curve, CURVE_LEVELS), (learner, 1), (learner, self.settings.levels))
         with rows_in_memory(self._rows(learner), self.scale, threads=self.threads) as source:
-            boosted = boost(
-                source, learner, self.settings, start, progress=False, keep_if_interrupted=False
-            )
-        steps = boosted.log.steps
-        return [(step, step.table) for step in steps if isinstance(step.table, GroupTable)]
+            for candidates, levels in passes:
+                settings = replace(self.settings, levels=levels)
+                log = boost(
+                    source, candidates, settings, log, progress=False, keep_if_interrupted=False
+                ).log
+        return [(step, step.table) for step in log.steps if isinstance(step.table, GroupTable)]
 
     def _scores_of(self, learner: CellLearner) -> NDArray[np.float64]:
         """How far every term is off before the first update."""
@@ -163,6 +180,8 @@ class _Stage:
         singles = len(groups.terms) - pairs
         # The first term is everyone, a family of its own.
         limits = [_limit(1), *[_limit(singles - 1)] * (singles - 1), *[_limit(pairs)] * pairs]
+        if self.moved:
+            limits[1:singles] = [MOVED_LIMIT] * (singles - 1)
         return CellLearner(GroupEncoder(groups), np.array(limits), self.spread)
 
     def _bind(self, terms: list[str], min_rows: int) -> GroupSet | None:
@@ -179,4 +198,4 @@ class _Stage:
 
 def _limit(terms: int) -> float:
     """Bonferroni: z that noise exceeds on any of so many terms with chance FALSE_ALARM."""
-    return NormalDist().inv_cdf(1.0 - FALSE_ALARM / max(terms, 1))
+    return NormalDist().inv_cdf(1.0 - FALSE_ALARM / (PASSES * max(terms, 1)))

@@ -72,6 +72,11 @@ GROUP_PRIOR = 100.0
 With less, groups of a few hundred rows follow their noise (cross-validated: 100 and 300 have a
 lower held-out loss and smaller gaps than 10).
 """
+MOST_WEIGHT = 1.0
+"""Most weight of what boosting added, apart from the line's.
+
+The rows that chose to boost would, by the same accident, call for more of it.
+"""
 REFIT_STEP = 0.5
 """The refit's steps are half as long as the folds': twice as many are as quick to choose."""
 MORE_STEPS = 1.5
@@ -124,7 +129,7 @@ def certain_settings(problem: Problem) -> Settings:
 
 def main_settings(problem: Problem, H: FunctionClass, seed: int) -> Settings:
     """Small penalised steps; a class that cannot split on the score gets level sets at once."""
-    levels, step, patience, l2 = 1, 0.15, 15, 10.0
+    levels, step, patience, l2 = 1, 0.1, 20, 10.0
     if isinstance(H, (Groups, Linear)):
         levels, step, patience = level_count(problem.n_rows), 0.3, 10
         l2 = GROUP_PRIOR if isinstance(H, Groups) else l2
@@ -264,7 +269,7 @@ class _Kitchen:
         found = None
         if self.main.settings.levels == 1:
             found = best_weights(y, [start, added], problem.link, weight)
-        if found is None:  # one weight for both
+        if found is None or found[-1] > MOST_WEIGHT:  # one weight for both
             found = best_weights(y, [start + added], problem.link, weight)
         if found is None:
             return None, held_out

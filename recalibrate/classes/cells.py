@@ -173,6 +173,8 @@ class CellTotals:
         tau^2 s^2 / V on average, which gives tau^2, and with it the share of G / s to believe.
         """
         surplus = float(self.squares.sum() - self.usable.sum())
+        if surplus <= 0:
+            return np.zeros(self.g.shape)
         tau2 = surplus / float(np.sum(np.where(self.usable, self.s**2 / self.variance, 0.0)))
         believed = self.s + self.variance / np.where(self.usable, self.s * tau2, 1.0)
         return np.where(self.usable, self.g / believed, 0.0)
