@@ -23,6 +23,8 @@ from recalibrate.notices import warn_user
 from recalibrate.progress import Progress
 from recalibrate.rounds import Rounds, Step
 
+EVERYTHING = Levels.single()
+"""One object for all rounds: drawing it again costs nothing, and on disk nothing is written."""
 StopReason = Literal["tolerance", "patience", "max_rounds", "nothing learned", "interrupted"]
 
 
@@ -201,7 +203,7 @@ def draw_levels(source: StatsSource, log: Rounds, settings: Settings) -> Levels:
     if settings.grid is not None:
         return settings.grid
     if settings.levels == 1:
-        return Levels.single()
+        return EVERYTHING
     if settings.level_kind == "uniform":
         grid = Levels.uniform(settings.levels, settings.link)
         return Levels(grid.thresholds, None, grid.steps)

@@ -74,7 +74,8 @@ def fit(
     model looks better calibrated than it is. With ``alpha`` (and ``B``) the run is Algorithm 1
     of [1]_ to the letter; otherwise updates are small, not rounded, and validated: the number
     of rounds is chosen on held-out rows, and where the data supports no correction the base's
-    predictions are returned unchanged.
+    predictions are returned unchanged. The default makes such choices on at most a million rows
+    and fits all of them.
 
     Parameters
     ----------

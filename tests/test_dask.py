@@ -170,6 +170,13 @@ def test_predictions_and_audit_of_a_collection(client):
     pd.testing.assert_frame_equal(report.table, expected.table)
 
 
+def test_a_base_that_knows_the_labels_is_warned_about(client):
+    data = frame(300).drop(columns="w")
+    data["score"] = np.where(data["label"] == 1, 0.99999, 0.00001)
+    with pytest.warns(UserWarning, match="predict the labels almost perfectly"):
+        rc.fit("score", partitions(data, 100), "label", **LOOP)
+
+
 def test_scores_in_a_column(client):
     data = frame(300)
     model = in_memory(data, "trees", False, **LOOP)

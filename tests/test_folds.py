@@ -8,7 +8,16 @@ from hypothesis import strategies as st
 from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, TimeSeriesSplit
 
 import recalibrate as rc
-from recalibrate.folds import deal_folds, dealing_order, hold_out, row_hash, split_folds
+from recalibrate.folds import (
+    deal_folds,
+    dealing_hash,
+    dealing_order,
+    first_rows,
+    hold_out,
+    restrict_folds,
+    row_hash,
+    split_folds,
+)
 from recalibrate.table import read_table
 
 
@@ -233,3 +242,33 @@ def test_noise_of_a_table_with_few_distinct_rows_is_not_confirmed():
         y = (rng.random(4000) < 0.3) * 1.0
         acted += bool(rc.fit(np.full(4000, 0.3), X, y, H=rc.Groups("a*b")).rounds.steps)
     assert acted <= 1
+
+
+# ---- samples
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_a_sample_follows_the_rows_not_their_order(seed):
+    X, y, f = rows(200, seed, distinct=3)
+    order = np.random.default_rng(seed + 1).permutation(200)
+
+    def sampled(at):
+        key = dealing_hash(read_table(X.iloc[at]), y[at], f[at], None, seed)
+        chosen = at[first_rows(key, 60)]
+        return list(X.iloc[chosen].assign(y=y[chosen], f=f[chosen]).itertuples(index=False))
+
+    assert sampled(np.arange(200)) == sampled(order)
+
+
+def test_a_sample_of_equal_rows_has_as_many_of_each_as_chance_gives():
+    key = np.repeat(np.array([5, 7, 11, 13], dtype=np.uint64), 5000)
+    counts = np.bincount(first_rows(key, 2000) // 5000, minlength=4)
+    assert counts.sum() == 2000
+    assert (abs(counts - 500) < 100).all()  # five standard errors
+
+
+def test_folds_among_some_of_the_rows():
+    folds = [(np.array([0, 1, 2, 3]), np.array([4, 5])), (np.array([0, 4, 5]), np.array([1, 2]))]
+    (fold,) = restrict_folds(folds, np.array([5, 3, 0]), 6)  # of the second nothing is held out
+    np.testing.assert_array_equal(fold[0], [2, 1])
+    np.testing.assert_array_equal(fold[1], [0])

@@ -42,6 +42,7 @@ from recalibrate.streaming.reading import (
     read_base,
     read_raw,
     settle,
+    warn_by_sample,
 )
 from recalibrate.table import Table
 
@@ -302,7 +303,9 @@ def read_collection(
             piece = client.submit(finish_partition, partition, checksum, finish, pure=False)
             pieces.append(piece)
             sizes.append(facts.size)
-    return base, DaskPieces(problem, client, tuple(pieces), tuple(sizes))
+    read = DaskPieces(problem, client, tuple(pieces), tuple(sizes))
+    warn_by_sample(read)
+    return base, read
 
 
 def _hold(parcel: Parcel) -> Parcel:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.bases import remember_columns, select_columns
-from recalibrate.engines.blocks import Shelf, Stored
+from recalibrate.engines.blocks import Shelf
 from recalibrate.labels import (
     ALL_WEIGHTS_ZERO,
     Seen,
@@ -35,7 +35,7 @@ from recalibrate.problem import (
 )
 from recalibrate.scores import Base, ScoreColumn, as_base
 from recalibrate.streaming.columns import GrowingColumn, growing, recode
-from recalibrate.streaming.pieces import Size
+from recalibrate.streaming.pieces import Pieces, Size
 from recalibrate.streaming.spool import Spool, SpooledFiles, SpooledPieces
 from recalibrate.table import Schema, Table, find_columns, split_columns
 from recalibrate.wording import listed
@@ -254,7 +254,7 @@ def read_rows(
         threads,
         together.size,
     )
-    _warn(pieces)
+    warn_by_sample(pieces)
     return base, pieces
 
 
@@ -295,12 +295,18 @@ def _finish_block(
             codes[:] = recode(codes, lookup)
 
 
-def _warn(pieces: SpooledPieces) -> None:
+@dataclass(frozen=True)
+class EveryNth:
+    """Work: labels and base scores of every so many rows."""
+
+    step: int
+
+    def __call__(self, piece: Problem) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return np.array(piece.labels.values[:: self.step]), np.array(piece.base[:: self.step])
+
+
+def warn_by_sample(pieces: Pieces) -> None:
     """The usual warning about a base that has seen the rows, by a sample of them."""
     step = -(-pieces.size.n_rows // SAMPLE_ROWS)
-
-    def sample(stored: Stored) -> NDArray[np.float64]:  # never all of a file in memory
-        return np.concatenate([np.array(stored.open()[rows][::step]) for rows in pieces.ranges])
-
-    labels = replace(pieces.problem.labels, values=sample(pieces.y))
-    warn_if_too_good(labels, sample(pieces.base), pieces.problem.link)
+    y, base = (np.concatenate(each) for each in zip(*pieces.map(EveryNth(step)), strict=True))
+    warn_if_too_good(replace(pieces.problem.labels, values=y), base, pieces.problem.link)

@@ -90,17 +90,25 @@ def _smallest(pieces: Pieces, count: int, seed: int) -> Hashes:
     for first in range(1 << bits):  # equal hashes are looked at together
         some = np.concatenate(list(pieces.map(HashesOf(seed, bits, first))))
         some.sort()
-        new = np.r_[True, some[1:] != some[:-1]][: len(some)]
+        new = np.ones(len(some), dtype=np.bool_)
+        np.not_equal(some[1:], some[:-1], out=new[1:])
+        ahead = _first(some, new, count)
         again = np.flatnonzero(~new)
         number = again - np.searchsorted(some, some[again])
-        if len(told) == count:  # most are out of the question
-            new &= some < told.max()
-        key = np.concatenate([key, some[new], some[again]])
-        told = np.concatenate([told, some[new], apart(some[again], number.astype(np.uint64))])
+        key = np.concatenate([key, ahead, some[again]])
+        told = np.concatenate([told, ahead, apart(some[again], number.astype(np.uint64))])
         if len(told) > count:
             kept = np.argpartition(told, count - 1)[:count]
             key, told = key[kept], told[kept]
     return np.asarray(key[np.argsort(told, kind="stable")])
+
+
+def _first(values: Hashes, marked: NDArray[np.bool_], count: int) -> Hashes:
+    """The first ``count`` of the marked values, without a copy of them all."""
+    end = count
+    while end < len(values) and np.count_nonzero(marked[:end]) < count:
+        end *= 2
+    return np.asarray(values[:end][marked[:end]][:count])
 
 
 def _itself(piece: Problem) -> Problem:
