@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -254,3 +255,16 @@ def test_columns_that_no_step_looks_at_are_not_encoded():
         assert some[0][:, j].tolist() == (whole[0][:, j] * (j in used)).tolist()
     assert some[1].tolist() == whole[1].tolist()
     assert log.apply(some, base).tolist() == one_by_one(log, whole, base).tolist()
+
+
+def test_a_fresh_model_may_be_asked_by_many_threads():
+    case = people(600, seed=11, binary=False, weighted=False)
+    run = Settings(levels=1, step=0.1, max_rounds=joined.LEAST_TREES)
+    log, blocks, base = fit(case, [(Trees(depth=3), run)])
+    at = np.arange(2 * joined.LEAST_ROWS) % len(base)
+    blocks, base = [block[at] for block in blocks], base[at]
+    expected = one_by_one(log, blocks, base).tolist()
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(lambda _: log.apply(blocks, base).tolist(), range(16)):
+            assert found == expected
+    assert len(log._stretches[0][1]._written) == 1

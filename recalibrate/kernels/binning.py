@@ -54,8 +54,9 @@ def code_by_search(
     size = 1
     while size <= edges.shape[0]:
         size *= 2
-    padded = np.full(size, np.float32(np.inf))
-    padded[: edges.shape[0]] = edges
+    padded = np.empty(size, np.float32)
+    for k in range(size):
+        padded[k] = edges[k] if k < edges.shape[0] else np.float32(np.inf)
     one = np.uint64(1)
     values = np.zeros(BATCH, np.float32)
     below = np.empty(BATCH, np.uint64)
@@ -63,7 +64,8 @@ def code_by_search(
         count = min(BATCH, column.shape[0] - start)
         for k in range(count):
             values[k] = column[start + k]
-        below[:] = 0
+        for k in range(BATCH):
+            below[k] = 0
         half = np.uint64(size // 2)
         while half > np.uint64(0):
             for k in range(BATCH):

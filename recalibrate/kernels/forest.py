@@ -274,25 +274,26 @@ def compact(
         keep_best(owner, parent, gain, last, levels, leaves, kept)
     number = np.empty(last, np.int32)
     count = number_nodes(last, levels, min_level_rows, bare_roots, parent, totals, kept, number)
-    own_feature = np.full(count, -1, np.int32)
-    own_position = np.zeros(count, np.int32)
-    own_missing_left = np.zeros(count, np.bool_)
-    own_subset = np.full(count, -1, np.int32)
-    own_child = np.full(count, -1, np.int32)
+    own_feature = np.empty(count, np.int32)
+    own_position = np.empty(count, np.int32)
+    own_missing_left = np.empty(count, np.bool_)
+    own_subset = np.empty(count, np.int32)
+    own_child = np.empty(count, np.int32)
     own_totals = np.empty((count, 3), np.int64)
-    own_gain = np.zeros(count)
+    own_gain = np.empty(count, np.float64)
     for k in range(last):
         at = number[k]
         if at < 0:
             continue
-        own_totals[at] = totals[k]
-        if kept[k]:
-            own_feature[at] = feature[k]
-            own_position[at] = position[k]
-            own_missing_left[at] = missing_left[k]
-            own_subset[at] = subset[k]
-            own_child[at] = number[child[k]]
-            own_gain[at] = gain[k]
+        inner = kept[k]
+        own_feature[at] = feature[k] if inner else -1
+        own_position[at] = position[k] if inner else 0
+        own_missing_left[at] = missing_left[k] and inner
+        own_subset[at] = subset[k] if inner else -1
+        own_child[at] = number[child[k]] if inner else -1
+        own_gain[at] = gain[k] if inner else 0.0
+        for c in range(3):
+            own_totals[at, c] = totals[k, c]
     final = np.empty(last, np.int32)
     final_numbers(last, parent, number, final)
     own = (own_feature, own_position, own_missing_left, own_subset, own_child, own_totals, own_gain)

@@ -108,8 +108,7 @@ def count_words(
     width = words.shape[1]
     chosen = chosen_offsets(features, offsets)
     count_features = np.uint64(chosen.shape[0])
-    # As a table, so that the words of a cell are seen to lie side by side.
-    cells = out.reshape(-1, width)
+    one, two, three = np.uint64(1), np.uint64(2), np.uint64(3)
     picked = np.empty(BATCH + 1, np.int64)
     for start in range(0, active, BATCH):
         count = pick(node, rows, start, min(start + BATCH, active), slot, picked)
@@ -120,16 +119,16 @@ def count_words(
             second = words[i, 1]
             if width == 2:
                 for a in range(count_features):
-                    cell = at + chosen[a] + np.uint64(codes[i, features[a]])
-                    new_first, new_second = cells[cell, 0] + first, cells[cell, 1] + second
-                    cells[cell, 0], cells[cell, 1] = new_first, new_second
+                    cell = two * (at + chosen[a] + np.uint64(codes[i, features[a]]))
+                    out[cell] += first
+                    out[cell + one] += second
             else:
                 third = words[i, 2]
                 for a in range(count_features):
-                    cell = at + chosen[a] + np.uint64(codes[i, features[a]])
-                    cells[cell, 0] += first
-                    cells[cell, 1] += second
-                    cells[cell, 2] += third
+                    cell = three * (at + chosen[a] + np.uint64(codes[i, features[a]]))
+                    out[cell] += first
+                    out[cell + one] += second
+                    out[cell + two] += third
 
 
 @kernel

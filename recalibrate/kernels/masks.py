@@ -48,8 +48,9 @@ def first_leaves(
     """
     for k in range(stop - 1, root - 1, -1):
         leaves[k] = 1 if child[k] < 0 else leaves[child[k]] + leaves[child[k] + 1]
-    first = np.full(stop - root, -1)
-    first[0] = 0
+    first = np.empty(stop - root, np.int64)
+    for k in range(stop - root):
+        first[k] = 0 if k == 0 else -1
     for k in range(root, stop):
         if child[k] >= 0 and first[k - root] >= 0:
             first[child[k] - root] = first[k - root]
@@ -183,7 +184,9 @@ def leaves_of_one(
     width, stop = codes.shape[1], child.shape[0]
     leaves = np.empty(stop, np.int64)
     first = first_leaves(root, stop, child, leaves)
-    place, used = np.full(width, -1), np.empty(width, np.uint64)
+    place, used = np.empty(width, np.int64), np.empty(width, np.uint64)
+    for j in range(width):
+        place[j] = -1
     masks = np.empty((width, NARROW_CODES), np.uint64)
     node = np.empty(64, np.int32)
     count = 0
@@ -198,7 +201,8 @@ def leaves_of_one(
         if place[j] < 0:
             place[j] = count
             used[count] = j
-            masks[count] = full
+            for code in range(NARROW_CODES):
+                masks[count, code] = full
             count += 1
         line = masks[place[j]]
         keeps = ~(((one << np.uint64(leaves[child[k]])) - one) << begin)

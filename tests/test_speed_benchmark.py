@@ -1,0 +1,61 @@
+"""The benchmark beside LightGBM runs and prints what it measured; times are not judged here."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from types import ModuleType
+
+import numpy as np
+import pytest
+from test_benchmarks import FOLDER, load
+
+pytest.importorskip("lightgbm")
+
+# One thread: OpenMP's threads wait actively for each other, which busy machines punish.
+QUICK = ["--rows", "6000", "--threads", "1", "--repeats", "1"]
+
+
+@pytest.fixture(scope="module")
+def speed() -> ModuleType:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(FOLDER))
+        return load("speed")
+
+
+def test_a_line_per_base_with_ratios(speed, capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(speed, "PREDICTED_ROWS", 3000)
+    lines = speed.main([*QUICK, "--json", str(tmp_path / "out.json")])
+    printed = capsys.readouterr().out
+    assert [(line.case, line.base) for line in lines] == [
+        ("simulated census", "lr"),
+        ("simulated census", "tree"),
+    ]
+    for line in lines:
+        assert speed.show(line) in printed
+        assert min(line.ours.wall, line.theirs.cpu, line.predict.wall) > 0
+        assert min(line.trees) > 0
+    assert "2 pairs; slower than lgbmcv on" in printed
+    written = json.loads((tmp_path / "out.json").read_text())
+    assert [each["fit"]["cpu"] for each in written] == [line.ours.cpu for line in lines]
+
+
+@pytest.mark.parametrize("task", ["binary", "regression"])
+def test_lgbmcv_starts_at_the_base_score_and_lowers_the_loss(speed, task):
+    case = speed.simulate_case(6000)
+    if task == "regression":
+        case = replace(case, task=task, y=case.bases["tree"])
+    booster, trees = speed.fit_lgbmcv(case, "lr", threads=1)
+    assert 1 <= trees == booster.num_trees()
+    scores, y = case.bases["lr"][0], case.y[0]
+    start = speed.log_odds(scores) if task == "binary" else scores
+    X = case.X[0].copy()
+    X[list(case.categorical)] = X[list(case.categorical)].astype("category")
+    X[speed.SCORE] = start
+    margin = start + booster.predict(X, raw_score=True)
+    p = 1 / (1 + np.exp(-margin)) if task == "binary" else margin
+    assert np.mean((y - p) ** 2) < np.mean((y - scores) ** 2)
+
+
+def test_the_best_of_several_runs_counts(speed):
+    assert speed.Seconds(1.0, 5.0).best(speed.Seconds(2.0, 3.0)) == speed.Seconds(1.0, 3.0)
