@@ -219,9 +219,10 @@ def test_a_sample_of_rows_gives_about_the_same_critical_value(data, monkeypatch)
 
 
 def test_more_groups_than_can_be_correlated(data, monkeypatch):
-    from recalibrate.auditing import sweep
+    from recalibrate.auditing import redraws, sweep
     from recalibrate.auditing.simultaneous import critical_value
 
+    monkeypatch.setattr(redraws, "MOST_MEMBERSHIPS", 0)
     monkeypatch.setattr(sweep, "MOST_CORRELATED", 3)
     report = audit(data.scores, data.X, data.y, ["SEX", "MAR"])
     assert report.critical == critical_value(None, 8, 0.05)

@@ -12,12 +12,14 @@ from recalibrate.auditing.measures import measure
 from recalibrate.auditing.noise import find_noise
 from recalibrate.auditing.paired import compare
 from recalibrate.auditing.records import Calibration, Curve, Difference, GroupAudit, Overall
+from recalibrate.auditing.redraws import critical_score, largest_scores
 from recalibrate.auditing.sample import Sample
 from recalibrate.auditing.segments import Segments
 from recalibrate.auditing.simultaneous import critical_value
 from recalibrate.auditing.sweep import (
     ROWS,
     WEIGHT,
+    ClusterSums,
     Sums,
     correlate,
     sum_clusters,
@@ -117,12 +119,14 @@ def find_everything(
     """All passes and all measures; ``predictions`` are after and maybe before, on [0, 1]."""
     sums = [sum_groups(segments, sample, f, n_bins) for f in predictions]
     clusters = None if sample.cluster is None else sum_clusters(segments, sample, predictions)
-    n_groups = len(segments.names)
-    correlation = correlate(segments, sample, predictions[0]) if n_groups > 1 else None
-    critical = critical_value(correlation, n_groups, alpha)
+    criticals = [
+        _critical(segments, sample, f, own, clusters, alpha)
+        for f, own in zip(predictions, sums, strict=True)
+    ]
     noises = [find_noise(own, sample, clusters, side) for side, own in enumerate(sums)]
     scaled = [
-        measure(own, sample, noise, critical) for own, noise in zip(sums, noises, strict=True)
+        measure(own, sample, noise, critical)
+        for own, noise, critical in zip(sums, noises, criticals, strict=True)
     ]
     changes = {}
     if len(predictions) == 2:
@@ -141,7 +145,26 @@ def find_everything(
     )
     rows, share = _sizes(sums[0])
     count = rows if clusters is None else clusters.count
-    return Findings(segments.names, rows, count, share, critical, sides, changes)
+    return Findings(segments.names, rows, count, share, criticals[0], sides, changes)
+
+
+def _critical(
+    segments: Segments,
+    sample: Sample,
+    f: Float64,
+    sums: Sums,
+    clusters: ClusterSums | None,
+    alpha: float,
+) -> float:
+    """Score that limits of all groups at once rely on."""
+    n_groups = len(segments.names)
+    if n_groups == 1:
+        return critical_value(None, 1, alpha)
+    largest = largest_scores(segments, sample, f, sums, clusters)
+    if largest is not None and (found := critical_score(largest, alpha)) > 0:
+        return found
+    # Too many rows to draw their labels, or nothing to draw: scores as if they were normal.
+    return critical_value(correlate(segments, sample, f), n_groups, alpha)
 
 
 def _sizes(sums: Sums) -> tuple[NDArray[np.int64], Float64]:

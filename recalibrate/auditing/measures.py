@@ -10,6 +10,7 @@ import numpy as np
 from recalibrate.auditing.noise import Noise, label_model, sum_variance
 from recalibrate.auditing.sample import Sample
 from recalibrate.auditing.simultaneous import holm, two_sided, wider
+from recalibrate.auditing.skewness import skewness_terms, unskewed
 from recalibrate.auditing.sweep import LOSS, R2, W2, W2V, WEIGHT, F, R, Sums
 from recalibrate.metrics.binned import absolute_mean
 from recalibrate.metrics.cumulative import Excursion
@@ -65,27 +66,17 @@ def _judge_binary(sums: Sums, noise: Noise, cut: Float64) -> tuple[Float64, Floa
 
 
 def _judge_any(sums: Sums, noise: Noise, cut: Float64) -> tuple[Float64, Float64, Float64]:
-    r"""Score and limits of the gaps of other labels: Student's t, corrected for skewness.
-
-    By Hall's transformation [1]_ :math:`t + a t^2 + a^2 t^3 / 3 + b`, with b = g / 6 for the
-    skewness g of the sum of residuals, and a = g / 3 where the variance comes from the same
-    residuals, a = -g / 6 where it does not.
-
-    References
-    ----------
-    .. [1] P. Hall, "On the removal of skewness by transformation", JRSS B 1992.
-    """
+    """Score and limits of the gaps of other labels: Student's t, corrected for skewness."""
     total = sums.total
     gap = total[:, R] / total[:, WEIGHT]
-    a, b = noise.skewness * (3.0 * noise.own - 1.0) / 6.0, noise.skewness / 6.0
-    t = ratio(gap, noise.error)
-    score = t + a * t**2 + a**2 * t**3 / 3.0 + b
+    a, b = skewness_terms(noise.skewness, noise.own)
 
     def t_where(wanted: Float64) -> Float64:
         with np.errstate(divide="ignore", invalid="ignore"):
             bent = (np.cbrt(1.0 + 3.0 * a * (wanted - b)) - 1.0) / a
         return np.where(np.abs(a) > 1e-9, bent, wanted - b)
 
+    score = unskewed(ratio(gap, noise.error), a, b)
     return score, gap - noise.error * t_where(cut), gap - noise.error * t_where(-cut)
 
 

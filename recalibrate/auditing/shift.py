@@ -19,7 +19,7 @@ References
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -31,6 +31,7 @@ _FARTHEST = 60.0  # shifts of the log-odds
 _HALVINGS = 44  # the limits are then known to eleven digits
 _SURE = 1e-9  # a prediction of exactly 0 or 1 could never be shifted
 _CENTRE = 0.02  # below this r, the limit of the formula instead of the formula
+_POINTS = 33  # of a score as a function of the outcomes, between which it is all but straight
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,12 +120,46 @@ class Shifts:
 
     def _edge(self, shift: Float64, cumulant: Float64) -> Float64:
         """The same where all labels are equal: half the probability of just that."""
-        from scipy.special import ndtri_exp
-
         none, every = self._edge_chances
         chance = np.where(self._one_sided < 0, none, every + shift * self._total) - cumulant
-        chance = np.minimum(self.information * chance, 0.0) - np.log(2.0)
-        return np.asarray(-self._one_sided * ndtri_exp(chance))
+        return self._one_sided * _half_tail(self.information * chance)
+
+    def scores_of(self, outcomes: Float64, information: Float64) -> Float64:
+        """Scores, without a shift, of other outcomes, of shape (..., groups), of the same rows."""
+        slack = 1e-9 * self._total
+        few, many = outcomes <= slack, outcomes >= self._total - slack
+        inner = np.where(few | many, np.nan, outcomes).reshape(-1, len(slack))
+        some = np.isfinite(inner).any(axis=0)
+        inner[:, ~some] = 0.5 * self._total[~some]
+        expected, root, bend = self._table(np.nanmin(inner, axis=0), np.nanmax(inner, axis=0))
+        r, log_ratio = np.empty_like(outcomes), np.empty_like(outcomes)
+        for g in range(len(slack)):
+            r[..., g] = np.interp(outcomes[..., g], expected[g], root[g])
+            log_ratio[..., g] = np.interp(outcomes[..., g], expected[g], bend[g])
+        r *= np.sqrt(information)
+        found = np.where(np.abs(r) > _CENTRE, r + log_ratio / np.where(r == 0.0, 1.0, r), r)
+        none, every = self._edge_chances
+        found = np.where(few, -_half_tail(information * none), found)
+        return np.where(many, _half_tail(information * every), found)
+
+    def _table(self, lowest: Float64, highest: Float64) -> tuple[Float64, Float64, Float64]:
+        """Outcomes between two, with r and log(u / r) of each; shape (groups, _POINTS)."""
+        low, high = (replace(self, outcomes=side)._best for side in (lowest, highest))
+        # A point more on either side makes straight lines of groups with only one outcome.
+        shifts = low + np.linspace(0.0, 1.0, _POINTS)[:, None] * (high - low)
+        shifts[[0, -1]] += np.array([[-1e-6], [1e-6]])
+        rows = []
+        for shift in shifts:
+            p = self._shifted(shift)
+            expected = (self.mass * p).sum(axis=1)
+            gain = shift * expected - self._cumulant(shift)
+            r = np.sign(shift) * np.sqrt(2.0 * np.maximum(gain, 0.0))
+            wald = shift * np.sqrt((self.mass * p * (1.0 - p)).sum(axis=1))
+            usable = (np.abs(r) > _CENTRE) & (wald * r > 0)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                rows.append((expected, r, np.where(usable, np.log(wald / r), 0.0)))
+        expected, r, bend = (np.array(column).T for column in zip(*rows, strict=True))
+        return expected, r, bend
 
     def limits(self, critical: Float64) -> tuple[Float64, Float64]:
         """Gaps (mean outcome minus mean prediction) with scores within the critical value."""
@@ -138,3 +173,10 @@ class Shifts:
             low, high = np.where(below, middle, low), np.where(below, high, middle)
         moved = self._shifted(0.5 * (low + high)) - self._f
         return ratio((self.mass * moved).sum(axis=1), self._total)
+
+
+def _half_tail(chance: Float64) -> Float64:
+    """Positive score whose tail is half of a probability, given as logarithm."""
+    from scipy.special import ndtri_exp
+
+    return np.asarray(-ndtri_exp(np.minimum(chance, 0.0) - np.log(2.0)))

@@ -63,6 +63,24 @@ def wider(critical: float | Float64, degrees: Float64) -> Float64:
     return np.where(known, critical, t)
 
 
+def normal_score(t: Float64, degrees: Float64) -> Float64:
+    """The inverse of `wider`: size of the normal score that is as surprising as a Student's t.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> normal_score(np.array([2.776, 1.96]), np.array([4.0, np.inf])).round(2)
+    array([1.96, 1.96])
+    """
+    from scipy.special import ndtri, stdtr
+
+    degrees = np.broadcast_to(degrees, t.shape)
+    found = np.array(t, dtype=np.float64)
+    known = np.isinf(degrees)
+    found[~known] = -ndtri(stdtr(np.maximum(degrees[~known], 1e-9), -t[~known]))
+    return found
+
+
 def two_sided(score: Float64, degrees: Float64) -> Float64:
     """P-value of a score with a normal or (few degrees of freedom) Student's t distribution."""
     from scipy.special import ndtr, stdtr

@@ -28,6 +28,9 @@ from recalibrate.table import Schema
 MOST_RANKS = 48
 """Columns of places that one ensemble may have; they cost memory, 8 bytes a row each."""
 
+NARROW = 48
+"""Columns up to which a matrix is copied rather than written into."""
+
 
 class Runner:
     """The score at a point of the list, and what was computed on the way.
@@ -129,15 +132,15 @@ class Runner:
     def _with_margin(self, matrix: str) -> str:
         """The matrix with the drawn score as its last column.
 
-        After the first time that column is overwritten: runtimes do this in place, which spares
-        copying the whole matrix in every round.
+        Copying a narrow matrix takes a third of the time of overwriting a column. In a wide one,
+        that column is overwritten after the first time, which runtimes do in place.
         """
         if matrix != self._block_64:
             return self.builder.concat([matrix, self._drawn])
-        if self._joined is None:
-            joined = self.builder.concat([matrix, self._drawn])
-        elif self._joined_drawn == self._drawn:
+        if self._joined is not None and self._joined_drawn == self._drawn:
             return self._joined
+        if self._joined is None or self._made_block().width <= NARROW:
+            joined = self.builder.concat([matrix, self._drawn])
         else:
             place = self._last_column()
             joined = self.builder.op("ScatterElements", self._joined, place, self._drawn, axis=1)

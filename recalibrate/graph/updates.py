@@ -20,6 +20,7 @@ from recalibrate.classes.estimator import EstimatorTable
 from recalibrate.classes.groups import GroupEncoder, GroupTable
 from recalibrate.classes.linear import UNIT, LinearTable, Quantiser
 from recalibrate.classes.trees import TreeTable
+from recalibrate.graph.composing import compose_adding, compose_replacing
 from recalibrate.graph.errors import ExportError
 from recalibrate.graph.features import FeatureList, feature_of
 from recalibrate.graph.groups import term_tree
@@ -88,7 +89,7 @@ def plan_updates(rounds: Rounds, schema: Schema, features: FeatureList) -> list[
         planner.round_to(rounds.start)
     for step in rounds.steps:
         planner.add(step, rounds.encoders[step.encoder])
-    return _joined(planner.updates)
+    return _composed(_joined(planner.updates))
 
 
 def _joined(updates: list[Update]) -> list[Update]:
@@ -107,6 +108,36 @@ def _joined(updates: list[Update]) -> list[Update]:
             continue
         joined.append(update)
     return joined
+
+
+def _composed(updates: list[Update]) -> list[Update]:
+    """Single trees that look at the score after one another as one tree, where that is small."""
+    found: list[Update] = []
+    for update, then in zip(updates, [*updates[1:], Draw()], strict=False):
+        # Whatever else looks at the level sets in between needs them to be drawn.
+        both = _pair(found, update) if isinstance(then, Draw) else None
+        if both is not None:
+            del found[-2:]
+        found.append(update if both is None else both)
+    return found
+
+
+def _pair(before: list[Update], update: Update) -> Update | None:
+    """One update that does what the last one, a drawing of level sets and this one do."""
+    if len(before) < 3 or not isinstance(before[-1], Draw) or not isinstance(before[-3], Draw):
+        return None
+    first = before[-2]
+    if isinstance(first, SetTrees) and isinstance(update, SetTrees):
+        if len(first.trees) != 1 or len(update.trees) != 1:
+            return None
+        both = compose_replacing(first.trees[0], update.trees[0])
+        return None if both is None else SetTrees((both,))
+    if isinstance(first, AddTrees) and isinstance(update, AddTrees):
+        if len(first.trees) != 1 or len(update.trees) != 1 or first.limit != inf:
+            return None
+        both = compose_adding(first.trees[0], update.trees[0])
+        return None if both is None or update.limit != inf else AddTrees((both,))
+    return None
 
 
 class _Planner:
