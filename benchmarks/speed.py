@@ -69,18 +69,31 @@ def timed(work: Callable[[], Any]) -> tuple[Any, Seconds]:
     return result, Seconds(time.perf_counter() - wall, time.process_time() - cpu)
 
 
-def fit_lgbmcv(case: Case, base: str, threads: int) -> tuple[lightgbm.Booster, int]:
-    """LightGBM from the base score on, and its number of trees."""
-    binary = case.task == "binary"
-    scores, y = case.bases[base][0], case.y[0]
-    start = log_odds(scores) if binary else scores
-    X = case.X[0].copy()
+def lgbm_table(case: Case, base: str, part: int) -> tuple[pd.DataFrame, list[str], Floats]:
+    """Features with the base score as one more, names of the categories, and where to start."""
+    scores = case.bases[base][part]
+    start = log_odds(scores) if case.task == "binary" else scores
+    X = case.X[part].copy()
     named = set(case.categorical)
     texts = [c for c in X if c in named or not pd.api.types.is_numeric_dtype(X[c])]
     X[texts] = X[texts].astype("category")
     X[SCORE] = start
+    return X, texts, start
+
+
+def predict_lgbmcv(case: Case, base: str, booster: lightgbm.Booster) -> Floats:
+    """Predictions of the test rows."""
+    X, _, start = lgbm_table(case, base, 1)
+    margin = start + booster.predict(X, raw_score=True)
+    return 1.0 / (1.0 + np.exp(-margin)) if case.task == "binary" else margin
+
+
+def fit_lgbmcv(case: Case, base: str, threads: int) -> tuple[lightgbm.Booster, int]:
+    """LightGBM from the base score on, and its number of trees."""
+    X, texts, start = lgbm_table(case, base, 0)
+    y = case.y[0]
     settings = {
-        "objective": "binary" if binary else "regression",
+        "objective": "binary" if case.task == "binary" else "regression",
         "num_leaves": 15,
         "learning_rate": 0.05,
         "min_data_in_leaf": 40,

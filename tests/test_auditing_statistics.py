@@ -9,7 +9,7 @@ from recalibrate.auditing import audit
 from recalibrate.auditing.shift import Shifts
 from recalibrate.auditing.simultaneous import critical_value, holm
 
-RUNS = 80
+RUNS = 100
 
 
 def people(rng, n):
@@ -28,7 +28,12 @@ def covered(report):
 
 
 def binary(rng, n):
-    f = rng.beta(1, 7, n)  # mean 1/8: small groups expect a handful of events
+    f = rng.beta(2, 4, n)
+    return f, (rng.random(n) < f).astype(float), {}
+
+
+def rare(rng, n):
+    f = rng.beta(1, 15, n)  # mean 1/16: small groups expect less than one event
     return f, (rng.random(n) < f).astype(float), {}
 
 
@@ -47,21 +52,38 @@ def soft(rng, n):
     return f, rng.beta(4 * f, 4 * (1 - f)), {}
 
 
-@pytest.mark.parametrize("draw", [binary, weighted, regression, soft])
+def clusters(rng, n):
+    f = rng.beta(2, 4, n)
+    return f, household_labels(rng, f, 4), {"cluster": np.arange(n) // 4}
+
+
+def clusters_of_numbers(rng, n):
+    f = rng.uniform(10, 60, n)
+    shared = np.repeat(rng.gamma(2, 0.5, n // 4), 4)
+    return f, f + 10 * (rng.gamma(2, 0.5, n) + shared - 2), {"cluster": np.arange(n) // 4}
+
+
+@pytest.mark.parametrize(
+    "draw", [binary, rare, weighted, regression, soft, clusters, clusters_of_numbers]
+)
 def test_limits_cover_all_groups_at_once(draw):
     """Calibrated data, overlapping groups down to a few rows: 95 % of samples have no miss."""
     count = gaps = cumulative = 0
     for seed in range(RUNS):
-        rng = np.random.default_rng(seed)
-        f, y, extra = draw(rng, 500)
-        report = audit(f, people(rng, 500), y, ["sex", "race", "age"], depth=2, **extra)
+        rng = np.random.default_rng(10_000 + seed)
+        f, y, extra = draw(rng, 400)
+        X = people(rng, 400)
+        if "cluster" in extra:  # a household shares its groups
+            X = X.iloc[extra["cluster"]].reset_index(drop=True)
+        report = audit(f, X, y, ["sex", "race", "age"], depth=2, **extra)
         count += covered(report)
         gaps += report.table["p_holm"].min() < 0.05
         cumulative += report.table["ecce_p_holm"].min() < 0.05
-    # 76 expected with standard deviation 2. All 80 would mean limits that are too wide, except
-    # where the variance of a few rows is not known: being sure of it costs some width.
-    assert 69 <= count <= (79 if draw in (binary, weighted) else 80)
-    # And adjusted p-values keep the error: at most 4 false alarms expected.
+    # A binomial number: 95 expected of 100, standard deviation 2.2. Fewer than 88 happen with
+    # probability .0015 and would mean limits that are too narrow, 100 (.006) too wide ones;
+    # `benchmarks/audit.py coverage` does the same with 1,000 data sets.
+    assert 88 <= count <= 99
+    # And adjusted p-values keep the error: at most 5 false alarms expected.
     assert gaps <= 11
     assert cumulative <= 11
 
@@ -82,8 +104,8 @@ def test_clusters_make_limits_honest():
         y = household_labels(rng, f, 4)
         ignored += covered(audit(f, X, y, ["sex", "race"]))
         respected += covered(audit(f, X, y, ["sex", "race"], cluster=household))
-    assert respected >= 69
-    assert ignored <= respected - 12
+    assert respected >= 88
+    assert ignored <= respected - 15
 
 
 def test_repeating_every_row_changes_nothing_if_clusters_say_so():
@@ -180,21 +202,40 @@ def test_detectable_gap_is_detected_80_times_in_100():
     assert found == pytest.approx(160, abs=22)
 
 
-def test_standard_errors_of_differences_are_those_of_repeated_samples():
+@pytest.mark.parametrize(
+    "mapped",
+    [
+        lambda x: (0.6 * x + 0.05, 0.9 * x + 0.02),
+        lambda x: (0.8 * x + 0.1, x),  # after is calibrated: all that its ECE shows is noise
+    ],
+)
+def test_standard_errors_of_differences_are_those_of_repeated_samples(mapped):
     rng = np.random.default_rng(0)
-    columns = ["mse", "log_loss", "ece", "k1", "k2", "ecce", "gap"]
+    columns = ["mse", "log_loss", "ece", "k1", "k2", "gap", "ecce"]
     values, errors = [], []
     for _ in range(100):
         x = rng.uniform(0.1, 0.9, 800)
-        before, after = 0.6 * x + 0.05, 0.9 * x + 0.02
+        before, after = mapped(x)
         y = (rng.random(800) < x).astype(float)
         row = audit(after, None, y, baseline=before).table.iloc[0]
         values.append([row[f"change_{name}"] for name in columns])
         errors.append([row[f"change_{name}_se"] for name in columns])
     ratio = np.median(errors, axis=0) / np.std(values, axis=0)
-    # A standard deviation of 100 values is known to 7 %. Absolute values of noise vary less than
-    # the noise, which the first order does not know: ECE and K1 get too large an error.
-    assert ratio == pytest.approx(np.array([1, 1, 1.4, 1.4, 1, 1.1, 1]), rel=0.25)
+    # A standard deviation of 100 values is known to 7 %; a bootstrap around noisy sums finds
+    # absolute values to vary somewhat more or less than they do around the true ones.
+    assert ratio[:-1] == pytest.approx(np.ones(len(columns) - 1), rel=0.3)
+    # The ECCE is told to first order, which is too much where noise chooses its extremes.
+    assert 0.9 < ratio[-1] < 2.0
+
+
+def test_predictions_that_are_the_same_differ_by_nothing():
+    rng = np.random.default_rng(0)
+    f = rng.uniform(0.1, 0.9, 600)
+    y = (rng.random(600) < f).astype(float)
+    row = audit(f, None, y, baseline=f).table.iloc[0]
+    for name in ("ece", "k1", "k2", "kinf", "ecce"):
+        assert row[f"change_{name}"] == 0
+        assert row[f"change_{name}_se"] == pytest.approx(0, abs=1e-9)
 
 
 def test_standard_errors_of_differences_respect_clusters():
@@ -221,4 +262,4 @@ def test_bands_of_the_reliability_curve_cover_all_bins():
         inside += bool(
             (np.array(curve.low) <= truth).all() and (truth <= np.array(curve.high)).all()
         )
-    assert inside >= 69
+    assert inside >= 88

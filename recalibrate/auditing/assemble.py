@@ -130,7 +130,7 @@ def find_everything(
     ]
     changes = {}
     if len(predictions) == 2:
-        compared = compare(segments, sample, predictions, sums, scaled)
+        compared = compare(segments, sample, predictions, sums, scaled, noises)
         changes = {
             name: (_unit(labels, name) * value, _unit(labels, name) * error)
             for name, (value, error) in compared.items()

@@ -75,7 +75,9 @@ def method_notes(
                 "Differences",
                 "After minus before on the same rows. Their standard errors come from the "
                 "influence of every row or cluster on the difference (delta method), to first "
-                "order.",
+                "order; those of ECE and K1 from jointly normal residual sums of all bins, because "
+                "noise decides signs there. Those of Kinf and ECCE are too large where noise "
+                "decides the worst bin or the extremes.",
             )
         )
     return tuple(notes)
@@ -83,9 +85,11 @@ def method_notes(
 
 def _limits(kind: str, sure: str, n_groups: int) -> Note:
     text = (
-        f"Valid for all {n_groups} groups at once with {sure} confidence: the critical value is "
-        "that of the largest of correlated normal scores, with the correlations that overlapping "
-        "groups have (the limit of a multiplier bootstrap)."
+        f"Valid for all {n_groups} groups at once with {sure} confidence: labels are drawn again "
+        "and again as if the predictions were right, and the critical value is a quantile of the "
+        "groups' largest score. With many rows it is that of correlated normal scores, which is "
+        "the limit of this and of a multiplier bootstrap; groups of a few rows then have limits "
+        "that are wider than they need to be."
         if n_groups > 1
         else f"With {sure} confidence."
     )

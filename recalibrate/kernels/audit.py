@@ -332,12 +332,14 @@ def add_influence(
     last: NDArray[np.int64],
     pending: Floats,
     squares: Floats,
+    products: Floats,
 ) -> None:
     """Add the squared influence of every cluster on the change of every measure, per group.
 
     Side 0 of ``rows`` (prediction, residual, loss), ``bins`` (quantile, equal-width) and of the
     groups' tables is after, side 1 before. Clusters wait in ``pending`` as in
-    `add_cluster_squares`.
+    `add_cluster_squares`. ``products[group, kind, b, c]`` gets products of the residuals of rows
+    in bin b after and bin c before, kind 0 for quantile bins, 1 for equal-width ones.
     """
     for i in range(codes.shape[0]):
         for t in range(codes.shape[1]):
@@ -348,6 +350,10 @@ def add_influence(
             if last[group] != cluster[i]:
                 _square(pending[group], squares[group])
                 last[group] = cluster[i]
+            if products.shape[2]:
+                product = weight[i] * weight[i] * rows[0, i, 1] * rows[1, i, 1]
+                for kind in range(2):
+                    products[group, kind, bins[0, i, kind], bins[1, i, kind]] += product
             for side in range(2):
                 quantile, width = bins[side, i, 0], bins[side, i, 1]
                 _influence(
