@@ -47,15 +47,26 @@ def test_lgbmcv_starts_at_the_base_score_and_lowers_the_loss(speed, task):
         case = replace(case, task=task, y=case.bases["tree"])
     booster, trees = speed.fit_lgbmcv(case, "lr", threads=1)
     assert 1 <= trees == booster.num_trees()
-    scores, y = case.bases["lr"][0], case.y[0]
-    start = speed.log_odds(scores) if task == "binary" else scores
-    X = case.X[0].copy()
-    X[list(case.categorical)] = X[list(case.categorical)].astype("category")
-    X[speed.SCORE] = start
-    margin = start + booster.predict(X, raw_score=True)
-    p = 1 / (1 + np.exp(-margin)) if task == "binary" else margin
+    scores, y = case.bases["lr"][1], case.y[1]
+    p = speed.predict_lgbmcv(case, "lr", booster)
     assert np.mean((y - p) ** 2) < np.mean((y - scores) ** 2)
 
 
 def test_the_best_of_several_runs_counts(speed):
     assert speed.Seconds(1.0, 5.0).best(speed.Seconds(2.0, 3.0)) == speed.Seconds(1.0, 3.0)
+
+
+def test_halves_use_calibration_rows_only_and_compare_level_sets(capsys):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(FOLDER))
+        halves = load("halves")
+        case = next(halves.find_cases(None, None, 3000))
+        first, second = halves.halves(case, draws=1)
+        rows = sorted([*first.bases["lr"][0], *second.bases["lr"][0]])
+        assert rows == sorted(case.bases["lr"][0])
+        np.testing.assert_array_equal(first.y[0], second.y[1])
+        found = halves.main(["--rows", "3000", "--draws", "1", "--threads", "1"])
+    assert list(found) == ["simulated census / lr", "simulated census / tree"]
+    methods = found["simulated census / tree"]
+    assert methods[halves.OURS][0] < methods[halves.LGBM][0]  # an over-fitted tree needs a line
+    assert "means over 2 pairs" in capsys.readouterr().out
