@@ -43,6 +43,8 @@ share of their gaps that is more than noise: being strict saves nothing (cross-v
 """
 CURVE_LEVELS = 20
 """Levels of the curve of all rows, which has all of them to fill its cells."""
+MOST_CURVE_ROUNDS = 5
+"""Half of what is left each time: what the sixth would move is not worth a step of the model."""
 STEP, MOST_ROUNDS = 0.5, 40
 MOST_PAIRED_COLUMNS = 12
 LEAST_TERM_ROWS = 100
@@ -154,12 +156,16 @@ class _Stage:
         only_everyone = np.full(len(learner.thresholds), np.inf)
         only_everyone[0] = MOVED_CURVE_LIMIT if self.moved else learner.thresholds[0]
         curve = replace(learner, thresholds=only_everyone)
-        passes = ((curve, CURVE_LEVELS), (learner, 1), (learner, self.settings.levels))
+        settings = self.settings
+        passes = (
+            (curve, replace(settings, levels=CURVE_LEVELS, max_rounds=MOST_CURVE_ROUNDS)),
+            (learner, replace(settings, levels=1)),
+            (learner, settings),
+        )
         with rows_in_memory(self._rows(learner), self.scale, threads=self.threads) as source:
-            for candidates, levels in passes:
-                settings = replace(self.settings, levels=levels)
+            for candidates, how in passes:
                 log = boost(
-                    source, candidates, settings, log, progress=False, keep_if_interrupted=False
+                    source, candidates, how, log, progress=False, keep_if_interrupted=False
                 ).log
         return [(step, step.table) for step in log.steps if isinstance(step.table, GroupTable)]
 

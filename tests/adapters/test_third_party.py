@@ -48,8 +48,10 @@ def test_a_registered_model_is_recalibrated(installed):
     X, y = table(3000)
     model = rc.fit(thirdparty_models.Stump("age", 40, 0.2, 0.6), X, y, H=rc.Groups("sex"))
     assert model.base.name == "stump"
-    gap = y[X["sex"] == "F"].mean() - model.predict(X)[X["sex"] == "F"].mean()
-    assert abs(gap) < 0.02
+    women = (X["sex"] == "F").to_numpy()
+    gap = y[women].mean() - model.predict(X)[women].mean()
+    # The base is off by .2; what is left is within the noise of the women's own mean.
+    assert abs(gap) < 2 * y[women].std() / np.sqrt(women.sum())
 
 
 def test_a_registered_file_is_read(installed, tmp_path):
