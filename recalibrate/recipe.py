@@ -78,7 +78,8 @@ MOST_WEIGHT = 1.0
 The rows that chose to boost would, by the same accident, call for more of it.
 """
 REFIT_STEP = 0.5
-"""The refit's steps are half as long as the folds': twice as many are as quick to choose."""
+"""The refit's trees take half the folds' step, and twice as many of them: each draws its columns
+anew. Other classes draw nothing, and more steps would only make the model larger."""
 MORE_STEPS = 1.5
 """The refit has more rows than a fold and carries more steps (cross-validated: 1.25 to 1.5)."""
 
@@ -202,6 +203,7 @@ class _Kitchen:
         self.line = Line(cast(LinearLearner, line), problem)
         self.certain = Stage(certain, certain_settings(problem), CERTAIN)
         self.main = Stage(main, main_settings(problem, H, seed), MAIN)
+        self.refit_step = REFIT_STEP if isinstance(H, Trees) else 1.0
         encoders = (line.encoder, certain.encoder, main.encoder)
         self.rows = pantry.encode(encoders)
         self.start = Rounds(problem.link, None, encoders)
@@ -255,7 +257,7 @@ class _Kitchen:
         elif self.main.settings.levels == 1:
             share, held_out = self._share(held_out, candidates[-1], notes)
             stages = taken if share == 0 else MAIN + 1
-        refit_steps = round(steps * MORE_STEPS / REFIT_STEP)
+        refit_steps = round(steps * MORE_STEPS / self.refit_step)
         curve = (float(np.average(losses[0], weights=weight)), *_mean_curve(paths))
         return Choice(stages, whole, share, refit_steps, weights, held_out, curve, tuple(notes))
 
@@ -322,7 +324,7 @@ class _Kitchen:
                     log,
                     progress=progress,
                     keep_if_interrupted=True,
-                    step=REFIT_STEP * self.main.settings.step,
+                    step=self.refit_step * self.main.settings.step,
                     patience=None,
                     max_rounds=choice.steps,
                 )
