@@ -203,55 +203,79 @@ def fit(
         max_rounds,
         keep_unrounded,
     )
-    knobs.check()
     plan = Plan(knobs, alpha, B, cv, validation)
-    paper = plan.paper
+    _check(plan, unfitted, link)
     check_run(threads, blocks, seed)
     check_whole("block_rows", block_rows, least=1)
     check_flag("exportable", exportable)
-    seed = int(seed)  # numpy's integers overflow where Python's do not
-    if paper:
-        check_paper(knobs, None if unfitted else cv, link)
-    if cv is not None and validation is not None and not unfitted:
-        raise ValueError("give either cv= or validation=, not both")
-    if accept is not None and not gives_rows(validation):
-        raise ValueError(
-            f"accept={accept!r} compares updates on held-out rows, but validation= gives none; "
-            "pass a pair validation=(X, y) or a dict (folds end with a refit on all rows)"
-        )
+    reading = Reading(sample_weight, bounds, base_link, target_class, link, categorical)
+    run_with: dict[str, Any] = {
+        "exportable": exportable,
+        "threads": resolve_threads(threads),
+        "seed": int(seed),  # numpy's integers overflow where Python's do not
+        "progress": progress,
+    }
     if is_collection(X) or (Z is None and is_streamed(X)):
         if Z is not None:
             raise ValueError("Z= is for rows in memory; put its columns into X")
-        reading = Reading(sample_weight, bounds, base_link, target_class, link, categorical)
-        run_with: dict[str, Any] = {
-            "exportable": exportable,
-            "threads": resolve_threads(threads),
-            "seed": seed,
-            "progress": progress,
-        }
         if is_collection(X):
             return fit_collection(base_model, X, y, H, plan, reading, client=client, **run_with)
         files: dict[str, Any] = {"cache": cache, "block_rows": block_rows}
         return fit_streamed(base_model, X, y, H, plan, reading, **files, **run_with)
-    scores = None
-    if unfitted:
+    return _fit_in_memory(base_model, X, y, H, plan, reading, Z=Z, blocks=blocks, **run_with)
+
+
+def _check(plan: Plan, unfitted: bool, link: Link | None) -> None:
+    """Refuse knobs that mean nothing, or nothing together."""
+    knobs, cv, validation = plan.knobs, plan.cv, plan.validation
+    knobs.check()
+    if plan.paper:
+        check_paper(knobs, None if unfitted else cv, link)
+    if cv is not None and validation is not None and not unfitted:
+        raise ValueError("give either cv= or validation=, not both")
+    if knobs.accept is not None and not gives_rows(validation):
+        raise ValueError(
+            f"accept={knobs.accept!r} compares updates on held-out rows, but validation= gives "
+            "none; pass a pair validation=(X, y) or a dict (folds end with a refit on all rows)"
+        )
+
+
+def _fit_in_memory(
+    base_model: Any,
+    X: Any,
+    y: Any,
+    H: Any,
+    plan: Plan,
+    reading: Reading,
+    *,
+    Z: Any,
+    exportable: bool,
+    threads: int,
+    blocks: int | None,
+    seed: int,
+    progress: bool | None,
+) -> Recalibrated:
+    """Read all rows, cross-fitting a base that is not fitted, and run."""
+    scores, weight = None, reading.sample_weight
+    if is_unfitted(base_model):
         crossed = cross_fit(
             base_model,
             X,
             y,
-            cv,
+            plan.cv,
             Z=Z,
-            sample_weight=sample_weight,
-            bounds=bounds,
-            categorical=categorical,
+            sample_weight=weight,
+            bounds=reading.bounds,
+            categorical=reading.categorical,
             seed=seed,
-            link=base_link,
-            target_class=target_class,
+            link=reading.base_link,
+            target_class=reading.target_class,
         )
-        base, scores, sample_weight = crossed.base, crossed.scores, crossed.weight(sample_weight)
-        cv = None if paper or validation is not None else crossed.folds or None
+        base, scores, weight = crossed.base, crossed.scores, crossed.weight(weight)
+        free = not plan.paper and plan.validation is None
+        plan = replace(plan, cv=crossed.folds or None if free else None)
     else:
-        base = as_base(base_model, link=base_link, target_class=target_class)
+        base = as_base(base_model, link=reading.base_link, target_class=reading.target_class)
     base = remember_columns(base, X)
     problem = read_problem(
         base,
@@ -259,15 +283,14 @@ def fit(
         y,
         scores=scores,
         Z=Z,
-        sample_weight=sample_weight,
-        bounds=bounds,
-        link="identity" if paper else link,
-        categorical=categorical,
-        clip=paper or bool(rounded),
+        sample_weight=weight,
+        bounds=reading.bounds,
+        link="identity" if plan.paper else reading.link,
+        categorical=reading.categorical,
+        clip=plan.paper or bool(plan.knobs.rounded),
     )
     if exportable:
         from recalibrate.graph import check_exportable
 
         check_exportable(base, H, problem)
-    run = Run(base, problem, H, resolve_threads(threads), blocks, seed, progress)
-    return run.follow(replace(plan, cv=cv))
+    return Run(base, problem, H, threads, blocks, seed, progress).follow(plan)
