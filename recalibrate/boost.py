@@ -9,6 +9,7 @@ rows only through a ``StatsSource``.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from threading import Event
 from typing import Literal
 
 import numpy as np
@@ -221,16 +222,20 @@ def boost(
     encoder: int = 0,
     progress: bool | None = None,
     keep_if_interrupted: bool = True,
+    stop: Event | None = None,
 ) -> Boosted:
     """Run the loop from ``log`` on; the model and what happened on the way.
 
     Ctrl-C ends the run with the rounds so far and a warning, unless these are of no use to the
-    caller (a fold's model, for instance).
+    caller (a fold's model, for instance). ``stop`` ends it so from another thread, silently.
     """
     run = _Run(source, learner, settings, log, encoder)
     with Progress(settings.max_rounds, enabled=progress) as bar:
         try:
             while run.stopped is None:
+                if stop is not None and stop.is_set():
+                    run.stopped = "interrupted"
+                    break
                 run.round()
                 bar.update(round=run.rounds, **run.latest)
         except KeyboardInterrupt:

@@ -8,8 +8,8 @@ one scale serves all sums.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Protocol
 
 import numpy as np
@@ -54,6 +54,14 @@ class Pantry(Protocol):
     def open(self, encoders: Sequence[Encoder | None]) -> AbstractContextManager[StatsSource]:
         """All rows as a source; of encoders that are None no step will need the block."""
 
+    def beside(
+        self, source: StatsSource, count: int
+    ) -> AbstractContextManager[Sequence[StatsSource]]:
+        """Up to ``count`` sources of the same rows, to work on at the same time.
+
+        Where that is impossible or does not pay it is the opened ``source`` alone.
+        """
+
 
 class PantryInMemory:
     """A `Pantry` whose rows are in memory.
@@ -94,6 +102,21 @@ class PantryInMemory:
         if self._rows is None:
             raise RuntimeError("rows have to be encoded before they are opened")
         return rows_in_memory(self._rows, self.scale, blocks=self._blocks, threads=self._threads)
+
+    @contextmanager
+    def beside(self, source: StatsSource, count: int) -> Iterator[Sequence[StatsSource]]:
+        if self._rows is None or min(count, self._threads) == 1:
+            yield [source]
+            return
+        count = min(count, self._threads)
+        threads = self._threads // count
+        with ExitStack() as opened:
+            yield [
+                opened.enter_context(
+                    rows_in_memory(self._rows, self.scale, blocks=self._blocks, threads=threads)
+                )
+                for _ in range(count)
+            ]
 
 
 def choosing_rows(n_rows: int) -> int:

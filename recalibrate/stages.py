@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -29,6 +32,7 @@ class Stage:
         *,
         progress: bool | None = False,
         keep_if_interrupted: bool = False,
+        stop: Event | None = None,
         **changes: Any,
     ) -> Boosted:
         """Boost from ``log`` on, with some settings changed."""
@@ -40,7 +44,70 @@ class Stage:
             encoder=self.encoder,
             progress=progress,
             keep_if_interrupted=keep_if_interrupted,
+            stop=stop,
         )
+
+    def run_several(
+        self,
+        sources: Sequence[StatsSource],
+        log: Rounds,
+        runs: int,
+        *,
+        progress: bool | None = False,
+        **changes: Any,
+    ) -> Boosted:
+        """The mean of so many runs from ``log`` on that differ in what they draw.
+
+        Needs steps that add on a single level set. Runs are done side by side on as many sources
+        of the same rows as there are. Ctrl-C ends all of them, and each keeps its rounds.
+
+        Returns
+        -------
+        Boosted
+            All runs' steps, scaled, with the history of the first run.
+        """
+        stop = Event()
+
+        def run(number: int) -> Boosted:
+            return self.run(
+                sources[number % len(sources)],
+                log,
+                progress=progress if number == 0 else False,
+                keep_if_interrupted=True,
+                stop=stop,
+                **{**changes, "seed": runs * self.settings.seed + number},
+            )
+
+        results = _interruptible(run, runs, len(sources), stop)
+        begun = len(log.steps)
+        grown = [each.log.steps[begun:] for each in results]
+        # An interrupted run that hardly began would only weaken the others.
+        grown = [steps for steps in grown if 2 * len(steps) >= len(max(grown, key=len))]
+        scaled = [step.along(1.0 / len(grown)) for steps in grown for step in steps]
+        mean = replace(log, steps=(*log.steps, *scaled))
+        return replace(results[0], log=mean, path=mean)
+
+
+def _interruptible(
+    run: Callable[[int], Boosted], runs: int, at_once: int, stop: Event
+) -> list[Boosted]:
+    """All runs, up to ``at_once`` at a time; the first in this thread, which Ctrl-C reaches."""
+    with ThreadPoolExecutor(max(1, at_once - 1)) as pool:
+        try:
+            later = [] if at_once == 1 else [pool.submit(run, k) for k in range(1, runs)]
+            results = [run(0)]
+            if results[0].history.stopped == "interrupted":
+                stop.set()
+            if at_once == 1:
+                return results + [run(k) for k in range(1, runs)]
+            try:
+                wait(later)
+            except KeyboardInterrupt:
+                stop.set()
+            return results + [each.result() for each in later]
+        except BaseException:
+            stop.set()
+            raise
 
 
 @dataclass(frozen=True, eq=False)

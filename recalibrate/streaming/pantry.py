@@ -53,3 +53,7 @@ class PantryInPieces:
         self._pieces.drop()
         with encoded.open(self.scale) as source:
             yield source
+
+    @contextmanager
+    def beside(self, source: StatsSource, count: int) -> Iterator[Sequence[StatsSource]]:
+        yield [source]  # its parts are where the rows are, and there is one of each
