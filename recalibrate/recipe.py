@@ -80,7 +80,7 @@ The rows that chose to boost would, by the same accident, call for more of it.
 REFIT_RUNS = 2
 """Refits of trees that draw their columns: their mean has the lower loss (cross-validated), and
 they are done at the same time. Other classes draw nothing, and all runs would be the same."""
-PATIENCE = 30
+PATIENCE = 25
 """Steps without a gain on held-out rows before a fold stops boosting.
 
 After 20 some tables were left too early, by up to 2 % of the loss.
