@@ -105,10 +105,11 @@ class PantryInMemory:
 
     @contextmanager
     def beside(self, source: StatsSource, count: int) -> Iterator[Sequence[StatsSource]]:
-        if self._rows is None or min(count, self._threads) == 1:
+        count = min(count, self._threads)
+        large = self.numbers is not None  # each source has scores and sums of its own for all rows
+        if self._rows is None or large or count == 1:
             yield [source]
             return
-        count = min(count, self._threads)
         threads = self._threads // count
         with ExitStack() as opened:
             yield [

@@ -60,3 +60,20 @@ def test_another_seed_draws_other_rows(monkeypatch):
 def test_rows_are_encoded_before_they_are_opened():
     with pytest.raises(RuntimeError, match="have to be encoded"):
         PantryInMemory(problem(), 0, 1, None).open([])
+
+
+@pytest.mark.parametrize(
+    ("threads", "most", "count"), [(1, 500, 1), (2, 500, 2), (5, 500, 2), (2, 200, 1)]
+)
+def test_sources_side_by_side_for_as_many_threads_and_not_for_large_tables(
+    monkeypatch, threads, most, count
+):
+    monkeypatch.setattr(pantry, "CHOOSING_ROWS", most)
+    rows = PantryInMemory(problem(), 0, threads, None)
+    learner = rows.bind(rc.Trees(), 0)
+    rows.encode([learner.encoder])
+    log = Rounds("identity", None, (learner.encoder,))
+    with rows.open([learner.encoder]) as source, rows.beside(source, 2) as sources:
+        assert len(sources) == count
+        assert (sources[0] is source) == (count == 1)
+        assert {mean_loss(each, log) for each in sources} == {mean_loss(source, log)}
