@@ -57,9 +57,9 @@ class Pantry(Protocol):
     def beside(
         self, source: StatsSource, count: int
     ) -> AbstractContextManager[Sequence[StatsSource]]:
-        """Up to ``count`` sources of the same rows, to work on at the same time.
+        """``count`` sources of the same rows, to work on at the same time.
 
-        Where that is impossible or does not pay it is the opened ``source`` alone.
+        Where that is impossible or does not pay: the opened ``source`` alone.
         """
 
 
@@ -99,25 +99,22 @@ class PantryInMemory:
         return self._rows if self.numbers is None else self._rows.take(self.numbers)
 
     def open(self, encoders: Sequence[Encoder | None]) -> AbstractContextManager[StatsSource]:
-        if self._rows is None:
-            raise RuntimeError("rows have to be encoded before they are opened")
-        return rows_in_memory(self._rows, self.scale, blocks=self._blocks, threads=self._threads)
+        return self._source(self._threads)
 
     @contextmanager
     def beside(self, source: StatsSource, count: int) -> Iterator[Sequence[StatsSource]]:
-        count = min(count, self._threads)
         large = self.numbers is not None  # each source has scores and sums of its own for all rows
-        if self._rows is None or large or count == 1:
+        if large or min(count, self._threads) == 1:
             yield [source]
             return
-        threads = self._threads // count
+        threads = max(1, self._threads // count)
         with ExitStack() as opened:
-            yield [
-                opened.enter_context(
-                    rows_in_memory(self._rows, self.scale, blocks=self._blocks, threads=threads)
-                )
-                for _ in range(count)
-            ]
+            yield [opened.enter_context(self._source(threads)) for _ in range(count)]
+
+    def _source(self, threads: int) -> AbstractContextManager[StatsSource]:
+        if self._rows is None:
+            raise RuntimeError("rows have to be encoded before they are opened")
+        return rows_in_memory(self._rows, self.scale, blocks=self._blocks, threads=threads)
 
 
 def choosing_rows(n_rows: int) -> int:

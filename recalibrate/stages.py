@@ -58,27 +58,31 @@ class Stage:
     ) -> Boosted:
         """The mean of so many runs from ``log`` on that differ in what they draw.
 
-        Needs steps that add on a single level set. Runs are done side by side on as many sources
-        of the same rows as there are. Ctrl-C ends all of them, and each keeps its rounds.
+        Several runs need steps that add on a single level set. They are done side by side if every
+        one has a source of the rows, else one after the other on the first. Ctrl-C ends all of
+        them, and each keeps its rounds.
 
         Returns
         -------
         Boosted
             All runs' steps, scaled, with the history of the first run.
         """
-        stop = Event()
+        stop, side_by_side = Event(), runs > 1 and len(sources) == runs
 
         def run(number: int) -> Boosted:
-            return self.run(
-                sources[number % len(sources)],
+            result = self.run(
+                sources[number if side_by_side else 0],
                 log,
                 progress=progress if number == 0 else False,
                 keep_if_interrupted=True,
                 stop=stop,
                 **{**changes, "seed": runs * self.settings.seed + number},
             )
+            if result.history.stopped == "interrupted":
+                stop.set()
+            return result
 
-        results = _interruptible(run, runs, len(sources), stop)
+        results = _side_by_side(run, runs, stop) if side_by_side else [run(k) for k in range(runs)]
         begun = len(log.steps)
         grown = [each.log.steps[begun:] for each in results]
         # An interrupted run that hardly began would only weaken the others.
@@ -88,26 +92,20 @@ class Stage:
         return replace(results[0], log=mean, path=mean)
 
 
-def _interruptible(
-    run: Callable[[int], Boosted], runs: int, at_once: int, stop: Event
-) -> list[Boosted]:
-    """All runs, up to ``at_once`` at a time; the first in this thread, which Ctrl-C reaches."""
-    with ThreadPoolExecutor(max(1, at_once - 1)) as pool:
+def _side_by_side(run: Callable[[int], Boosted], runs: int, stop: Event) -> list[Boosted]:
+    """All runs at the same time, the first in this thread, which Ctrl-C reaches."""
+    with ThreadPoolExecutor(runs - 1) as pool:
+        later = [pool.submit(run, number) for number in range(1, runs)]
         try:
-            later = [] if at_once == 1 else [pool.submit(run, k) for k in range(1, runs)]
-            results = [run(0)]
-            if results[0].history.stopped == "interrupted":
-                stop.set()
-            if at_once == 1:
-                return results + [run(k) for k in range(1, runs)]
-            try:
-                wait(later)
-            except KeyboardInterrupt:
-                stop.set()
-            return results + [each.result() for each in later]
+            first = run(0)
         except BaseException:
             stop.set()
             raise
+        try:
+            wait(later)
+        except KeyboardInterrupt:
+            stop.set()
+        return [first, *(each.result() for each in later)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ import recalibrate as rc
 from recalibrate.boost import Boosted, History
 from recalibrate.classes.trees import TreeLearner
 from recalibrate.rounds import Rounds
-from recalibrate.stages import _interruptible
+from recalibrate.stages import _side_by_side
 
 
 def interaction(n=4000, seed=3):
@@ -97,7 +97,7 @@ def test_an_error_of_one_run_ends_the_others():
         return ended("interrupted")
 
     with pytest.raises(ZeroDivisionError):
-        _interruptible(run, 2, 2, stop)
+        _side_by_side(run, 2, stop)
 
 
 def test_an_error_of_a_later_run_is_raised():
@@ -106,6 +106,5 @@ def test_an_error_of_a_later_run_is_raised():
             raise ZeroDivisionError
         return ended("max_rounds")
 
-    for at_once in (1, 2):
-        with pytest.raises(ZeroDivisionError):
-            _interruptible(run, 2, at_once, Event())
+    with pytest.raises(ZeroDivisionError):
+        _side_by_side(run, 2, Event())
