@@ -22,6 +22,10 @@ from recalibrate.threads import share_out
 DEFAULT_BINS = 255
 MOST_BINS = 65_535
 WIDEST_INTEGERS = 1 << 16
+LARGEST_INTEGER = 1 << 31
+"""Whole numbers beyond are no codes, ages or counts, and may not fit into 64 bits."""
+FINE_CELLS = 1 << 12
+"""Cells of equal weight that frequent values are looked for in."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +141,7 @@ def integer_window(column: NDArray[np.float32]) -> tuple[int, int] | None:
     lowest, highest = low(column), high(column)
     with np.errstate(invalid="ignore"):  # infinity less infinity
         near = highest - lowest < WIDEST_INTEGERS  # False where nothing is present, or infinite
-    if not near:
+    if not (near and abs(lowest) <= LARGEST_INTEGER):
         return None
     return int(lowest), int(highest)
 
@@ -203,13 +207,7 @@ def numeric_bins(
     `bin_targets` asks for and their neighbours are enough, with the weight since the one before.
     """
     exact = len(distinct) <= most if exact is None else exact
-    if exact:
-        last_of_bin = np.arange(len(distinct) - 1)
-    else:
-        reached = np.cumsum(mass)
-        targets = bin_targets(reached[-1], most)
-        last_of_bin = np.unique(np.searchsorted(reached, targets, side="left"))
-        last_of_bin = last_of_bin[last_of_bin < len(distinct) - 1]
+    last_of_bin = np.arange(len(distinct) - 1) if exact else _last_of_bins(mass, most)
     low, high = distinct[last_of_bin], distinct[last_of_bin + 1]
     with np.errstate(invalid="ignore", over="ignore"):
         middle = np.float32(0.5) * low + np.float32(0.5) * high
@@ -219,8 +217,42 @@ def numeric_bins(
 
 
 def bin_targets(total: int, most: int) -> NDArray[np.float64]:
-    """Weights that the first 1, 2, ... of ``most`` bins are to reach."""
-    return np.asarray(total / most * np.arange(1, most))
+    """Summed weights at which values are looked at for the ends of ``most`` bins."""
+    cells = most * max(1, FINE_CELLS // most)
+    return np.asarray(total / cells * np.arange(1, cells))
+
+
+def _last_of_bins(mass: NDArray[np.int64], most: int) -> NDArray[np.intp]:
+    """Numbers of the values that end a bin, of values with these weights.
+
+    Bins of equal weight would waste those that a frequent value fills several times over. So a
+    value's weight counts as that of two bins at most, and whatever counts so much is a bin alone:
+    it uses up two bins' ends, its own and that of the value before.
+    """
+    reached = np.cumsum(mass)
+    at = np.searchsorted(reached, bin_targets(reached[-1], most), side="left")
+    looked_at = np.unique(np.concatenate([at - 1, at, [len(mass) - 1]]).clip(0))
+    counted = np.diff(reached[looked_at], prepend=0)
+    width = _bin_width(counted, most)
+    counted = np.minimum(counted, 2.0 * width)
+    ends = np.searchsorted(np.cumsum(counted), width * np.arange(1, most), side="left")
+    alone = np.flatnonzero(counted == 2.0 * width)
+    ends = np.unique(np.concatenate([ends, alone - 1, alone]))
+    return np.asarray(looked_at[ends[(ends >= 0) & (ends < len(counted) - 1)]])
+
+
+def _bin_width(mass: NDArray[np.int64], most: int) -> float:
+    """The weight w of a bin for which all values' min(weight, 2 w) fill ``most`` bins.
+
+    With the k heaviest values cut, w = (weight of the others) / (most - 2 k).
+    """
+    heaviest = np.sort(mass)[::-1]
+    others = mass.sum() - np.concatenate([[0], np.cumsum(heaviest)])
+    for cut in range((most - 1) // 2 + 1):
+        width = float(others[cut] / (most - 2 * cut))
+        if cut == len(heaviest) or heaviest[cut] < 2.0 * width:
+            break
+    return width
 
 
 def distinct_values(

@@ -64,6 +64,7 @@ def test_a_code_says_which_edges_a_value_is_above(values, new, most):
 
 @given(numbers | whole)
 @example(np.float32([np.inf]))
+@example(np.float32([2.0**63]))
 def test_few_distinct_values_have_a_bin_each(values):
     bins = bins_of(values)
     assert bins.exact
@@ -99,6 +100,43 @@ def test_bins_have_about_equal_weight():
     assert len(counts) == 20
     assert counts.min() >= 499
     assert counts.max() <= 501
+
+
+@given(
+    st.lists(st.integers(1, 2000), min_size=3, max_size=300),
+    st.sampled_from([2, 3, 10, 100]),
+)
+@example([5000] + [1] * 250 + [3000] + [1] * 250, 100)
+@example([10**6, 1, 1, 1], 3)
+def test_frequent_values_have_a_bin_alone_and_leave_the_others_theirs(counts, most):
+    """Bins by weight; a value counts as two bins at most, and then it is alone."""
+    assume(len(counts) > most)
+    values = np.repeat(np.arange(len(counts)) / 8, counts).astype(np.float32)
+    bins = bins_of(values, most)
+    codes = np.array(codes_of(bins, np.arange(len(counts), dtype=np.float32) / 8))
+    assert codes.max() <= most
+    # The weight of a bin by trying: the largest at which the values still fill all bins.
+    mass = np.array(counts, dtype=float)
+    low, high = 0.0, mass.sum() / most
+    for _ in range(100):
+        middle = (low + high) / 2
+        filled = np.minimum(mass, 2 * middle).sum() >= most * middle
+        low, high = (middle, high) if filled else (low, middle)
+    # Cells that values are looked for in are a fraction of a bin.
+    cell = mass.sum() / 4096 + 1
+    for code in np.flatnonzero(mass > 2 * low + 2 * cell):
+        assert (codes == codes[code]).sum() == 1
+    for code in np.unique(codes):
+        inside = mass[codes == code]
+        assert len(inside) == 1 or inside.sum() <= 4 * low + 4 * cell
+
+
+def test_a_column_that_is_mostly_zero_keeps_its_bins():
+    rng = np.random.default_rng(0)
+    values = np.where(rng.random(20_000) < 0.95, 0, rng.integers(1, 400, 20_000)).astype(np.float32)
+    (feature,) = bins_of(values).features
+    assert feature.count > 230
+    assert feature.edges[0] == np.float32(0.5)
 
 
 def test_neighbouring_floats_are_told_apart():
