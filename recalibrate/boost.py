@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from recalibrate.classes.base import Learner, Penalty, Task
 from recalibrate.engines.memory import StatsSource, total
-from recalibrate.engines.part import Answer, Draft, Part
+from recalibrate.engines.part import Answer, Draft, Draw, Part
 from recalibrate.kernels.rows import count_cells
 from recalibrate.levels import MARGIN_LIMIT, QUANTILE_CELLS, Levels, Link
 from recalibrate.notices import warn_user
@@ -43,6 +43,8 @@ class Settings:
         Without a grid: how many level sets each round draws, and of equal width or weight.
     step
         Share of the fitted correction that is taken; 1 with a grid replaces the score.
+    step_doubles
+        Tables after which the step has doubled, growing evenly; None keeps it as it is.
     tables_per_round
         Tables learned one after another on the same level sets.
     penalty
@@ -61,8 +63,11 @@ class Settings:
         Whether a run with a grid ends with one more update that is not rounded: the rejected
         round's, or one learned after the last. A run that changed nothing stays as it is, unless
         it rejected a round.
+    row_share
+        Share of the rows that every table is learned on, drawn anew for each; rows without lots
+        (see ``engines.memory.Rows``) are always in.
     seed
-        For classes that draw at random.
+        For whatever is drawn at random.
     """
 
     link: Link = "identity"
@@ -70,6 +75,7 @@ class Settings:
     levels: int = 10
     level_kind: Literal["uniform", "quantile"] = "quantile"
     step: float = 1.0
+    step_doubles: int | None = None
     tables_per_round: int = 1
     penalty: Penalty = field(default_factory=Penalty)
     tolerance: float | None = None
@@ -77,6 +83,7 @@ class Settings:
     accept: float | None = None
     max_rounds: int = 1000
     keep_unrounded: bool = False
+    row_share: float = 1.0
     seed: int = 0
 
     @property
@@ -296,7 +303,8 @@ class _Run:
         partition = draw_levels(self.source, self.log, settings)
         candidate, known = self.log, len(self.held_out)
         for k in range(settings.tables_per_round):
-            draft = Draft(candidate, partition if k == 0 else None, settings.replaces)
+            drawn = partition if k == 0 else None
+            draft = Draft(candidate, drawn, settings.replaces, self._draw(candidate))
             step = self._learn(draft, partition.count)
             if step.table.n_learners == 0:
                 self.stopped = "nothing learned"
@@ -355,17 +363,27 @@ class _Run:
         last = len(candidate.steps) - 1
         return candidate.first(last).append(replace(candidate.steps[last], grid=None))
 
+    def _draw(self, log: Rounds) -> Draw | None:
+        """The rows that the next step is learned on; None: all."""
+        settings = self.settings
+        if settings.row_share == 1:
+            return None
+        return Draw(settings.row_share, settings.seed, len(log.steps))
+
     def _learn(self, draft: Draft, levels: int) -> Step:
         settings = self.settings
-        task = Task(self.source, draft, levels, settings.step, settings.penalty, settings.seed)
+        step = settings.step
+        if settings.step_doubles is not None:
+            step *= 1.0 + (len(draft.log.steps) - self.start) / settings.step_doubles
+        task = Task(self.source, draft, levels, step, settings.penalty, settings.seed)
         lesson = self.learner.learn(task)
         self.skipped = lesson.skipped
-        step = Step(draft.partition, lesson.table, self.encoder, settings.replaces, settings.grid)
+        taken = Step(draft.partition, lesson.table, self.encoder, settings.replaces, settings.grid)
         if settings.accept is None or not self.source.has_held_out:
-            return step
-        before, after = total(self.source, LevelLosses(draft, step, levels), held_out=True)
+            return taken
+        before, after = total(self.source, LevelLosses(draft, taken, levels), held_out=True)
         better = after < (1.0 - settings.accept) * before
-        return replace(step, table=step.table.keep(better))
+        return replace(taken, table=taken.table.keep(better))
 
     def _impatient(self) -> bool:
         patience = self.settings.patience

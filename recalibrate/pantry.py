@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from recalibrate.classes.base import FunctionClass, Learner
 from recalibrate.engines.memory import Rows, StatsSource, rows_in_memory
 from recalibrate.fixedpoint import Scale, make_scale
-from recalibrate.folds import dealing_hash, first_rows
+from recalibrate.folds import dealing_hash, first_rows, tell_apart
 from recalibrate.problem import Problem
 from recalibrate.rounds import Encoder
 
@@ -48,8 +49,12 @@ class Pantry(Protocol):
     def bind(self, H: FunctionClass, index: int) -> Learner:
         """A class on the columns of all rows; its encoder will be number ``index``."""
 
-    def encode(self, encoders: Sequence[Encoder]) -> Rows:
-        """The sample as blocks of numbers, one for every encoder."""
+    def encode(self, encoders: Sequence[Encoder], *, lots: bool = False) -> Rows:
+        """The sample as blocks of numbers, one for every encoder.
+
+        With ``lots`` if steps are to draw rows and these are all there are. More rows than
+        choices are made on need no drawing: what a tree finds in them is hardly an accident.
+        """
 
     def open(self, encoders: Sequence[Encoder | None]) -> AbstractContextManager[StatsSource]:
         """All rows as a source; of encoders that are None no step will need the block."""
@@ -82,6 +87,7 @@ class PantryInMemory:
         self.sample = problem if self.numbers is None else problem.take(self.numbers)
         self.scale = make_scale(problem.n_rows, labels.weight, newton=problem.link == "logit")
         self._problem = problem
+        self._seed = seed
         self._table = problem.table.gathered()
         self._weight = self.scale.quantise_weight(labels.weight)
         self._threads = threads
@@ -91,12 +97,16 @@ class PantryInMemory:
     def bind(self, H: FunctionClass, index: int) -> Learner:
         return H.bind(self._table, self._weight, threads=self._threads, index=index)
 
-    def encode(self, encoders: Sequence[Encoder]) -> Rows:
+    def encode(self, encoders: Sequence[Encoder], *, lots: bool = False) -> Rows:
         problem = self._problem
         blocks = tuple(encoder.encode(self._table, self._threads) for encoder in encoders)
         del self._table  # from now on the blocks are all that is needed
         self._rows = Rows(blocks, problem.labels.values, problem.base, self._weight)
-        return self._rows if self.numbers is None else self._rows.take(self.numbers)
+        if self.numbers is not None:
+            return self._rows.take(self.numbers)
+        if lots:
+            self._rows = replace(self._rows, lots=row_lots(problem, self._seed))
+        return self._rows
 
     def open(self, encoders: Sequence[Encoder | None]) -> AbstractContextManager[StatsSource]:
         return self._source(self._threads)
@@ -117,6 +127,11 @@ class PantryInMemory:
         return rows_in_memory(self._rows, self.scale, blocks=self._blocks, threads=threads)
 
 
+def row_lots(problem: Problem, seed: int) -> NDArray[np.uint64]:
+    """Hashes of what the rows say, equal rows told apart: no order of theirs changes a draw."""
+    return tell_apart(_row_hash(problem, seed))
+
+
 def choosing_rows(n_rows: int) -> int:
     """How many of so many rows choices are made on."""
     return min(n_rows, CHOOSING_ROWS)
@@ -131,6 +146,9 @@ def sample_numbers(problem: Problem, seed: int) -> NDArray[np.intp] | None:
     count = choosing_rows(problem.n_rows)
     if count == problem.n_rows:
         return None
+    return first_rows(_row_hash(problem, seed), count)
+
+
+def _row_hash(problem: Problem, seed: int) -> NDArray[np.uint64]:
     labels = problem.labels
-    key = dealing_hash(problem.table, labels.values, problem.base, labels.weight, seed)
-    return first_rows(key, count)
+    return dealing_hash(problem.table, labels.values, problem.base, labels.weight, seed)

@@ -26,7 +26,7 @@ def trees_of(model):
     return [step for step in model.rounds.steps if type(step.table).__name__ == "TreeTable"]
 
 
-def test_the_refit_is_two_runs_that_draw_their_own_columns():
+def test_the_refit_is_two_runs_that_draw_for_themselves():
     base, X, y = interaction()
     steps = trees_of(rc.fit(base, X, y))
     assert len(steps) % 2 == 0

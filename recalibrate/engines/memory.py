@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.engines.part import Answer, Part, Question
+from recalibrate.engines.part import NO_LOTS, Answer, Part, Question
 from recalibrate.fixedpoint import Scale
 from recalibrate.rounds import Block, Rounds, Scores
 from recalibrate.threads import LEAST_ROWS_PER_THREAD
@@ -173,12 +173,16 @@ def cut(n_rows: int, blocks: int | None, threads: int) -> list[slice]:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Encoded rows with their labels, base scores and quantised weights (empty: each one)."""
+    """Encoded rows with their labels, base scores and quantised weights (empty: each one).
+
+    ``lots`` are hashes that steps draw rows by (empty: every step takes all rows).
+    """
 
     blocks: tuple[Block, ...]
     y: NDArray[np.float64]
     base: Scores
     weight: NDArray[np.int64]
+    lots: NDArray[np.uint64] = field(default_factory=lambda: NO_LOTS)
 
     def __len__(self) -> int:
         return len(self.y)
@@ -186,7 +190,9 @@ class Rows:
     def take(self, at: slice | NDArray[np.intp]) -> Rows:
         """Some of the rows; a slice copies nothing."""
         weight = self.weight[at] if len(self.weight) else self.weight
-        return Rows(tuple(block[at] for block in self.blocks), self.y[at], self.base[at], weight)
+        lots = self.lots[at] if len(self.lots) else self.lots
+        blocks = tuple(block[at] for block in self.blocks)
+        return Rows(blocks, self.y[at], self.base[at], weight, lots)
 
 
 @contextmanager
@@ -204,7 +210,9 @@ def rows_in_memory(
         if some is None or not len(some):
             return []
         pieces = [some.take(at) for at in cut(len(some), blocks, threads)]
-        return [Part(each.blocks, each.y, each.base, each.weight, scale) for each in pieces]
+        return [
+            Part(each.blocks, each.y, each.base, each.weight, scale, each.lots) for each in pieces
+        ]
 
     source = InMemory(parts_of(rows), scale, held_out=parts_of(held_out), threads=threads)
     try:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.fixedpoint import RESPONSE_LIMIT_BITS, Scale
+from recalibrate.hashing import mix
 from recalibrate.kernels import rows as kernels
 from recalibrate.levels import Levels
 from recalibrate.rounds import Block, Rounds, Scores, State, Step
@@ -20,18 +21,34 @@ from recalibrate.rounds import Block, Rounds, Scores, State, Step
 Answer = tuple[NDArray[np.int64], ...]
 LOSS_LIMIT = 32.0
 LABELS: Literal["labels"] = "labels"
+NO_LOTS = np.empty(0, dtype=np.uint64)
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """The rows that a step is learned on: a share of them, by lot."""
+
+    share: float
+    seed: int
+    step: int
+
+    @property
+    def salt(self) -> np.uint64:
+        """What rows' lots are hashed with."""
+        return np.uint64(mix(np.zeros(1, np.uint64), self.seed, self.step)[0])
 
 
 @dataclass(frozen=True, eq=False)
 class Draft:
     """A model about to take a step: the steps so far and the level sets drawn for the next.
 
-    ``partition`` None keeps the level sets of the newest step.
+    ``partition`` None keeps the level sets of the newest step; ``draw`` None takes all rows.
     """
 
     log: Rounds
     partition: Levels | None
     replace: bool = False
+    draw: Draw | None = None
 
 
 class Question(Protocol):
@@ -70,7 +87,10 @@ class Memo:
 
 
 class Part:
-    """Rows of one block, and their scores under the steps applied so far."""
+    """Rows of one block, and their scores under the steps applied so far.
+
+    Rows without lots are never drawn: all of them are in every step.
+    """
 
     def __init__(
         self,
@@ -79,8 +99,10 @@ class Part:
         base: Scores,
         weight: NDArray[np.int64],
         scale: Scale,
+        lots: NDArray[np.uint64] = NO_LOTS,
     ) -> None:
         self.blocks = blocks
+        self.lots = lots
         self.y = y
         self.base = base
         self.weight = weight
@@ -125,9 +147,10 @@ class Part:
         return state.drawn_level
 
     def words(self, draft: Draft) -> NDArray[np.int64]:
-        """The statistics of every row, as the scale packs them."""
+        """The statistics of every row, as the scale packs them; zero for those not drawn."""
         state = self._bring(draft.log)
-        key: object = LABELS if draft.replace else _scores_of(state)
+        draw = draft.draw if len(self.lots) else None
+        key: object = draw or (LABELS if draft.replace else _scores_of(state))
         if self._words is not None and self._words[0] is key:
             return self._words[1]
         scale = self.scale
@@ -149,6 +172,8 @@ class Part:
             scale.shift,
             words,
         )
+        if draw is not None:
+            kernels.leave_out(self.lots, draw.salt, draw.share, words)
         self._words = (key, words)
         return words
 

@@ -31,7 +31,7 @@ from recalibrate.files.errors import ModelFileError
 from recalibrate.files.strictjson import dump, parse
 
 MAGIC = b"\x89RCAL\r\n\x1a"
-VERSION = 1
+VERSION = 2
 PREFIX = struct.Struct("<8sIQQ")
 CHECKSUM_BYTES = 32
 MOST_HEADER_BYTES = 1 << 26

@@ -205,5 +205,8 @@ def _decode_steps(
     return tuple(steps)
 
 
-READERS: dict[int, Callable[[Fields, Path, Build], Recalibrated]] = {1: _decode_model}
+READERS: dict[int, Callable[[Fields, Path, Build], Recalibrated]] = {
+    1: _decode_model,  # settings without draws of rows and growing steps, which have defaults
+    2: _decode_model,
+}
 """How each format version is read; old ones stay."""

@@ -108,6 +108,7 @@ def encode_settings(settings: Settings, levels: LevelList) -> dict[str, Any]:
         "levels": int(settings.levels),
         "level_kind": settings.level_kind,
         "step": number(settings.step),
+        "step_doubles": None if settings.step_doubles is None else int(settings.step_doubles),
         "tables_per_round": int(settings.tables_per_round),
         "penalty": {
             "l2": number(penalty.l2),
@@ -120,30 +121,30 @@ def encode_settings(settings: Settings, levels: LevelList) -> dict[str, Any]:
         "accept": _optional(settings.accept),
         "max_rounds": int(settings.max_rounds),
         "keep_unrounded": bool(settings.keep_unrounded),
+        "row_share": number(settings.row_share),
         "seed": str(int(settings.seed)),
     }
 
 
 def decode_settings(fields: Fields, known: list[Levels]) -> Settings:
-    """Settings of the loop."""
+    """Settings of the loop; format version 1 had no draws of rows and no growing steps."""
     with fields:
+        newer = fields.has("row_share")
         return Settings(
             link=fields.choice("link", LINKS),
             grid=pick_levels(fields, "grid", known),
             levels=fields.whole("levels", least=1, most=LARGEST),
             level_kind=fields.choice("level_kind", ("uniform", "quantile")),
             step=fields.number("step"),
+            step_doubles=_optional_whole(fields, "step_doubles") if newer else None,
             tables_per_round=fields.whole("tables_per_round", least=1, most=LARGEST),
             penalty=_decode_penalty(fields.fields("penalty")),
             tolerance=None if fields.is_null("tolerance") else fields.number("tolerance"),
-            patience=(
-                None
-                if fields.is_null("patience")
-                else fields.whole("patience", least=1, most=LARGEST)
-            ),
+            patience=_optional_whole(fields, "patience"),
             accept=None if fields.is_null("accept") else fields.number("accept"),
             max_rounds=fields.whole("max_rounds", least=0, most=LARGEST),
             keep_unrounded=fields.flag("keep_unrounded"),
+            row_share=fields.number("row_share", least=0.0, most=1.0) if newer else 1.0,
             seed=_decode_seed(fields),
         )
 
@@ -156,6 +157,10 @@ def _decode_penalty(fields: Fields) -> Penalty:
             fields.whole("min_level_rows", least=1, most=LARGEST),
             fields.number("step_limit", least=0.0),
         )
+
+
+def _optional_whole(fields: Fields, name: str) -> int | None:
+    return None if fields.is_null(name) else fields.whole(name, least=1, most=LARGEST)
 
 
 def _decode_seed(fields: Fields) -> int:

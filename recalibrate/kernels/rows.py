@@ -186,6 +186,22 @@ def respond(
 
 
 @kernel
+def leave_out(
+    lots: NDArray[np.uint64], salt: np.uint64, share: float, words: NDArray[np.int64]
+) -> None:
+    """Make the words of rows zero that a share of them, by their lots and ``salt``, leaves out."""
+    for i in range(lots.shape[0]):
+        # The last two steps of splitmix64; lots are hashes themselves.
+        x = lots[i] ^ salt
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        x ^= x >> np.uint64(31)
+        if float(x >> np.uint64(11)) * 2.0**-53 >= share:
+            for k in range(words.shape[1]):
+                words[i, k] = 0
+
+
+@kernel
 def log_losses(
     y: NDArray[np.float64],
     f: NDArray[np.float64],

@@ -41,7 +41,7 @@ class PantryInPieces:
     def bind(self, H: FunctionClass, index: int) -> Learner:
         return self._binder.bind(H, index)
 
-    def encode(self, encoders: Sequence[Encoder]) -> Rows:
+    def encode(self, encoders: Sequence[Encoder], *, lots: bool = False) -> Rows:
         sample, labels = self.sample, self.sample.labels
         blocks = tuple(encoder.encode(sample.table, self._threads) for encoder in encoders)
         weight = self.scale.quantise_weight(labels.weight)

@@ -11,7 +11,15 @@ from forging import Forgery, seal
 
 import recalibrate as rc
 from recalibrate.files import ModelFileError, container, strictjson, to_bytes
-from recalibrate.files.container import CHECKSUM_BYTES, MAGIC, PREFIX, Arrays, pack, unpack
+from recalibrate.files.container import (
+    CHECKSUM_BYTES,
+    MAGIC,
+    PREFIX,
+    VERSION,
+    Arrays,
+    pack,
+    unpack,
+)
 
 
 @pytest.fixture(scope="module")
@@ -94,8 +102,10 @@ def test_a_newer_version_asks_for_an_upgrade(good, tmp_path):
     forged = Forgery(good)
     text = json.dumps(forged.header).encode()
     payload = b"".join(a.tobytes() for a in forged.arrays)
-    with pytest.raises(ModelFileError, match=r"format version 2.*newer.*pip install -U"):
-        load(seal(text, payload, version=2), tmp_path)
+    with pytest.raises(
+        ModelFileError, match=rf"format version {VERSION + 1}.*newer.*pip install -U"
+    ):
+        load(seal(text, payload, version=VERSION + 1), tmp_path)
     with pytest.raises(ModelFileError, match="no format version 0"):
         load(seal(text, payload, version=0), tmp_path)
 
