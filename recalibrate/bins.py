@@ -2,8 +2,9 @@
 
 Code 0 is missing (or an unseen category); numeric codes 1..B are intervals between float32
 edges with ``x <= edges[b]`` exactly when ``code <= b + 1``; categorical codes are categories,
-the rare ones pooled when there are more than bins. Trees speak of codes only, and this table
-translates: to rows at prediction, to thresholds and category sets in a serving graph.
+the rare ones pooled when there are more than bins, or places of the categories in an order. Trees
+speak of codes only, and this table translates: to rows at prediction, to thresholds and category
+sets in a serving graph.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ LARGEST_INTEGER = 1 << 31
 """Whole numbers beyond are no codes, ages or counts, and may not fit into 64 bits."""
 FINE_CELLS = 1 << 12
 """Cells of equal weight that frequent values are looked for in."""
+SCORE_BITS, SCORE_RANGE = 16, 64.0
+"""Scores are summed in steps of 2**-16, cut at +-64: sums of integers have no order."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,16 +45,24 @@ class FeatureBins:
         Categorical: bin of every category code (``lookup[0]`` is the missing bin, 0).
     exact
         Whether every distinct value has a bin of its own.
+    ordered
+        Categorical: whether the bins are in an order that is worth splitting by.
     """
 
     name: str
     edges: NDArray[np.float32]
     lookup: NDArray[np.int32] | None
     exact: bool
+    ordered: bool = False
 
     @property
     def categorical(self) -> bool:
         return self.lookup is not None
+
+    @property
+    def by_sets(self) -> bool:
+        """Whether splits are by sets of codes; otherwise by their order."""
+        return self.categorical and not self.ordered
 
     @property
     def count(self) -> int:
@@ -75,13 +86,14 @@ class FeatureBins:
 
 @dataclass(frozen=True, eq=False)
 class Bins:
-    """Bins of all features of a class of trees."""
+    """Bins of all features of a class of trees; a column may be two of them."""
 
     features: tuple[FeatureBins, ...]
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(feature.name for feature in self.features)
+        """The columns, each once."""
+        return tuple(dict.fromkeys(feature.name for feature in self.features))
 
     @property
     def exact(self) -> bool:
@@ -107,8 +119,8 @@ class Bins:
 
     @cached_property
     def widest_category(self) -> int:
-        """Largest number of codes of a categorical feature (1 without any)."""
-        return max((f.count for f in self.features if f.categorical), default=1)
+        """Largest number of codes of a feature that is split by sets of them (1 without any)."""
+        return max((f.count for f in self.features if f.by_sets), default=1)
 
     def encode(self, table: Table, threads: int = 1) -> NDArray[np.integer]:
         """Codes of all rows, [row, feature], uint8 where every feature has at most 256."""
@@ -153,23 +165,33 @@ def make_bins(
     weight: NDArray[np.int64] | None = None,
     most: int = DEFAULT_BINS,
     threads: int = 1,
+    ordered: Sequence[str] = (),
+    score: str = "",
 ) -> Bins:
     """Bins from the weighted distribution of every feature.
 
     Columns with at most ``most`` distinct values get a bin each, others bins of about equal
     weight; of categories the heaviest keep a bin of their own and the rest share one. Nothing
     depends on the order of rows, and a row of weight 2 counts as the row twice.
+
+    ``ordered`` names categorical columns that are a second feature each: their categories by the
+    mean of the column ``score``.
     """
     weights = np.empty(0, dtype=np.int64) if weight is None else weight
+    wanted = [(name, False) for name in names] + [(name, True) for name in ordered]
 
     def work(j: int) -> FeatureBins:
-        column = table.schema.columns[table.schema.index(names[j])]
-        values = table.column(column.name)
+        name, by_score = wanted[j]
+        column = table.schema.columns[table.schema.index(name)]
+        values = table.column(name)
+        if by_score:
+            sums = category_scores(column, values, table.column(score), weights)
+            return ordered_bins(column, sums, most)
         if column.kind == "categorical":
             return category_bins(column, category_weights(column, values, weights), most)
-        return numeric_bins(column.name, *distinct_values(values, weights), most)
+        return numeric_bins(name, *distinct_values(values, weights), most)
 
-    return Bins(tuple(share_out(work, range(len(names)), threads)))
+    return Bins(tuple(share_out(work, range(len(wanted)), threads)))
 
 
 def category_weights(
@@ -191,6 +213,38 @@ def category_bins(column: Column, mass: NDArray[np.int64], most: int) -> Feature
         lookup[1:] = most
         lookup[np.sort(heaviest) + 1] = np.arange(1, most, dtype=np.int32)
     return FeatureBins(column.name, np.empty(0, dtype=np.float32), lookup, exact)
+
+
+def category_scores(
+    column: Column,
+    values: NDArray[np.float32],
+    score: NDArray[np.float32],
+    weight: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """Summed weight of every code of a categorical column, and summed weighted score."""
+    sums = np.zeros((2, len(column.categories) + 1), dtype=np.int64)
+    binning.sum_scores(values, score, weight, SCORE_RANGE, 2.0**SCORE_BITS, sums)
+    return sums
+
+
+def ordered_bins(column: Column, sums: NDArray[np.int64], most: int) -> FeatureBins:
+    """Bins of categories in the order of their mean score, by what `category_scores` says.
+
+    Categories of about the same mean share a bin where there are more than bins; those without
+    weight have no place in the order and count as missing.
+    """
+    mass, total = sums
+    mean = np.full(len(mass), np.nan, dtype=np.float32)
+    seen = np.flatnonzero(mass[1:]) + 1
+    mean[seen] = total[seen] / mass[seen] * 2.0**-SCORE_BITS
+    distinct, place = np.unique(mean[seen], return_inverse=True)
+    by_mean = np.zeros(len(distinct), dtype=np.int64)
+    np.add.at(by_mean, place, mass[seen])
+    edges = numeric_bins(column.name, distinct, by_mean, most).edges
+    lookup = np.zeros(len(mass), dtype=np.int32)
+    lookup[seen] = np.searchsorted(edges, mean[seen], side="left") + 1
+    exact = len(np.unique(lookup[1:])) == len(column.categories)
+    return FeatureBins(column.name, np.empty(0, dtype=np.float32), lookup, exact, ordered=True)
 
 
 def numeric_bins(

@@ -11,6 +11,7 @@ from recalibrate.bases import remember_columns
 from recalibrate.checks import check_flag, check_whole
 from recalibrate.collection import is_collection
 from recalibrate.crossfit import cross_fit, is_unfitted, refuse_unfitted
+from recalibrate.defaults import DEFAULT_CLASS
 from recalibrate.levels import Link
 from recalibrate.model import Recalibrated
 from recalibrate.options import (
@@ -22,7 +23,6 @@ from recalibrate.options import (
     read_class,
 )
 from recalibrate.problem import read_problem
-from recalibrate.recipe import DEFAULT_CLASS
 from recalibrate.running import Plan, Run
 from recalibrate.scores import as_base
 from recalibrate.streaming import Reading, fit_collection, fit_streamed, is_streamed

@@ -35,8 +35,8 @@ FALSE_ALARM = 0.05
 """Chance that noise moves all rows, any single column, or any pair, of an unmoved base."""
 PASSES = 3
 """Looks at the same rows, which share that chance."""
-MOVED_LIMIT, MOVED_CURVE_LIMIT = 2.0, 0.0
-"""Limits of a single column, and of the curve, for a model that was moved anyway.
+MOVED_LIMIT, MOVED_CURVE_LIMIT = 1.0, 0.0
+"""Limits of columns and pairs, and of the curve, for a model that was moved anyway.
 
 Its predictions carry the noise of the rows it was fitted on, and cells are moved only by the
 share of their gaps that is more than noise: being strict saves nothing (cross-validated).
@@ -72,6 +72,11 @@ class HeldOutScores:
 def level_count(n_rows: int) -> int:
     """Level sets that so many rows can fill."""
     return int(np.clip(n_rows // ROWS_PER_LEVEL, FEWEST_LEVELS, MOST_LEVELS))
+
+
+def weight_spread(weight: Scores | None) -> float:
+    """Sum of squared weights over sum of weights: the variance that weights add to a sum."""
+    return 1.0 if weight is None else float(np.sum(weight**2) / np.sum(weight))
 
 
 def add_level_sets(
@@ -122,7 +127,7 @@ class _Stage:
         self.moved = moved
         weight = held_out.weight(problem)
         self.weight = scale.quantise_weight(weight)
-        self.spread = 1.0 if weight is None else float(np.sum(weight**2) / np.sum(weight))
+        self.spread = weight_spread(weight)
         self.settings = Settings(
             link=self.link,
             levels=level_count(len(self.y)),
@@ -187,7 +192,7 @@ class _Stage:
         # The first term is everyone, a family of its own.
         limits = [_limit(1), *[_limit(singles - 1)] * (singles - 1), *[_limit(pairs)] * pairs]
         if self.moved:
-            limits[1:singles] = [MOVED_LIMIT] * (singles - 1)
+            limits[1:] = [MOVED_LIMIT] * (len(limits) - 1)
         return CellLearner(GroupEncoder(groups), np.array(limits), self.spread)
 
     def _bind(self, terms: list[str], min_rows: int) -> GroupSet | None:

@@ -2,10 +2,11 @@
 
 1. A line through the base score (on the log-odds for 0/1 labels): repairs over-confidence.
 2. What is certain: single groups that are off by four standard errors are moved, in full.
-3. Boosting from there with H: small penalised steps, as many as held-out rows support.
-4. Weights of the line and of what boosting added, from held-out scores: boosting leaves them
+3. Columns of many categories (``largecategories``): each category by what its rows support.
+4. Boosting from there with H: small penalised steps, as many as held-out rows support.
+5. Weights of the line and of what was added to it, from held-out scores: boosting leaves them
    over-confident.
-5. Level sets have the last word (``levelstage``): on held-out predictions, every column and
+6. Level sets have the last word (``levelstage``): on held-out predictions, every column and
    pair of columns is tested on every level set, and what is more than noise is moved.
 
 A stage has to pay on held-out rows, otherwise it is left out; the base itself is the first
@@ -23,90 +24,45 @@ from typing import cast
 
 import numpy as np
 
-from recalibrate.bins import MOST_BINS
 from recalibrate.boost import Boosted, History, Settings
-from recalibrate.classes.base import SCORE_COLUMN, FunctionClass, Penalty
-from recalibrate.classes.groups import Groups
-from recalibrate.classes.linear import Linear, LinearLearner
+from recalibrate.classes.base import SCORE_COLUMN, FunctionClass
+from recalibrate.classes.groups import GroupLearner, Groups
+from recalibrate.classes.linear import LinearLearner
 from recalibrate.classes.trees import Trees
+from recalibrate.defaults import (
+    CERTAIN,
+    CERTAIN_CLASS,
+    CERTAIN_ENCODER,
+    FEW_ROWS,
+    LARGE,
+    LARGE_ENCODER,
+    LINE,
+    LINE_ENCODER,
+    MAIN,
+    MAIN_ENCODER,
+    MORE_STEPS,
+    MOST_CERTAIN,
+    MOST_WEIGHT,
+    PART_ERRORS,
+    REFIT_RUNS,
+    STAGE_NAMES,
+    certain_settings,
+    main_settings,
+    standard_errors,
+)
 from recalibrate.engines.memory import rows_in_memory
 from recalibrate.fixedpoint import Scale
 from recalibrate.folds import Fold
-from recalibrate.levelstage import HeldOutScores, add_level_sets, level_count
+from recalibrate.largecategories import LargeCategories, large_columns
+from recalibrate.levelstage import HeldOutScores, add_level_sets, weight_spread
 from recalibrate.line import LINE_CLASS, Line
 from recalibrate.pantry import Pantry
-from recalibrate.problem import Problem
 from recalibrate.rounds import Encoder, Rounds
 from recalibrate.stages import Path, Stage
 from recalibrate.validation import paired_gain, say_gain
 from recalibrate.weighing import best_weights, correction_weight
 
-DEFAULT_CLASS = Trees(
-    depth=6,
-    leaves=15,
-    base_score=True,
-    min_leaf_rows=10,
-    feature_share=0.7,
-    one_vs_rest=128,
-    category_smoothing=50.0,
-)
-"""Categories are split off one by one, because a learned order of many follows their noise; of more
-than 128 that would take so many trees that serving them takes longer than the base."""
-CERTAIN_CLASS = Trees(depth=1, one_vs_rest=MOST_BINS, min_leaf_rows=20, bare_roots=False)
-"""One threshold or one category at a time: the groups that everybody would look at first."""
-CERTAIN_GAIN = 16.0
-"""A gap of four standard errors is no accident even among all of a table's groups."""
-LINE, CERTAIN, MAIN = 0, 1, 2
-"""Numbers of the stages, and of their encoders in the model."""
-MOST_CERTAIN = 3
-"""A base with more certain gaps than this is off everywhere, which boosting repairs better."""
-STAGE_NAMES = ("a line through the base score", "moving certain gaps", "boosting")
 UNCHANGED = "the data supports no correction: the base's predictions are returned unchanged"
-FEW_ROWS = 1000
-PART_ERRORS = 2.5
-"""Standard errors that a part of boosting has to be from zero.
-
-More than two, because the same rows chose the number of steps.
-"""
-GROUP_PRIOR = 100.0
-"""Ridge on the shifts of groups: a group is believed to be off by about .1 of log-odds.
-
-With less, groups of a few hundred rows follow their noise (cross-validated: 100 and 300 have a
-lower held-out loss and smaller gaps than 10).
-"""
-TREE_PRIOR = 5.0
-"""Ridge on the leaves of trees: with drawn rows less of it is needed, and small groups that are
-far off are reached sooner (cross-validated: 2 to 10 differ little)."""
-LINEAR_PRIOR = 10.0
-"""Ridge on the coefficients of ``Linear``."""
-MOST_WEIGHT = 1.0
-"""Most weight of what boosting added, apart from the line's.
-
-The rows that chose to boost would, by the same accident, call for more of it.
-"""
-REFIT_RUNS = 2
-"""Refits of trees that draw rows and columns: their mean has the lower loss (cross-validated), and
-they are done at the same time. Other classes draw nothing, and all runs would be the same."""
-ROW_SHARE = 0.9
-"""Share of the rows that each tree is grown on.
-
-Trees that see other rows err in other ways, and their mean by less (cross-validated: .8 to .9 do
-the same, but small groups that are far off want most of their rows; the same rows for all trees of
-a run do not help).
-"""
-STEP_DOUBLES = 300
-"""Trees after which the step has doubled.
-
-What is left to find after hundreds of small steps is found by larger ones as well: tables that
-want many trees take up to a third less of them (cross-validated: the same loss within .05 %).
-"""
-PATIENCE = 25
-"""Steps without a gain on held-out rows before a fold stops boosting.
-
-After 20 some tables were left too early; many more cost time and gain little (cross-validated).
-"""
-MORE_STEPS = 1.5
-"""The refit has more rows than a fold and carries more steps (cross-validated: 1.25 to 1.5)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,55 +91,6 @@ class Choice:
     held_out: HeldOutScores
     curve: tuple[float, ...]
     notes: tuple[str, ...]
-
-
-def certain_settings(problem: Problem) -> Settings:
-    """Full steps for as long as there is a gap that no accident explains.
-
-    On the log-odds Newton's first step overshoots a gap of .1 by about a tenth.
-    """
-    y, f = problem.labels.values, problem.base
-    noise = 1.0 if problem.link == "logit" else float(np.mean((y - f) ** 2))
-    return Settings(
-        link=problem.link,
-        levels=1,
-        step=0.9 if problem.link == "logit" else 1.0,
-        penalty=Penalty(min_gain=CERTAIN_GAIN * noise),
-        max_rounds=MOST_CERTAIN + 1,
-    )
-
-
-def main_settings(problem: Problem, H: FunctionClass, seed: int) -> Settings:
-    """Small penalised steps; a class that cannot split on the score gets level sets at once."""
-    levels, step, patience, l2 = 1, 0.1, PATIENCE, TREE_PRIOR
-    if isinstance(H, (Groups, Linear)):
-        levels, step, patience = level_count(problem.n_rows), 0.3, 10
-        l2 = GROUP_PRIOR if isinstance(H, Groups) else LINEAR_PRIOR
-    elif not (isinstance(H, Trees) and H.base_score):
-        levels = 3
-    draws = isinstance(H, Trees) and H.feature_share < 1 and levels == 1
-    return Settings(
-        link=problem.link,
-        levels=levels,
-        step=step,
-        penalty=Penalty(l2=l2),
-        patience=patience,
-        max_rounds=2000,
-        row_share=ROW_SHARE if draws else 1.0,
-        step_doubles=STEP_DOUBLES if draws else None,
-        seed=seed,
-    )
-
-
-def standard_errors(stage: int, n_rows: int) -> float:
-    """By how many standard errors a stage has to lower the held-out loss.
-
-    Two, as elsewhere; three where a few hundred rows make the standard error itself uncertain.
-    Certain gaps have passed a test already, and only must not raise it.
-    """
-    if stage == CERTAIN:
-        return 0.0 if n_rows >= FEW_ROWS else 1.0
-    return 2.0 if n_rows >= FEW_ROWS else 3.0
 
 
 def follow_recipe(
@@ -223,20 +130,33 @@ class _Kitchen:
         self.pantry = pantry
         self.threads = threads
         self.scale: Scale = pantry.scale
-        line, main = pantry.bind(LINE_CLASS, LINE), pantry.bind(H, MAIN)
+        line, main = pantry.bind(LINE_CLASS, LINE_ENCODER), pantry.bind(H, MAIN_ENCODER)
         seen = tuple(name for name in main.encoder.names if name != SCORE_COLUMN)
         # Without a column to look at, the score stands in, and is never certainly off.
         single = replace(CERTAIN_CLASS, features=seen, base_score=not seen)
-        certain = pantry.bind(single, CERTAIN)
+        certain = pantry.bind(single, CERTAIN_ENCODER)
         self.line = Line(cast(LinearLearner, line), problem)
-        self.certain = Stage(certain, certain_settings(problem), CERTAIN)
-        self.main = Stage(main, main_settings(problem, H, seed), MAIN)
+        self.certain = Stage(certain, certain_settings(problem), CERTAIN_ENCODER)
+        self.main = Stage(main, main_settings(problem, H, seed), MAIN_ENCODER)
+        self.large = self._bind_large(seen) if isinstance(H, Trees) else None
         draws = self.main.settings.row_share < 1
         self.refit_runs = REFIT_RUNS if draws else 1
-        encoders = (line.encoder, certain.encoder, main.encoder)
+        encoders: tuple[Encoder, ...] = (line.encoder, certain.encoder, main.encoder)
+        if self.large is not None:
+            encoders = (*encoders, self.large.encoder)
         self.rows = pantry.encode(encoders, lots=draws)
         self.start = Rounds(problem.link, None, encoders)
         self.gaps_are_isolated = self._isolated_gaps()
+
+    def _bind_large(self, seen: tuple[str, ...]) -> LargeCategories | None:
+        """The columns of many categories, if there are any."""
+        found = large_columns(self.problem.table.schema, seen)
+        if not found:
+            return None
+        terms = Groups(*(f"`{name}`" for name in found))
+        bound = cast(GroupLearner, self.pantry.bind(terms, LARGE_ENCODER))
+        spread = weight_spread(self.problem.labels.weight)
+        return LargeCategories(bound.encoder, LARGE_ENCODER, spread)
 
     def _isolated_gaps(self) -> bool:
         """Whether a few groups, and only a few, are certainly off."""
@@ -253,8 +173,9 @@ class _Kitchen:
             with rows_in_memory(train, self.scale, held_out=held_out) as source:
                 line = self.line.fit(source, self.start)
                 certain = self.certain.run(source, line).path if self.gaps_are_isolated else line
-                boosted = self.main.run(source, certain)
-            ends = (0, len(line.steps), len(certain.steps))
+                large = certain if self.large is None else self.large.fit(source, certain)
+                boosted = self.main.run(source, large)
+            ends = (0, len(line.steps), len(certain.steps), len(large.steps))
             return Path(boosted.path, ends, boosted.history.held_out, fold[1])
 
         if self.threads == 1:
@@ -265,13 +186,13 @@ class _Kitchen:
     def choose(self, paths: Sequence[Path]) -> Choice:
         """Compare the base and the model after every stage on held-out rows."""
         steps = round(float(np.mean([path.best for path in paths])))
-        candidates = [self._held_out(paths, stage, 0) for stage in (LINE, CERTAIN, MAIN)]
+        candidates = [self._held_out(paths, stage, 0) for stage in (LINE, CERTAIN, LARGE, MAIN)]
         candidates.append(self._held_out(paths, MAIN, steps))
         weight = candidates[0].weight(self.problem)
         losses = [each.losses(self.problem) for each in candidates]
         taken, notes = 0, []
         for stage, name in enumerate(STAGE_NAMES):
-            if stage == CERTAIN and not self.gaps_are_isolated:
+            if not self._has(stage):
                 continue
             gain, error = paired_gain(losses[taken], losses[stage + 1], weight)
             least = standard_errors(stage, len(losses[0]))
@@ -289,6 +210,12 @@ class _Kitchen:
         refit_steps = round(steps * MORE_STEPS)
         curve = (float(np.average(losses[0], weights=weight)), *_mean_curve(paths))
         return Choice(stages, whole, share, refit_steps, weights, held_out, curve, tuple(notes))
+
+    def _has(self, stage: int) -> bool:
+        """Whether there is anything for a stage to do."""
+        if stage == CERTAIN:
+            return self.gaps_are_isolated
+        return stage != LARGE or self.large is not None
 
     def _last_weights(
         self, line: HeldOutScores, held_out: HeldOutScores, notes: list[str]
@@ -347,6 +274,9 @@ class _Kitchen:
             if choice.stages > CERTAIN and self.gaps_are_isolated:
                 log = self.certain.run(source, log).log
             ends.append(len(log.steps))
+            if choice.stages > LARGE and self.large is not None:
+                log = self.large.fit(source, log)
+            ends.append(len(log.steps))
             if choice.stages > MAIN:
                 with self.pantry.beside(source, self.refit_runs) as sources:
                     boosted = self.main.run_several(
@@ -368,10 +298,13 @@ class _Kitchen:
 
     def _used_encoders(self, choice: Choice) -> list[Encoder | None]:
         """The encoders of the stages that are refitted."""
-        taken = [stage < choice.stages for stage in (LINE, CERTAIN, MAIN)]
-        taken[CERTAIN] = taken[CERTAIN] and self.gaps_are_isolated
-        pairs = zip(self.start.encoders, taken, strict=True)
-        return [encoder if used else None for encoder, used in pairs]
+        encoders = [LINE_ENCODER, CERTAIN_ENCODER, LARGE_ENCODER, MAIN_ENCODER]
+        used = {
+            encoder
+            for stage, encoder in enumerate(encoders)
+            if stage < choice.stages and self._has(stage)
+        }
+        return [own if k in used else None for k, own in enumerate(self.start.encoders)]
 
 
 def _mean_curve(paths: Sequence[Path]) -> tuple[float, ...]:

@@ -8,7 +8,7 @@ import pytest
 from test_identity import content, people
 
 import recalibrate as rc
-from recalibrate import recipe
+from recalibrate import defaults
 from recalibrate.boost import Settings, boost
 from recalibrate.engines.memory import Rows, rows_in_memory
 from recalibrate.engines.part import Draft, Draw, Part
@@ -113,13 +113,13 @@ def test_only_default_trees_that_draw_columns_draw_rows():
     X, y, base, _ = people(400)
     problem = read_problem(as_base(base), X, y)
     for H, draws in [
-        (recipe.DEFAULT_CLASS, True),
-        (replace(recipe.DEFAULT_CLASS, feature_share=1.0), False),
-        (replace(recipe.DEFAULT_CLASS, base_score=False), False),
+        (defaults.DEFAULT_CLASS, True),
+        (replace(defaults.DEFAULT_CLASS, feature_share=1.0), False),
+        (replace(defaults.DEFAULT_CLASS, base_score=False), False),
         (rc.Groups("sex"), False),
         (rc.Linear(), False),
     ]:
-        settings = recipe.main_settings(problem, H, seed=0)
+        settings = defaults.main_settings(problem, H, seed=0)
         assert (settings.row_share < 1) == draws
         assert (settings.step_doubles is not None) == draws
 

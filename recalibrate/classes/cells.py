@@ -166,18 +166,28 @@ class CellTotals:
         """G^2 / V, 0 where a cell is not usable."""
         return np.where(self.usable, self.g**2 / self.variance, 0.0)
 
-    def shift(self) -> NDArray[np.float64]:
-        """Best linear prediction of every cell's shift.
+    def spread(self, unit: float = 0.0) -> float:
+        """By how much the usable cells' shifts vary, tau^2; 0 if noise explains their gaps.
 
-        A shift d moves G by s d. If shifts vary by tau^2 over the cells, G^2 / V exceeds 1 by
-        tau^2 s^2 / V on average, which gives tau^2, and with it the share of G / s to believe.
+        A shift d moves G by s d, so that G^2 exceeds V by tau^2 s^2 on average. Cells count by
+        1 / V, or, for small ones, by 1 / (V + unit): a single rare event has a square that is
+        thousands of times its variance.
         """
-        surplus = float(self.squares.sum() - self.usable.sum())
-        if surplus <= 0:
+        count = np.where(self.usable, 1.0 / (self.variance + unit), 0.0)
+        surplus = float(np.sum(count * (self.g**2 - self.variance)))
+        return surplus / float(np.sum(count * self.s**2)) if surplus > 0 else 0.0
+
+    def believed(self, tau2: float) -> NDArray[np.float64]:
+        """Best linear prediction of every cell's shift, if shifts vary by ``tau2``."""
+        if tau2 <= 0:
             return np.zeros(self.g.shape)
-        tau2 = surplus / float(np.sum(np.where(self.usable, self.s**2 / self.variance, 0.0)))
-        believed = self.s + self.variance / np.where(self.usable, self.s * tau2, 1.0)
-        return np.where(self.usable, self.g / believed, 0.0)
+        some = self.s > 0
+        believed = self.s + self.variance / np.where(some, self.s * tau2, 1.0)
+        return np.where(some, self.g / believed, 0.0)
+
+    def shift(self) -> NDArray[np.float64]:
+        """Best linear prediction of the usable cells' shifts; the others stay."""
+        return np.where(self.usable, self.believed(self.spread()), 0.0)
 
 
 def _normal_score(sums: NDArray[np.float64], cells: NDArray[np.int64]) -> NDArray[np.float64]:

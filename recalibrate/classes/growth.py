@@ -32,7 +32,8 @@ FEW_MOVING = 0.7
 class Rules:
     """Limits on a tree, and how its features are visited.
 
-    ``style`` of a feature: 0 numeric, 1 categorical by order, 2 one category against the rest.
+    ``style`` of a feature: 0 by the order of its codes, 1 by a learned order of its categories,
+    2 one category against the rest.
     """
 
     depth: int

@@ -90,7 +90,11 @@ class TreeReasons:
             up = above[moving]
             added[feature[up], moving] += value[node[moving]] - value[up]
             node = above
-        return {name: own for name, own in zip(self.bins.names, added, strict=True) if own.any()}
+        parts: dict[str, Floats] = {}
+        for own, values in zip(self.bins.features, added, strict=True):
+            if values.any():
+                parts[own.name] = parts.get(own.name, 0.0) + values
+        return parts
 
 
 class GroupReasons:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from recalibrate.bins import DEFAULT_BINS, MOST_BINS, Bins, make_bins
 from recalibrate.checks import check_number, check_whole
-from recalibrate.classes.base import Lesson, Task, as_names, choose_columns
+from recalibrate.classes.base import SCORE_COLUMN, Lesson, Task, as_names, choose_columns
 from recalibrate.classes.growth import Forest, Rules, grow
 from recalibrate.classes.joined import JoinedTrees, join_trees
 from recalibrate.fixedpoint import snap
@@ -26,6 +26,9 @@ ROWS_FOR_MASKS = 256
 """From here on a single tree is quicker by masks than by a walk."""
 
 Ints = NDArray[np.int32]
+Binning = Callable[[Sequence[str], Sequence[str], int], Bins]
+"""Bins some columns, and once more some of them in order of their mean base score, into at most
+so many bins each."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +58,12 @@ class Trees:
         Share of the features that each tree may use, drawn anew for each.
     one_vs_rest
         Categorical features with at most this many categories split one category off instead.
+    score_order
+        Categorical features with more than this many categories can also be split in the order
+        of their mean base score, which knows nothing of the labels and cannot follow their
+        noise; None: never.
     category_smoothing
-        Rows of residual zero added to every category before ordering.
+        Rows of residual zero added to every category before ordering by residual.
     bare_roots
         Whether a level set in which no split is worth making still gets its mean; otherwise it
         is left alone.
@@ -76,6 +83,7 @@ class Trees:
     min_leaf_rows: int = 1
     feature_share: float = 1.0
     one_vs_rest: int = 0
+    score_order: int | None = None
     category_smoothing: float = 10.0
     bare_roots: bool = True
 
@@ -97,15 +105,21 @@ class Trees:
         """The class on the columns of a table."""
         mass = weight if len(weight) else None
 
-        def bins(names: Sequence[str], most: int) -> Bins:
-            return make_bins(table, names, weight=mass, most=most, threads=threads)
+        def bins(names: Sequence[str], ordered: Sequence[str], most: int) -> Bins:
+            return make_bins(
+                table,
+                names,
+                weight=mass,
+                most=most,
+                threads=threads,
+                ordered=ordered,
+                score=SCORE_COLUMN,
+            )
 
         return self.bind_by(table.schema, bins, index=index)
 
-    def bind_by(
-        self, schema: Schema, bins: Callable[[Sequence[str], int], Bins], *, index: int = 0
-    ) -> TreeLearner:
-        """The class on columns wherever their rows are; ``bins`` bins some, into so many bins."""
+    def bind_by(self, schema: Schema, bins: Binning, *, index: int = 0) -> TreeLearner:
+        """The class on columns wherever their rows are."""
         self._check()
         names = choose_columns(schema, as_names(self.features), self.base_score)
         if not names:
@@ -113,7 +127,14 @@ class Trees:
                 "Trees(features=[]) leaves no column to split on; name one, or set base_score=True"
             )
         most = MOST_BINS if self.bins == "exact" else int(self.bins)
-        return TreeLearner(self, bins(names, most), index)
+        return TreeLearner(self, bins(names, self._ordered(schema, names), most), index)
+
+    def _ordered(self, schema: Schema, names: Sequence[str]) -> list[str]:
+        """Columns whose categories are put in order of their mean base score."""
+        if self.score_order is None:
+            return []
+        columns = [schema.columns[schema.index(name)] for name in names]
+        return [column.name for column in columns if len(column.categories) > self.score_order]
 
     def _check(self) -> None:
         if not _is_whole(self.depth, 1, MAX_DEPTH):
@@ -125,6 +146,7 @@ class Trees:
         check_whole("leaves of Trees", self.leaves, least=2)
         check_whole("min_leaf_rows of Trees", self.min_leaf_rows, least=1)
         check_whole("one_vs_rest of Trees", self.one_vs_rest, least=0)
+        check_whole("score_order of Trees", self.score_order, least=0)
         check_number("feature_share of Trees", self.feature_share, above=0.0, most=1.0)
         check_number("category_smoothing of Trees", self.category_smoothing, least=0.0)
 
@@ -232,7 +254,7 @@ class TreeLearner:
             reasons.append(f"each tree sees {self.spec.feature_share:.0%} of the features")
         if self.spec.min_leaf_rows > 1:
             reasons.append(f"leaves of fewer than {self.spec.min_leaf_rows} rows are not made")
-        if any(feature.count > 3 for feature in self.bins.features if feature.categorical):
+        if any(feature.count > 3 for feature in self.bins.features if feature.by_sets):
             reasons.append("categories are split by one learned order, not over all subsets")
         if not self.bins.exact:
             reasons.append("features with more distinct values than bins are binned")
@@ -242,7 +264,7 @@ class TreeLearner:
     def _style(self) -> NDArray[np.int8]:
         style = np.zeros(len(self.bins.features), np.int8)
         for j, feature in enumerate(self.bins.features):
-            if feature.categorical:
+            if feature.by_sets:
                 style[j] = 2 if feature.count - 1 <= self.spec.one_vs_rest else 1
         return style
 

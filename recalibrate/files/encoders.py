@@ -31,6 +31,7 @@ def encode_encoder(encoder: Encoder, arrays: Arrays) -> dict[str, Any]:
                     "edges": arrays.add(feature.edges),
                     "lookup": None if feature.lookup is None else arrays.add(feature.lookup),
                     "exact": bool(feature.exact),
+                    "ordered": bool(feature.ordered),
                 }
                 for feature in encoder.features
             ],
@@ -111,7 +112,11 @@ def _decode_feature(fields: Fields, schema: Schema) -> FeatureBins:
             or not ((lookup >= 0) & (lookup <= MOST_BINS)).all()
         ):
             raise fields.fault(f"the bins of column {column.name!r} do not fit its categories")
-        return FeatureBins(column.name, edges, lookup, fields.flag("exact"))
+        # Format version 1 had no orders.
+        ordered = fields.has("ordered") and fields.flag("ordered")
+        if ordered and lookup is None:
+            raise fields.fault(f"column {column.name!r} has no categories to be in order")
+        return FeatureBins(column.name, edges, lookup, fields.flag("exact"), ordered)
 
 
 def _decode_term(fields: Fields, schema: Schema) -> Term:

@@ -34,6 +34,7 @@ def encode_class(H: Any) -> dict[str, Any]:
             "min_leaf_rows": int(H.min_leaf_rows),
             "feature_share": number(H.feature_share),
             "one_vs_rest": int(H.one_vs_rest),
+            "score_order": None if H.score_order is None else int(H.score_order),
             "category_smoothing": number(H.category_smoothing),
             "bare_roots": bool(H.bare_roots),
         }
@@ -87,6 +88,7 @@ def decode_class(fields: Fields) -> Any:
             min_leaf_rows=_whole(fields, "min_leaf_rows", 1),
             feature_share=fields.number("feature_share", least=0.0, most=1.0),
             one_vs_rest=_whole(fields, "one_vs_rest", 0),
+            score_order=_decode_order(fields),
             category_smoothing=fields.number("category_smoothing", least=0.0),
             bare_roots=fields.flag("bare_roots"),
         )
@@ -98,6 +100,13 @@ def _names(features: Any) -> list[str] | None:
 
 def _whole(fields: Fields, name: str, least: int) -> int:
     return fields.whole(name, least=least, most=LARGEST)
+
+
+def _decode_order(fields: Fields) -> int | None:
+    """Format version 1 had no orders."""
+    if not fields.has("score_order") or fields.is_null("score_order"):
+        return None
+    return _whole(fields, "score_order", 0)
 
 
 def _decode_bins(fields: Fields) -> Any:

@@ -139,16 +139,16 @@ def _find_split_fault(table: TreeTable, bins: Bins) -> str:
     feature = table.feature[inner]
     if ((feature < 0) | (feature >= len(bins.features))).any():
         return "a split is on a column that does not exist"
-    categorical = np.array([f.categorical for f in bins.features])[feature]
+    by_sets = np.array([f.by_sets for f in bins.features])[feature]
     codes = np.array([f.count for f in bins.features], dtype=np.int64)[feature]
     subset, last_bin = table.subset[inner], table.last_bin[inner]
-    if ((subset >= 0) != categorical).any() or (subset >= len(table.subsets)).any():
+    if ((subset >= 0) != by_sets).any() or (subset >= len(table.subsets)).any():
         return "categorical splits, and only they, have a set of categories"
-    if (codes[categorical] > table.subsets.shape[1]).any():
+    if (codes[by_sets] > table.subsets.shape[1]).any():
         return "a set of categories is too small for its column"
     least = np.where(table.missing_left[inner], 0, 1)
     outside = (last_bin < least) | (last_bin > codes)
-    if outside[~categorical].any():
+    if outside[~by_sets].any():
         return "a split is beyond the bins of its column"
     return ""
 

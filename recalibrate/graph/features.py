@@ -27,7 +27,7 @@ class Number:
 class Code:
     """Codes from 1 of a categorical column's values, NaN where missing or unknown.
 
-    ``bins`` gives the code of every category, or is empty for their own numbers.
+    ``bins`` gives the code of every category (0: none), or is empty for their own numbers.
     """
 
     column: Column
@@ -162,7 +162,7 @@ class Columns:
         if isinstance(feature, Truth):
             return self.builder.cast(self._truth(feature, self), "float32")
         if isinstance(feature, Code):
-            codes = [float(code) for code in feature.codes]
+            codes = [float(code) if code else np.nan for code in feature.codes]
             return self._encode(feature.column, values_floats=codes, default_float=np.nan)
         return self._raw(feature.name, "float32")
 

@@ -106,18 +106,23 @@ class _Translator:
         if table.subset[k] >= 0:
             return self._by_set(k, own, left, right)
         last_bin, missing_left = int(table.last_bin[k]), bool(table.missing_left[k])
-        column = self.features.number(Number(own.name))
+        column = self.features.number(self._code(own) if own.ordered else Number(own.name))
         if last_bin == 0:  # missing values against all others
             return Split(column, inf, False, right, left) if missing_left else right
-        # Codes up to last_bin are the values up to the edge after it.
-        threshold = float(own.edges[last_bin - 1]) if last_bin <= len(own.edges) else inf
+        threshold = float(last_bin)
+        if not own.ordered:  # codes up to last_bin are the values up to the edge after it
+            threshold = float(own.edges[last_bin - 1]) if last_bin <= len(own.edges) else inf
         return Split(column, threshold, missing_left, left, right)
 
-    def _by_set(self, k: int, own: FeatureBins, left: Node, right: Node) -> Node:
+    def _code(self, own: FeatureBins) -> Code:
         if own.lookup is None:
             raise ExportError(f"a tree splits the numeric column {own.name!r} by categories")
         described = self.schema.columns[self.schema.index(own.name)]
-        code = Code(described, () if own.exact else tuple(int(b) for b in own.lookup[1:]))
+        natural = own.exact and not own.ordered
+        return Code(described, () if natural else tuple(int(b) for b in own.lookup[1:]))
+
+    def _by_set(self, k: int, own: FeatureBins, left: Node, right: Node) -> Node:
+        code = self._code(own)
         marks = _marks(self.table, k, own)
         if not _is_small(marks):
             chain, number = self.chains[int(self.table.feature[k]), marks[1:].tobytes()]

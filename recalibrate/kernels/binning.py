@@ -23,6 +23,26 @@ def count_integers(
 
 
 @kernel
+def sum_scores(
+    column: NDArray[np.float32],
+    score: NDArray[np.float32],
+    weight: NDArray[np.int64],
+    limit: float,
+    factor: float,
+    out: NDArray[np.int64],
+) -> None:
+    """Add weight and weighted score (cut at +-limit, times factor, rounded) of each code."""
+    unit = weight.shape[0] == 0
+    for i in range(column.shape[0]):
+        value = column[i]
+        if value == value:
+            w = 1 if unit else weight[i]
+            at = min(max(float(score[i]), -limit), limit)
+            out[0, int(value)] += w
+            out[1, int(value)] += w * int(np.rint(at * factor))
+
+
+@kernel
 def code_by_lookup(
     column: NDArray[np.float32], low: int, lookup: NDArray[np.int32], out: NDArray[np.integer]
 ) -> None:

@@ -14,12 +14,14 @@ from recalibrate.bins import (
     FeatureBins,
     bin_targets,
     category_bins,
+    category_scores,
     category_weights,
     numeric_bins,
+    ordered_bins,
 )
 from recalibrate.cells import CategoryCells, Cells, cut_distinct
 from recalibrate.classes import Groups, Linear, Trees
-from recalibrate.classes.base import FunctionClass, Learner
+from recalibrate.classes.base import SCORE_COLUMN, FunctionClass, Learner
 from recalibrate.classes.linear import Term, column_terms
 from recalibrate.combinations import Assigned, Counted, add_counts, count_combinations
 from recalibrate.fixedpoint import Scale
@@ -54,6 +56,18 @@ class CategoryWeights:
 
 
 @dataclass(frozen=True)
+class CategoryScores:
+    """Work: what orders the categories of a column by their mean base score."""
+
+    column: Column
+    reader: ColumnOf
+
+    def __call__(self, piece: Problem) -> NDArray[np.int64]:
+        values, weight = self.reader(piece)
+        return category_scores(self.column, values, piece.table.column(SCORE_COLUMN), weight)
+
+
+@dataclass(frozen=True)
 class CountCells:
     """Work: combinations of cells that occur in a piece, for the factors of every term."""
 
@@ -84,7 +98,7 @@ class Binder:
         self.pieces = pieces
         self.scale = scale
         self.schema = pieces.problem.table.schema
-        self._known: dict[tuple[str, int], FeatureBins] = {}
+        self._known: dict[tuple[str, int, bool], FeatureBins] = {}
 
     def bind(self, H: FunctionClass, index: int = 0) -> Learner:
         """The class; its encoder will be number ``index``."""
@@ -96,15 +110,19 @@ class Binder:
             return H.bind_by(lambda: self._groups(H), index=index)
         raise TypeError(f"{type(H).__name__} needs all rows at once; use Trees, Linear or Groups")
 
-    def _bins(self, names: Sequence[str], most: int) -> Bins:
-        """Bins of some columns."""
-        for name in names:
-            if (name, most) not in self._known:
-                self._known[name, most] = self._feature_bins(name, most)
-        return Bins(tuple(self._known[name, most] for name in names))
+    def _bins(self, names: Sequence[str], ordered: Sequence[str], most: int) -> Bins:
+        """Bins of some columns, and of some of them in order of the base score."""
+        keys = [(name, most, False) for name in names] + [(name, most, True) for name in ordered]
+        for key in keys:
+            if key not in self._known:
+                self._known[key] = self._feature_bins(*key)
+        return Bins(tuple(self._known[key] for key in keys))
 
-    def _feature_bins(self, name: str, most: int) -> FeatureBins:
+    def _feature_bins(self, name: str, most: int, ordered: bool) -> FeatureBins:
         column = self.schema.columns[self.schema.index(name)]
+        if ordered:
+            work = CategoryScores(column, ColumnOf(name, self.scale))
+            return ordered_bins(column, np.sum(list(self.pieces.map(work)), axis=0), most)
         if column.kind == "categorical":
             return category_bins(column, self._category_weights(column), most)
         found = self._distribution(name, lambda total: bin_targets(total, most))
