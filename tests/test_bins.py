@@ -198,6 +198,71 @@ def test_weights_decide_which_categories_are_rare():
     assert bins.encode(table)[:, 0].tolist() == [2, 2, 2, 1]
 
 
+# ---- categories by their mean score
+
+
+def scored(names, scores) -> pd.DataFrame:
+    return pd.DataFrame({"name": list(names), "score": np.asarray(scores, dtype=float)})
+
+
+def order_of(frame, *, weight=None, most=255, rows=None):
+    """Bins of the second feature, and its codes of some rows."""
+    table = read_table(frame)
+    given = {"weight": weight, "most": most, "ordered": ["name"], "score": "score"}
+    bins = make_bins(table, ["name"], **given)
+    new = table if rows is None else table.schema.read(rows)
+    return bins, bins.encode(new)[:, 1].tolist()
+
+
+def test_categories_are_ordered_by_their_mean_score():
+    frame = scored(["a", "b", "c", "a", None], [3.0, 1.0, 2.0, -3.0, 9.0])
+    bins, codes = order_of(frame)
+    assert bins.names == ("name",)
+    assert [feature.ordered for feature in bins.features] == [False, True]
+    assert [feature.by_sets for feature in bins.features] == [True, False]
+    assert codes == [1, 2, 3, 1, 0]  # means 0, 1, 2; missing is 0 as ever
+    assert bins.widest_category == bins.features[0].count
+    _, new = order_of(frame, rows=scored(["c", "unknown"], [0.0, 0.0]))
+    assert new == [3, 0]
+
+
+def test_categories_of_one_mean_share_a_place_and_many_share_bins():
+    _, codes = order_of(scored("abc", [1.0, 0.0, 1.0]))
+    assert codes == [2, 1, 2]
+    names = [f"n{k:03d}" for k in range(300)]
+    bins, codes = order_of(scored(names, np.arange(300) % 7 + np.arange(300) / 300), most=40)
+    assert not bins.features[1].exact
+    assert max(codes) <= 40
+    means = np.arange(300) % 7 + np.arange(300) / 300
+    by_mean = np.array(codes)[np.argsort(means)]
+    assert (np.diff(by_mean) >= 0).all()
+
+
+@given(st.integers(0, 2**32 - 1), st.booleans())
+def test_the_order_is_that_of_means_whatever_the_order_of_rows(seed, weighted):
+    rng = np.random.default_rng(seed)
+    n = 60
+    frame = scored(rng.choice(list("abcdefg"), n), rng.normal(0, 40, n).astype(np.float32))
+    weight = rng.integers(0, 4, n) if weighted else None
+    _, codes = order_of(frame, weight=weight)
+    w = np.ones(n) if weight is None else weight
+    rounded = np.rint(frame["score"].clip(-64, 64) * 2**16)
+    mean = {k: np.average(rounded[at], weights=w[at]) for k, at in groups(frame["name"], w)}
+    expected = {k: 1 + sum(m < mean[k] for m in set(mean.values())) for k in mean}
+    assert codes == [expected.get(name, 0) for name in frame["name"]]
+    turned = frame.iloc[::-1].reset_index(drop=True)
+    _, again = order_of(turned, weight=None if weight is None else weight[::-1].copy())
+    assert again == codes[::-1]
+
+
+def groups(names, w):
+    """Rows of every name that has weight."""
+    for name in sorted(set(names)):
+        at = (names == name).to_numpy()
+        if w[at].sum() > 0:
+            yield name, at
+
+
 # ---- tables
 
 

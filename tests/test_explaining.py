@@ -21,6 +21,7 @@ FEW = {"levels": 3, "step": 0.5, "max_rounds": 3, "validation": False}
 RUNS = {
     "default": {},
     "trees": {"H": rc.Trees(depth=2), **FEW},
+    "orders": {"H": rc.Trees(depth=3, score_order=2), **FEW},
     "linear": {"H": rc.Linear(), **FEW},
     "groups": {"H": rc.Groups("SEX", "AGEP < 30"), **FEW},
     "estimator": {"H": rc.Estimator(DecisionTreeRegressor(max_depth=2), ["SCHL", "WKHP"]), **FEW},

@@ -20,6 +20,7 @@ from recalibrate.table import read_table
 
 CLASSES = {
     "trees": rc.Trees(depth=2, base_score=True, bins=20),
+    "orders": rc.Trees(depth=3, features=["job", "sex"], score_order=2, one_vs_rest=9),
     "linear": rc.Linear(base_score=True),
     "groups": rc.Groups("sex", "age", "sex*job", "income < 0.2", min_rows=3),
 }
@@ -186,6 +187,19 @@ def test_the_default_is_the_same(name, most, weighted, tmp_path, monkeypatch):
         same(model, expected)
     assert content(model.rounds) == content(expected.rounds)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
+def test_many_categories_are_the_same(weighted, monkeypatch):
+    choose_on(monkeypatch, 900)
+    data = uneven(2000, binary=True)
+    rng = np.random.default_rng(1)
+    town = rng.integers(0, 150, 2000)
+    data["town"] = [f"t{k}" for k in town]
+    data["label"] = np.where(rng.random(2000) < 0.5, data["label"], town % 2.0)
+    expected = in_memory(data, None, weighted, cv=3)
+    assert any("large columns pays" in note for note in expected.notes)
+    same(in_pieces(cut(data, 7, 7, 800), None, weighted, cv=3, block_rows=400), expected)
 
 
 def test_the_default_with_a_share_of_regression_labels(monkeypatch):

@@ -25,6 +25,7 @@ def people(n: int, seed: int) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
         {
             "age": rng.integers(18, 80, n).astype(float),
             "sex": rng.choice(["F", "M"], n),
+            "city": rng.choice(list("abcdefghijkl"), n),
             "x": rng.normal(size=n).astype(np.float32).astype(float),
         }
     )
@@ -40,6 +41,7 @@ def make_models() -> dict[str, rc.Recalibrated]:
     return {
         "default": rc.fit(0.5 * score, X, y),
         "trees": rc.fit(score, X, y, rc.Trees(depth=3, base_score=True), **plain),
+        "orders": rc.fit(score, X, y, rc.Trees(depth=3, score_order=2, one_vs_rest=12), **plain),
         "linear": rc.fit(score, X, y, rc.Linear(base_score=True), **plain),
         "groups": rc.fit(score, X, y, groups, **plain),
         "paper": rc.fit(score, X, y, rc.Groups("sex"), alpha=0.05, validation=0.3),

@@ -42,6 +42,7 @@ def new_rows():
 
 CLASSES = {
     "trees": rc.Trees(depth=3, base_score=True, leaves=5),
+    "orders": rc.Trees(depth=3, score_order=0, one_vs_rest=2),
     "stumps": rc.Trees(depth=1, bins="exact", features=["age", "race"]),
     "linear": rc.Linear(ridge=0.5, base_score=True),
     "groups": rc.Groups("sex*race", "age < 30", "x", min_rows=2),

@@ -60,6 +60,31 @@ def test_a_line_per_level_set():
 
 
 @pytest.mark.parametrize("bins", [255, 40])
+def test_categories_in_the_order_of_their_score(bins):
+    """Split one by one and by order, pooled or not; some categories have no rows at all."""
+    rng = np.random.default_rng(0)
+    n = 3000
+    names = np.array([f"c{k:03d}" for k in range(200)])
+    codes = rng.integers(0, 190, n)
+    X = pd.DataFrame({"city": pd.Categorical(names[codes], categories=names)})
+    X["a"] = rng.normal(size=n)
+    X.loc[::17, "city"] = None
+    known = rng.normal(size=200)
+    scores = 1 / (1 + np.exp(-known[codes]))
+    y = rng.random(n) < 1 / (1 + np.exp(-known[codes] - np.sin(3 * known[codes])))
+    H = rc.Trees(depth=4, bins=bins, score_order=3, one_vs_rest=bins)
+    model = rc.fit(scores, X, y, H, levels=2, max_rounds=20, validation=False)
+    features = model.rounds.encoders[0].features
+    used = {j for step in model.rounds.steps for j in step.table.looks_at}
+    assert any(features[j].ordered for j in used)
+    assert any(features[j].by_sets for j in used)
+    X["city"] = X["city"].astype(object)
+    X.loc[:9, "city"] = "unseen"
+    X.loc[10:19, "city"] = "c195"  # known, but no row had it
+    assert_same(model, X, base=scores)
+
+
+@pytest.mark.parametrize("bins", [255, 40])
 def test_many_categories_become_places(bins):
     """Large sets of one tree are prefixes of one order, so that a number stands for each."""
     rng = np.random.default_rng(0)
