@@ -20,6 +20,7 @@ from test_streaming import (
     same,
     uneven,
     was_boosted,
+    with_towns,
 )
 
 import recalibrate as rc
@@ -120,6 +121,15 @@ def test_the_default_is_the_same(client, name, borders, monkeypatch):
     choose_on(monkeypatch, 1000)  # all rows: then the workers only read
     expected = in_memory(data, DEFAULTS[name], True, cv=3)
     same(rc.fit("score", X, "label", DEFAULTS[name], sample_weight="w", cv=3), expected)
+
+
+def test_many_categories_are_the_same(client, monkeypatch):
+    choose_on(monkeypatch, 900)
+    data = with_towns(2000)
+    expected = in_memory(data, None, True, cv=3)
+    assert any("large columns pays" in note for note in expected.notes)
+    X = partitions(data, 30, 30, 1400)
+    same(rc.fit("score", X, "label", sample_weight="w", cv=3), expected)
 
 
 def test_the_default_with_a_base_that_scores_on_the_workers(client, monkeypatch):

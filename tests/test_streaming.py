@@ -146,6 +146,15 @@ def uneven(n, binary=False):
     return data.assign(label=label.astype(float))
 
 
+def with_towns(n):
+    """The same with a column of many categories, every second of which is off by much."""
+    data = uneven(n, binary=True)
+    rng = np.random.default_rng(1)
+    town = rng.integers(0, 150, n)
+    label = np.where(rng.random(n) < 0.5, data["label"], town % 2.0)
+    return data.assign(town=[f"t{k}" for k in town], label=label)
+
+
 def was_boosted(model):
     """Whether there is more to compare than what comes before and after boosting."""
     return any(note.startswith("boosting pays") for note in model.notes)
@@ -192,11 +201,7 @@ def test_the_default_is_the_same(name, most, weighted, tmp_path, monkeypatch):
 @pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
 def test_many_categories_are_the_same(weighted, monkeypatch):
     choose_on(monkeypatch, 900)
-    data = uneven(2000, binary=True)
-    rng = np.random.default_rng(1)
-    town = rng.integers(0, 150, 2000)
-    data["town"] = [f"t{k}" for k in town]
-    data["label"] = np.where(rng.random(2000) < 0.5, data["label"], town % 2.0)
+    data = with_towns(2000)
     expected = in_memory(data, None, weighted, cv=3)
     assert any("large columns pays" in note for note in expected.notes)
     same(in_pieces(cut(data, 7, 7, 800), None, weighted, cv=3, block_rows=400), expected)
