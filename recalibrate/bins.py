@@ -95,6 +95,11 @@ class Bins:
         """The columns, each once."""
         return tuple(dict.fromkeys(feature.name for feature in self.features))
 
+    def of(self, names: Sequence[str]) -> Bins:
+        """Bins of some columns, without orders."""
+        own = {feature.name: feature for feature in self.features if not feature.ordered}
+        return Bins(tuple(own[name] for name in names))
+
     @property
     def exact(self) -> bool:
         """Whether no feature lost information by binning."""

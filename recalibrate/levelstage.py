@@ -142,18 +142,26 @@ class _Stage:
         features = getattr(H, "features", None)
         names = self.table.schema.names if features is None else features
         quoted = [f"`{name}`" for name in names if name != SCORE_COLUMN and "`" not in name]
-        single = self._learner(self._bind([EVERYONE, *quoted], LEAST_TERM_ROWS), pairs=0)
-        if single is None:
+        if len(quoted) > MOST_PAIRED_COLUMNS:
+            quoted, paired = self._worst(quoted)
+        else:
+            paired = quoted
+        # A pair has groups only if both of its columns have.
+        pairs = [f"{a} * {b}" for a, b in combinations(paired, 2)]
+        bound = self._bind([EVERYONE, *quoted, *pairs], LEAST_TERM_ROWS)
+        if bound is None:
             return None
-        texts = [term.text for term in single.encoder.groups.terms]
-        columns = texts[1:]
-        if len(columns) > MOST_PAIRED_COLUMNS:
-            off = self._scores_of(single)[1:]
-            worst = np.argsort(-off, kind="stable")[:MOST_PAIRED_COLUMNS]
-            columns = [columns[k] for k in sorted(worst)]
-        pairs = [f"{a} * {b}" for a, b in combinations(columns, 2)]
-        bound = self._bind([*texts, *pairs], LEAST_TERM_ROWS)
-        return self._learner(bound, pairs=0 if bound is None else len(bound.terms) - len(texts))
+        return self._learner(bound, pairs=sum(len(term.factors) == 2 for term in bound.terms))
+
+    def _worst(self, columns: list[str]) -> tuple[list[str], list[str]]:
+        """Columns that have groups, and those among them that are off most."""
+        single = self._learner(self._bind([EVERYONE, *columns], LEAST_TERM_ROWS), pairs=0)
+        if single is None:
+            return [], []
+        columns = [term.text for term in single.encoder.groups.terms[1:]]
+        off = self._scores_of(single)[1:]
+        worst = np.argsort(-off, kind="stable")[:MOST_PAIRED_COLUMNS]
+        return columns, [columns[k] for k in sorted(worst)]
 
     def run(self, learner: CellLearner) -> list[tuple[Step, GroupTable]]:
         """Steps of the loop with these candidates, from coarse to fine."""

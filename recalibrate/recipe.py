@@ -25,10 +25,10 @@ from typing import cast
 import numpy as np
 
 from recalibrate.boost import Boosted, History, Settings
-from recalibrate.classes.base import SCORE_COLUMN, FunctionClass
+from recalibrate.classes.base import SCORE_COLUMN, FunctionClass, Learner
 from recalibrate.classes.groups import GroupLearner, Groups
 from recalibrate.classes.linear import LinearLearner
-from recalibrate.classes.trees import Trees
+from recalibrate.classes.trees import TreeLearner, Trees
 from recalibrate.defaults import (
     CERTAIN,
     CERTAIN_CLASS,
@@ -132,9 +132,7 @@ class _Kitchen:
         self.scale: Scale = pantry.scale
         line, main = pantry.bind(LINE_CLASS, LINE_ENCODER), pantry.bind(H, MAIN_ENCODER)
         seen = tuple(name for name in main.encoder.names if name != SCORE_COLUMN)
-        # Without a column to look at, the score stands in, and is never certainly off.
-        single = replace(CERTAIN_CLASS, features=seen, base_score=not seen)
-        certain = pantry.bind(single, CERTAIN_ENCODER)
+        certain = self._bind_certain(main, seen)
         self.line = Line(cast(LinearLearner, line), problem)
         self.certain = Stage(certain, certain_settings(problem), CERTAIN_ENCODER)
         self.main = Stage(main, main_settings(problem, H, seed), MAIN_ENCODER)
@@ -147,6 +145,15 @@ class _Kitchen:
         self.rows = pantry.encode(encoders, lots=draws)
         self.start = Rounds(problem.link, None, encoders)
         self.gaps_are_isolated = self._isolated_gaps()
+
+    def _bind_certain(self, main: Learner, seen: tuple[str, ...]) -> Learner:
+        """Single groups of the columns that H sees."""
+        # Without a column to look at, the score stands in, and is never certainly off.
+        single = replace(CERTAIN_CLASS, features=seen, base_score=not seen)
+        if seen and isinstance(main, TreeLearner) and main.spec.bins == single.bins:
+            # The bins are those that H has already.
+            return TreeLearner(single, main.bins.of(seen), CERTAIN_ENCODER)
+        return self.pantry.bind(single, CERTAIN_ENCODER)
 
     def _bind_large(self, seen: tuple[str, ...]) -> LargeCategories | None:
         """The columns of many categories, if there are any."""
