@@ -67,11 +67,6 @@ class LargeCategories:
     index: int
     weight_spread: float = 1.0
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The columns."""
-        return self.encoder.names
-
     def fit(self, source: StatsSource, log: Rounds) -> Rounds:
         """``log`` with one more step, if categories differ by more than noise."""
         sizes = np.diff(self.encoder.offsets)
