@@ -135,7 +135,7 @@ def test_a_single_rare_event_moves_nobody_far():
     assert np.abs(log.apply([block], problem.base) - problem.base).max() < 0.2
 
 
-def test_a_row_of_weight_two_is_not_two_rows_of_evidence_but_blocks_change_nothing():
+def test_blocks_change_nothing_with_weights_either():
     rng, X, margin, off = towns(3, 6000)
     y = (rng.random(6000) < sigmoid(margin + off)) * 1.0
     weight = rng.integers(1, 4, 6000).astype(float)
