@@ -1,7 +1,7 @@
 """Settings of the default fit, each with the reason why it is what it is.
 
-"Cross-validated" stands for comparisons on halves of calibration rows (``benchmarks/halves.py``) and
-on public tables that are not among those whose results the docs report.
+"Cross-validated" stands for comparisons on halves of calibration rows (``benchmarks/halves.py``)
+and on public tables that are not among those whose results the docs report.
 """
 
 from __future__ import annotations

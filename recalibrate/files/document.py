@@ -206,7 +206,7 @@ def _decode_steps(
 
 
 READERS: dict[int, Callable[[Fields, Path, Build], Recalibrated]] = {
-    1: _decode_model,  # settings without draws of rows and growing steps, which have defaults
+    1: _decode_model,  # without drawn rows, growing steps and orders, which have defaults
     2: _decode_model,
 }
 """How each format version is read; old ones stay."""
