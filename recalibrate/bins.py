@@ -156,7 +156,7 @@ def integer_window(column: NDArray[np.float32]) -> tuple[int, int] | None:
             return None
     low, high = (np.fmin.reduce, np.fmax.reduce) if broken else (np.min, np.max)
     lowest, highest = low(column), high(column)
-    with np.errstate(invalid="ignore"):  # infinity less infinity
+    with np.errstate(invalid="ignore", over="ignore"):  # beyond float32, or infinity less infinity
         near = highest - lowest < WIDEST_INTEGERS  # False where nothing is present, or infinite
     if not (near and abs(lowest) <= LARGEST_INTEGER):
         return None
