@@ -14,8 +14,6 @@ from recalibrate.table import find_columns, split_columns
 from recalibrate.values import read_numbers
 from recalibrate.wording import listed
 
-MISSING_TEXT = ""
-"""Stands for a missing value in a column of text; so does every text that is no category."""
 MISSING_WHOLE = np.iinfo(np.int64).min
 """Stands for a missing value in a column of large whole numbers."""
 
@@ -87,8 +85,7 @@ class _Rows:
         """A matrix or column of the graph's own type."""
         columns = [self._columns[j] for j in self._find(port.columns)]
         tensors = [
-            _tensor(name, values, port.kind)
-            for name, values in zip(port.columns, columns, strict=True)
+            _tensor(name, values, port) for name, values in zip(port.columns, columns, strict=True)
         ]
         return np.stack(tensors, axis=1)
 
@@ -108,23 +105,22 @@ class _Rows:
         return find_columns(wanted, names or [])
 
 
-def _tensor(name: str, values: Any, kind: str) -> NDArray[Any]:
-    if kind == "string":
-        import pandas as pd
-
-        present = ~pd.isna(np.asarray(values, dtype=object))
-        texts = np.full(len(values), MISSING_TEXT, dtype=object)
-        texts[present] = [_text(value) for value in np.asarray(values, dtype=object)[present]]
-        return texts
-    if kind == "int64":
+def _tensor(name: str, values: Any, port: Input) -> NDArray[Any]:
+    if port.kind == "string":
+        return _texts(values, port.missing)
+    if port.kind == "int64":
         return _whole(values)
     with np.errstate(over="ignore"):  # beyond float32 is infinite, as it is in Python
-        return np.asarray(read_numbers(name, values), dtype=_DTYPES[kind])
+        return np.asarray(read_numbers(name, values), dtype=_DTYPES[port.kind])
 
 
-def _text(value: object) -> str:
+def _texts(values: Any, missing: str) -> NDArray[Any]:
     # A number is no category of a text column, whatever it looks like.
-    return str(value) if isinstance(value, str) else MISSING_TEXT
+    texts = [
+        str(value) if isinstance(value, str) else missing
+        for value in np.asarray(values, dtype=object)
+    ]
+    return np.array(texts, dtype=object)
 
 
 def _whole(values: Any) -> NDArray[np.int64]:

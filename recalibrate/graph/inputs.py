@@ -42,6 +42,9 @@ class Input:
         tensors that are no tables.
     used_by
         "base", "H" or both.
+    missing
+        What stands for a missing value in a column of text: the empty text, unless that is a
+        category itself.
     """
 
     name: str
@@ -49,16 +52,18 @@ class Input:
     shape: tuple[int | str, ...]
     columns: tuple[str, ...]
     used_by: tuple[str, ...]
+    missing: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists and strings, for the file's metadata."""
-        return {
+        plain = {
             "name": self.name,
             "type": self.kind,
             "shape": list(self.shape),
             "columns": list(self.columns),
             "used_by": list(self.used_by),
         }
+        return {**plain, "missing": self.missing} if self.missing else plain
 
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> Input:
@@ -69,6 +74,7 @@ class Input:
             tuple(state["shape"]),
             tuple(state["columns"]),
             tuple(state["used_by"]),
+            str(state.get("missing", "")),
         )
 
 
@@ -126,6 +132,14 @@ def kind_of(column: Column) -> str:
     return "int64" if whole and not fits else "float32"
 
 
+def missing_text(column: Column) -> str:
+    """A text that is no category of the column, and so counts as missing."""
+    text = ""
+    while text in column.categories:
+        text = f"{text}_" if text else "missing"
+    return text
+
+
 def plan_inputs(
     base: BaseInputs,
     features: Sequence[Column],
@@ -165,6 +179,8 @@ def plan_inputs(
     if matrix:
         plan.add_matrix(matrix, dict(base_columns), kinds)
     plan.add_columns(base_columns, kinds)
+    for column in features:
+        plan.mark_missing(column)
     return Inputs(tuple(plan.ports), plan.base, plan.features)
 
 
@@ -242,6 +258,12 @@ class _Plan:
             wider = kind if port.kind == "float32" else port.kind
             self.ports[place[0]] = replace(port, kind=wider, used_by=("base", "H"))
             self.features[name] = place
+
+    def mark_missing(self, column: Column) -> None:
+        """Say what stands for a missing value of one of H's columns."""
+        number = self.features[column.name][0]
+        if self.ports[number].kind == "string":
+            self.ports[number] = replace(self.ports[number], missing=missing_text(column))
 
     def _add(self, column: str, kind: str, used_by: tuple[str, ...]) -> int:
         taken = {port.name for port in self.ports} | {MATRIX, BASE_SCORE, *OUTPUTS}

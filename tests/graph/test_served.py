@@ -49,6 +49,28 @@ def test_it_says_what_only_the_class_needs():
         served.predict(X[["a", "b"]])
 
 
+@pytest.mark.parametrize(
+    ("texts", "stand_in"),
+    [(["F", "M"], ""), (["", "M"], "missing"), (["", "missing", "missing_"], "missing__")],
+)
+def test_a_missing_text_is_none_of_the_categories(texts, stand_in):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"g": rng.choice([*texts, None], 4000)})
+    base = np.full(len(X), 0.4)
+    rates = dict(zip([*texts, None], (0.2, 0.7, 0.3, 0.6), strict=False))
+    y = rng.random(len(X)) < X["g"].map(rates)
+    model = rc.fit(base, X, y, rc.Groups("g", "g is missing"))
+    served = load_served(model.to_onnx().SerializeToString())
+    assert {port.name: port.missing for port in served.inputs}["g"] == stand_in
+    one_of_each = pd.DataFrame({"g": [*texts, None, "unknown"]})
+    own = np.full(len(one_of_each), 0.4)
+    expected = model.predict(one_of_each, base=own)
+    assert len(np.unique(expected)) == len(texts) + 1
+    np.testing.assert_array_equal(
+        served.predict(one_of_each, base=own), expected.astype(np.float32)
+    )
+
+
 def test_audit_takes_it():
     model, X, y = sample()
     served = load_served(model.to_onnx().SerializeToString())
