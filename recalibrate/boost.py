@@ -8,24 +8,26 @@ rows only through a ``StatsSource``.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 from threading import Event
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from recalibrate.classes.base import Learner, Penalty, Task
 from recalibrate.engines.memory import StatsSource, total
-from recalibrate.engines.part import Answer, Draft, Draw, Part
-from recalibrate.kernels.rows import count_cells
-from recalibrate.levels import MARGIN_LIMIT, QUANTILE_CELLS, Levels, Link
+from recalibrate.engines.part import Draft, Draw
+from recalibrate.levels import MARGIN_LIMIT, Levels, Link
 from recalibrate.notices import warn_user
 from recalibrate.progress import Progress
+from recalibrate.questions import LevelLosses, Losses, ScoreCells, mean_loss, mean_of
 from recalibrate.rounds import Rounds, Step
 
 EVERYTHING = Levels.single()
 """One object for all rounds: drawing it again costs nothing, and on disk nothing is written."""
+TURN = 16
+"""Rounds after which a run in turns lets others have the thread."""
 StopReason = Literal["tolerance", "patience", "max_rounds", "nothing learned", "interrupted"]
 
 
@@ -148,64 +150,6 @@ class Boosted:
     path: Rounds
 
 
-@dataclass(frozen=True, eq=False)
-class Losses:
-    """Question: summed loss under a model."""
-
-    log: Rounds
-
-    def ask(self, part: Part) -> Answer:
-        return (part.loss(self.log), _weight_of(part))
-
-
-@dataclass(frozen=True, eq=False)
-class LevelLosses:
-    """Question: losses by level set before and after a step that is not taken yet."""
-
-    draft: Draft
-    step: Step
-    levels: int
-
-    def ask(self, part: Part) -> Answer:
-        logit = self.draft.log.link == "logit"
-        level = part.levels(self.draft)
-        before = part.scores(self.draft.log)
-        after = part.after(self.draft, self.step)
-        return (
-            part.losses(before, logit, level, self.levels),
-            part.losses(after, logit, level, self.levels),
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class ScoreCells:
-    """Question: weight in equal cells of the score's range, for quantile levels."""
-
-    log: Rounds
-    low: float
-    high: float
-
-    def ask(self, part: Part) -> Answer:
-        out = np.zeros(QUANTILE_CELLS, dtype=np.int64)
-        scale = QUANTILE_CELLS / (self.high - self.low)
-        count_cells(part.scores(self.log), part.weight, self.low, scale, out)
-        return (out,)
-
-
-def _weight_of(part: Part) -> NDArray[np.int64]:
-    weight = int(part.weight.sum()) if len(part.weight) else part.n_rows
-    return np.array([weight], dtype=np.int64)
-
-
-def mean_loss(source: StatsSource, log: Rounds, *, held_out: bool = False) -> float:
-    """Mean loss of a model on the rows: squared error, or log loss under the logit link."""
-    return _mean(source, *total(source, Losses(log), held_out=held_out))
-
-
-def _mean(source: StatsSource, loss: NDArray[np.int64], weight: NDArray[np.int64]) -> float:
-    return float(int(loss[0]) * 2.0**-source.scale.loss_bits / int(weight[0]))
-
-
 def draw_levels(source: StatsSource, log: Rounds, settings: Settings) -> Levels:
     """Level sets of the next round: the grid, or cells of equal width or weight."""
     if settings.grid is not None:
@@ -254,6 +198,18 @@ def boost(
                 f"interrupted: the model has the {count} round{'' if count == 1 else 's'} "
                 "finished so far"
             )
+    return run.finish()
+
+
+def boost_in_turns(
+    source: StatsSource, learner: Learner, settings: Settings, log: Rounds, *, encoder: int = 0
+) -> Generator[None, None, Boosted]:
+    """The same run, a few rounds at a time (see ``threads.take_turns``): for folds."""
+    run = _Run(source, learner, settings, log, encoder)
+    while run.stopped is None:
+        run.round()
+        if run.rounds % TURN == 0:
+            yield
     return run.finish()
 
 
@@ -342,7 +298,7 @@ class _Run:
             tuple(self.errors),
             tuple(self.held_out),
             unrounded,
-            _mean(self.source, loss, weight),
+            mean_of(self.source, loss, weight),
             self.skipped / int(weight[0]),
             self.stopped or "max_rounds",
         )

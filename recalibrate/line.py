@@ -13,13 +13,14 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.boost import Settings, boost, mean_loss
+from recalibrate.boost import Settings, boost
 from recalibrate.classes.base import Penalty
 from recalibrate.classes.linear import UNIT, Linear, LinearLearner, LinearTable
 from recalibrate.engines.memory import StatsSource
 from recalibrate.fixedpoint import snap
 from recalibrate.levels import MARGIN_LIMIT, Levels
 from recalibrate.problem import Problem
+from recalibrate.questions import mean_loss
 from recalibrate.rounds import Rounds, Step
 
 NEWTON_STEPS = 8

@@ -17,8 +17,7 @@ needs no more than a sample of them (``pantry``), and refitting does not care wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -59,6 +58,7 @@ from recalibrate.line import LINE_CLASS, Line
 from recalibrate.pantry import Pantry
 from recalibrate.rounds import Encoder, Rounds
 from recalibrate.stages import Path, Stage
+from recalibrate.threads import take_turns
 from recalibrate.validation import paired_gain, say_gain
 from recalibrate.weighing import best_weights, correction_weight
 
@@ -175,20 +175,17 @@ class _Kitchen:
     def run_folds(self, folds: Sequence[Fold]) -> list[Path]:
         """All stages without each fold's rows, which say when to stop."""
 
-        def run(fold: Fold) -> Path:
+        def run(fold: Fold) -> Generator[None, None, Path]:
             train, held_out = (self.rows.take(part) for part in fold)
             with rows_in_memory(train, self.scale, held_out=held_out) as source:
                 line = self.line.fit(source, self.start)
                 certain = self.certain.run(source, line).path if self.gaps_are_isolated else line
                 large = certain if self.large is None else self.large.fit(source, certain)
-                boosted = self.main.run(source, large)
+                boosted = yield from self.main.run_in_turns(source, large)
             ends = (0, len(line.steps), len(certain.steps), len(large.steps))
             return Path(boosted.path, ends, boosted.history.held_out, fold[1])
 
-        if self.threads == 1:
-            return [run(fold) for fold in folds]
-        with ThreadPoolExecutor(self.threads) as pool:
-            return list(pool.map(run, folds))
+        return take_turns([run(fold) for fold in folds], self.threads)
 
     def choose(self, paths: Sequence[Path]) -> Choice:
         """Compare the base and the model after every stage on held-out rows."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from threading import Event
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.boost import Boosted, Settings, boost
+from recalibrate.boost import Boosted, Settings, boost, boost_in_turns
 from recalibrate.classes.base import Learner
 from recalibrate.engines.memory import StatsSource
 from recalibrate.rounds import Rounds
@@ -46,6 +46,10 @@ class Stage:
             keep_if_interrupted=keep_if_interrupted,
             stop=stop,
         )
+
+    def run_in_turns(self, source: StatsSource, log: Rounds) -> Generator[None, None, Boosted]:
+        """The same, with pauses in which other runs have the thread."""
+        return boost_in_turns(source, self.learner, self.settings, log, encoder=self.encoder)
 
     def run_several(
         self,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from threading import Lock
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -35,3 +37,71 @@ def share_out(work: Callable[[T], R], items: Iterable[T], threads: int) -> list[
         return [work(item) for item in todo]
     with ThreadPoolExecutor(min(threads, len(todo))) as pool:
         return list(pool.map(work, todo))
+
+
+def take_turns(tasks: Iterable[Generator[None, None, R]], threads: int) -> list[R]:
+    """Results of generators, in their order; they yield to let others have the thread.
+
+    Five folds on two threads, each to its end, would leave one of them idle while the other does
+    the fifth. Here the first three are done by turns, and no thread is idle before the end. No
+    more tasks than that are begun at the same time, because each holds its rows.
+    """
+    todo = list(tasks)
+    if threads <= 1 or len(todo) <= 1:
+        threads = 1
+    turns = _Turns(todo, threads)
+    try:
+        if threads == 1:
+            turns.work()
+        else:
+            with ThreadPoolExecutor(min(threads, len(todo))) as pool:
+                workers = [pool.submit(turns.work) for _ in range(min(threads, len(todo)))]
+                try:
+                    for worker in workers:
+                        worker.result()
+                finally:  # also when Ctrl-C ends the wait
+                    turns.ended = True
+    finally:
+        for task in todo:
+            task.close()
+    return [turns.results[number] for number in range(len(todo))]
+
+
+class _Turns(Generic[R]):
+    """Tasks that several threads advance."""
+
+    def __init__(self, tasks: list[Generator[None, None, R]], threads: int) -> None:
+        self.threads = threads
+        self.results: dict[int, R] = {}
+        self.ended = False
+        self._waiting = deque(enumerate(tasks))
+        self._begun: deque[tuple[int, Generator[None, None, R]]] = deque()
+        self._unfinished = 0
+        self._lock = Lock()
+        self._begin(threads + len(tasks) % threads)
+
+    def _begin(self, most: int) -> None:
+        while self._waiting and self._unfinished < most:
+            self._begun.append(self._waiting.popleft())
+            self._unfinished += 1
+
+    def work(self) -> None:
+        """Advance tasks, the one that waited longest first, until there are none to take."""
+        while True:
+            with self._lock:
+                if self.ended or not self._begun:
+                    return
+                number, task = self._begun.popleft()
+            try:
+                next(task)
+            except StopIteration as end:
+                with self._lock:
+                    self.results[number] = end.value
+                    self._unfinished -= 1
+                    self._begin(self.threads)
+            except BaseException:
+                self.ended = True
+                raise
+            else:
+                with self._lock:
+                    self._begun.append((number, task))

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.boost import Settings, boost
+from recalibrate.boost import Settings, boost_in_turns
 from recalibrate.classes.base import Learner
 from recalibrate.engines.memory import Rows, rows_in_memory
 from recalibrate.fixedpoint import Scale
 from recalibrate.folds import Fold
 from recalibrate.levels import Link
 from recalibrate.rounds import Rounds, Scores
+from recalibrate.threads import take_turns
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,24 +102,13 @@ def run_folds(
     """Fit every fold with early stopping; folds run side by side on the threads."""
     settings = replace(settings, keep_unrounded=False)  # the last word of a model, not of a fold
 
-    def run(fold: Fold) -> FoldRun:
+    def run(fold: Fold) -> Generator[None, None, FoldRun]:
         train, held_out = fold
         with rows_in_memory(rows.take(train), scale, held_out=rows.take(held_out)) as source:
-            boosted = boost(
-                source,
-                learner,
-                settings,
-                start,
-                encoder=encoder,
-                progress=False,
-                keep_if_interrupted=False,
-            )
+            boosted = yield from boost_in_turns(source, learner, settings, start, encoder=encoder)
         return FoldRun(boosted.path, held_out, boosted.history.held_out)
 
-    if threads == 1 or len(folds) == 1:
-        return [run(fold) for fold in folds]
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(run, folds))
+    return take_turns([run(fold) for fold in folds], threads)
 
 
 def judge(runs: Sequence[FoldRun], rows: Rows, weight: Scores | None, start: Rounds) -> Verdict:

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from test_identity import CLASSES, RUNS, content, make_bench
 
-from recalibrate.boost import mean_loss
 from recalibrate.engines.blocks import rows_on_disk, store_rows, temporary_shelf
 from recalibrate.engines.memory import Sided, cut, rows_in_memory, total
+from recalibrate.questions import mean_loss
 from recalibrate.rounds import Rounds
 
 

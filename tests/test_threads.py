@@ -1,11 +1,14 @@
-"""Threads: how many, and that sharing out keeps order and errors."""
+"""Threads: how many, and that sharing out and taking turns keep order and errors."""
 
 from __future__ import annotations
+
+import _thread
+from threading import Barrier
 
 import pytest
 
 from recalibrate import threads
-from recalibrate.threads import resolve_threads, share_out, threads_for
+from recalibrate.threads import resolve_threads, share_out, take_turns, threads_for
 
 
 def test_as_many_as_given_or_as_there_are_cores():
@@ -30,3 +33,77 @@ def test_results_are_in_order_and_the_first_error_is_raised(count):
 
     with pytest.raises(ValueError, match="item 2"):
         share_out(refuse, range(4), count)
+
+
+class Tasks:
+    """Tasks of some turns each, and what becomes of them."""
+
+    def __init__(self, *turns):
+        self.turns = turns
+        self.begun, self.ended, self.most_begun = set(), set(), 0
+
+    def run(self, number):
+        self.begun.add(number)
+        self.most_begun = max(self.most_begun, len(self.begun - self.ended))
+        try:
+            for _ in range(self.turns[number]):
+                yield
+            return number * number
+        finally:
+            self.ended.add(number)
+
+    def all(self):
+        return [self.run(number) for number in range(len(self.turns))]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 8])
+@pytest.mark.parametrize("turns", [(), (0,), (5, 0, 3), (4, 4, 4, 4, 4), (9, 1, 1, 1, 1, 1, 7)])
+def test_turns_give_results_in_order(turns, threads):
+    assert take_turns(Tasks(*turns).all(), threads) == [k * k for k in range(len(turns))]
+
+
+@pytest.mark.parametrize(("count", "threads", "most"), [(5, 1, 1), (5, 2, 3), (4, 2, 2), (7, 3, 4)])
+def test_no_more_tasks_are_begun_than_keep_all_threads_busy(count, threads, most):
+    tasks = Tasks(*[20] * count)
+    take_turns(tasks.all(), threads)
+    assert tasks.most_begun <= most
+
+
+def test_threads_are_busy_to_the_end():
+    # Three tasks of four turns on two threads: six times two turns side by side, which only
+    # works out if none of the tasks is left for last. A barrier breaks if a thread is alone.
+    together = Barrier(2, timeout=10)
+
+    def task():
+        for _ in range(4):
+            together.wait()
+            yield
+
+    take_turns([task() for _ in range(3)], 2)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_error_ends_all_tasks(threads):
+    tasks = Tasks(50, 50, 50, 50)
+
+    def refuse():
+        yield
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        take_turns([*tasks.all(), refuse()][::-1], threads)
+    assert tasks.begun == tasks.ended
+    assert len(tasks.begun) < 4
+
+
+def test_ctrl_c_does_not_wait_for_the_tasks():
+    tasks = Tasks(100_000, 100_000, 100_000)
+
+    def interrupt():
+        yield
+        _thread.interrupt_main()
+
+    with pytest.raises(KeyboardInterrupt):
+        take_turns([interrupt(), *tasks.all()], 2)
+    assert tasks.begun == tasks.ended
+    assert len(tasks.begun) < 3

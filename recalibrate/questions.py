@@ -1,0 +1,73 @@
+"""What the loop asks its rows beside the statistics that H learns from: losses and level cells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recalibrate.engines.memory import StatsSource, total
+from recalibrate.engines.part import Answer, Draft, Part
+from recalibrate.kernels.rows import count_cells
+from recalibrate.levels import QUANTILE_CELLS
+from recalibrate.rounds import Rounds, Step
+
+
+@dataclass(frozen=True, eq=False)
+class Losses:
+    """Question: summed loss under a model."""
+
+    log: Rounds
+
+    def ask(self, part: Part) -> Answer:
+        return (part.loss(self.log), _weight_of(part))
+
+
+@dataclass(frozen=True, eq=False)
+class LevelLosses:
+    """Question: losses by level set before and after a step that is not taken yet."""
+
+    draft: Draft
+    step: Step
+    levels: int
+
+    def ask(self, part: Part) -> Answer:
+        logit = self.draft.log.link == "logit"
+        level = part.levels(self.draft)
+        before = part.scores(self.draft.log)
+        after = part.after(self.draft, self.step)
+        return (
+            part.losses(before, logit, level, self.levels),
+            part.losses(after, logit, level, self.levels),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreCells:
+    """Question: weight in equal cells of the score's range, for quantile levels."""
+
+    log: Rounds
+    low: float
+    high: float
+
+    def ask(self, part: Part) -> Answer:
+        out = np.zeros(QUANTILE_CELLS, dtype=np.int64)
+        scale = QUANTILE_CELLS / (self.high - self.low)
+        count_cells(part.scores(self.log), part.weight, self.low, scale, out)
+        return (out,)
+
+
+def _weight_of(part: Part) -> NDArray[np.int64]:
+    weight = int(part.weight.sum()) if len(part.weight) else part.n_rows
+    return np.array([weight], dtype=np.int64)
+
+
+def mean_loss(source: StatsSource, log: Rounds, *, held_out: bool = False) -> float:
+    """Mean loss of a model on the rows: squared error, or log loss under the logit link."""
+    return mean_of(source, *total(source, Losses(log), held_out=held_out))
+
+
+def mean_of(source: StatsSource, loss: NDArray[np.int64], weight: NDArray[np.int64]) -> float:
+    """Mean of summed losses, which are in fixed point."""
+    return float(int(loss[0]) * 2.0**-source.scale.loss_bits / int(weight[0]))
