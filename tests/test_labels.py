@@ -149,7 +149,7 @@ def test_many_text_labels_are_not_all_listed():
     [
         pd.Series(pd.to_datetime(["2020-01-01", "2021-01-01"])),
         pd.Series([np.datetime64("2020"), np.datetime64("2021")], dtype=object),
-        pd.Series([np.timedelta64(1), np.timedelta64(2)], dtype=object),
+        pd.Series([np.timedelta64(1, "s"), np.timedelta64(2, "s")], dtype=object),
         np.array([1j, 2j]),
         pd.Series([[1], [2]]),
     ],
