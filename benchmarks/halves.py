@@ -16,7 +16,9 @@ from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
-from quality import Case, Codes, figures, find_cases, find_segments, fit_ours
+from cases import Case, Codes, find_cases, find_segments
+from figures import figures
+from quality import fit_ours
 from speed import fit_lgbmcv, predict_lgbmcv
 
 OURS, NO_LEVELS, GROUPS, LGBM = "recalibrate", "without level sets", "H=Groups", "lgbmcv"

@@ -19,7 +19,8 @@ from typing import Any
 import lightgbm
 import numpy as np
 import pandas as pd
-from quality import Case, Floats, find_cases, log_odds, simulate_case
+from cases import Case, Floats, find_cases, simulate_case
+from quality import log_odds
 from sklearn.model_selection import KFold
 
 import recalibrate as rc

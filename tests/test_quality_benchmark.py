@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -16,23 +14,21 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score, log_loss
+from test_benchmarks import FOLDER, load
 
 from recalibrate import metrics
 from recalibrate.simulate import census
 
 Floats = NDArray[np.float64]
-SCRIPT = Path(__file__).resolve().parents[1] / "benchmarks" / "quality.py"
 
 
-@pytest.fixture(scope="module")
-def quality() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("benchmark_quality", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
+def loaded(name: str) -> ModuleType:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(FOLDER))
+        return load(name)
+
+
+cases, figures, quality = (loaded(name) for name in ("cases", "figures", "quality"))
 
 
 def made_rows(task: str, n: int = 600, seed: int = 0) -> tuple[Floats, Floats, pd.DataFrame]:
@@ -49,14 +45,14 @@ def made_rows(task: str, n: int = 600, seed: int = 0) -> tuple[Floats, Floats, p
 # --- figures against slow versions --------------------------------------------------------------
 
 
-def test_segments_are_everyone_groups_and_crossings(quality: ModuleType) -> None:
+def test_segments_are_everyone_groups_and_crossings() -> None:
     X = made_rows("binary", n=1000)[2]
     X["one"] = "same"  # not a group: everyone is in it
     X["rare"] = np.where(np.arange(1000) < 4, "few", "many")  # 4 of 1000 are under the share
     quartiles = np.quantile(X["age"], [0.25, 0.5, 0.75])
     band = np.array([sum(age >= edge for edge in quartiles) for age in X["age"]])
 
-    found = quality.find_segments(X, ["sex", "age", "one", "rare"])
+    found = cases.find_segments(X, ["sex", "age", "one", "rare"])
 
     expected = [("everyone", 1000, 0)]
     expected += [(f"sex={sex}", sum(X["sex"] == sex), 1) for sex in X["sex"].unique()]
@@ -75,36 +71,59 @@ def test_segments_are_everyone_groups_and_crossings(quality: ModuleType) -> None
     assert not any("few" in label for label in by_label)
 
 
-def test_few_distinct_numbers_and_missing_values_are_groups(quality: ModuleType) -> None:
-    codes, names = quality.group_codes(pd.Series([2, 1, 2, 3], name="school"))
+def test_few_distinct_numbers_and_missing_values_are_groups() -> None:
+    codes, names = cases.group_codes(pd.Series([2, 1, 2, 3], name="school"))
     assert codes.tolist() == [0, 1, 0, 2]
     assert names == ["school=2", "school=1", "school=3"]
 
-    codes, names = quality.group_codes(pd.Series(["a", None, "b", None], name="job"))
+    codes, names = cases.group_codes(pd.Series(["a", None, "b", None], name="job"))
     assert codes.tolist() == [0, 1, 2, 1]
     assert len(names) == 3
 
 
-def test_row_losses(quality: ModuleType) -> None:
+def test_calibration_rows_of_a_group_of_test_rows() -> None:
+    test = pd.DataFrame({"age": np.arange(100.0), "job": ["a", None] * 50})
+    cal = pd.DataFrame({"age": [-5.0, 24.0, 25.0, 200.0], "job": ["new", "a", None, "a"]})
+    y = np.zeros(4), np.zeros(100)
+    case = cases.Case("made", "binary", (cal, test), y, ("age", "job"), (), {})
+
+    found = {
+        segment.label: cases.calibration_rows(case, segment.label).tolist()
+        for segment in cases.find_segments(test, case.groups)
+        if segment.columns == 1
+    }
+
+    first, second, third, last = (found[label] for label in list(found)[:4])
+    assert [first, second, third, last] == [
+        [True, True, False, False],
+        [False, False, True, False],
+        [False, False, False, False],
+        [False, False, False, True],
+    ]
+    assert found["job=a"] == [False, True, False, True]
+    assert list(found.values())[5] == [False, False, True, False]
+
+
+def test_row_losses() -> None:
     y, p, _ = made_rows("binary")
 
-    assert quality.squared_errors(y, p).mean() == pytest.approx(
+    assert figures.squared_errors(y, p).mean() == pytest.approx(
         sum((p[i] - y[i]) ** 2 for i in range(len(y))) / len(y)
     )
     inside = np.clip(p, 1e-6, 1 - 1e-6)
-    assert quality.log_losses(y, p).mean() == pytest.approx(log_loss(y, inside))
-    sure = quality.log_losses(np.array([1.0]), np.array([0.0]))
+    assert figures.log_losses(y, p).mean() == pytest.approx(log_loss(y, inside))
+    sure = figures.log_losses(np.array([1.0]), np.array([0.0]))
     assert sure[0] == pytest.approx(-np.log(1e-6))
 
 
-def test_pr_auc_takes_ties_together(quality: ModuleType) -> None:
+def test_pr_auc_takes_ties_together() -> None:
     y, p, _ = made_rows("binary")
 
-    assert quality.pr_auc(y, p) == pytest.approx(average_precision_score(y, p))
-    assert quality.pr_auc(np.array([0.0, 1.0, 1.0]), np.full(3, 0.5)) == pytest.approx(2 / 3)
+    assert figures.pr_auc(y, p) == pytest.approx(average_precision_score(y, p))
+    assert figures.pr_auc(np.array([0.0, 1.0, 1.0]), np.full(3, 0.5)) == pytest.approx(2 / 3)
 
 
-def test_ece_by_bin(quality: ModuleType) -> None:
+def test_ece_by_bin() -> None:
     y, p, _ = made_rows("binary")
     p[:3] = [0.0, 1.0, 1.2]  # both ends, and beyond: the last bin takes it
     total = 0.0
@@ -112,24 +131,24 @@ def test_ece_by_bin(quality: ModuleType) -> None:
         rows = [i for i in range(len(y)) if min(int(p[i] * 10), 9) == k]
         total += abs(sum(p[i] - y[i] for i in rows))
 
-    assert quality.ece(y, p) == pytest.approx(total / len(y))
+    assert figures.ece(y, p) == pytest.approx(total / len(y))
 
 
-def test_worst_group_ece_leaves_crossings_out(quality: ModuleType) -> None:
+def test_worst_group_ece_leaves_crossings_out() -> None:
     y, p, X = made_rows("binary")
-    segments = quality.find_segments(X, ["sex", "age"])
-    by_segment = [quality.ece(y[s.rows], p[s.rows]) for s in segments]
+    segments = cases.find_segments(X, ["sex", "age"])
+    by_segment = [figures.ece(y[s.rows], p[s.rows]) for s in segments]
 
-    worst = quality.worst_group_ece(y, p, segments)
+    worst = figures.worst_group_ece(y, p, segments)
 
     assert worst == max(e for e, s in zip(by_segment, segments, strict=True) if s.columns < 2)
     assert worst < max(by_segment)  # small crossings are noisier, so this can tell
 
 
 @pytest.mark.parametrize("task", ["binary", "regression"])
-def test_mce_sigma_is_the_largest_walk(quality: ModuleType, task: str) -> None:
+def test_mce_sigma_is_the_largest_walk(task: str) -> None:
     y, p, X = made_rows(task)
-    segments = quality.find_segments(X, ["sex", "age"])
+    segments = cases.find_segments(X, ["sex", "age"])
 
     def walk(y: Floats, p: Floats) -> float:
         sums = [0.0] + [float(np.sum((y - p)[p <= t])) for t in sorted(set(p))]
@@ -141,13 +160,13 @@ def test_mce_sigma_is_the_largest_walk(quality: ModuleType, task: str) -> None:
         return float((max(sums) - min(sums)) / np.sqrt(variance))
 
     expected = max(walk(y[s.rows], p[s.rows]) for s in segments)
-    assert quality.mce_sigma(y, p, segments, task) == pytest.approx(expected)
+    assert figures.mce_sigma(y, p, segments, task) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("task", ["binary", "regression"])
-def test_cell_excess_by_cell(quality: ModuleType, task: str) -> None:
+def test_cell_excess_by_cell(task: str) -> None:
     y, p, X = made_rows(task)
-    segments = quality.find_segments(X, ["sex", "age"])
+    segments = cases.find_segments(X, ["sex", "age"])
     edges = sorted(set(np.quantile(p, np.arange(1, 10) / 10)))
     decile = np.array([sum(value >= edge for edge in edges) for value in p])
     squares, left_out = [], 0
@@ -165,65 +184,102 @@ def test_cell_excess_by_cell(quality: ModuleType, task: str) -> None:
 
     assert left_out > 0
     expected = np.mean(squares) - 1
-    assert quality.cell_excess(y, p, segments, task) == pytest.approx(expected)
+    assert figures.cell_excess(y, p, segments, task) == pytest.approx(expected)
     assert expected > 0.3  # a group is off
 
 
-def test_cell_excess_of_the_truth_is_about_zero(quality: ModuleType) -> None:
+@pytest.mark.parametrize("task", ["binary", "regression"])
+def test_cell_excess_without_some_rows(task: str) -> None:
+    y, p, X = made_rows(task)
+    segments = cases.find_segments(X, ["sex"])
+    part = np.arange(len(y)) % 3
+
+    found = figures.cell_excess_without(y, p, segments, task, part)
+
+    decile = figures.deciles(p)
+    spread = [np.var((y - p)[decile == k], ddof=1) for k in range(decile.max() + 1)]
+    variance = p * (1 - p) if task == "binary" else np.array(spread)[decile]
+    for k in range(3):
+        squares = []
+        for segment in segments:
+            for d in range(10):
+                rows = segment.rows & (decile == d) & (part != k)
+                if rows.sum() >= 25 and (task == "regression" or variance[rows].sum() > 1):
+                    squares.append(np.sum((y - p)[rows]) ** 2 / variance[rows].sum())
+        assert found[k] == pytest.approx(np.mean(squares) - 1)
+
+
+def test_error_of_a_difference_in_cell_excess_is_that_of_other_rows() -> None:
+    X = made_rows("binary", n=3000)[2]
+    segments = cases.find_segments(X, ["sex", "age"])
+    rng = np.random.default_rng(0)
+    truth = rng.beta(2, 3, 3000)
+    off = np.clip(truth + 0.05 * (X["sex"] == "F").to_numpy(), 0.01, 0.99)
+
+    found, errors = [], []
+    for _ in range(60):
+        y = (rng.random(3000) < truth).astype(np.float64)
+        each = [figures.cell_excess(y, p, segments, "binary") for p in (truth, off)]
+        found.append(each[1] - each[0])
+        errors.append(figures.excess_error(y, off, truth, segments, "binary"))
+
+    assert 0.6 < np.mean(errors) / np.std(found) < 1.6
+    assert figures.excess_error(y, off, off, segments, "binary") == 0.0
+
+
+def test_cell_excess_of_the_truth_is_about_zero() -> None:
     data = census(20_000, seed=4)
-    segments = quality.find_segments(data.X, ["SEX", "AGEP", "MAR"])
+    segments = cases.find_segments(data.X, ["SEX", "AGEP", "MAR"])
 
-    assert abs(quality.cell_excess(data.y, data.probability, segments, "binary")) < 0.15
-    assert quality.cell_excess(data.y, data.scores, segments, "binary") > 1.0
+    assert abs(figures.cell_excess(data.y, data.probability, segments, "binary")) < 0.15
+    assert figures.cell_excess(data.y, data.scores, segments, "binary") > 1.0
 
 
-def test_gap_and_group_k2(quality: ModuleType) -> None:
+def test_gap_and_group_k2() -> None:
     y, p, X = made_rows("binary")
     rows = (X["sex"] == "F").to_numpy()
     edges = np.unique(np.quantile(p, np.arange(1, 10) / 10))
 
-    assert quality.gap(y, p, rows) == pytest.approx(y[rows].mean() - p[rows].mean())
-    k2 = quality.group_k2(y, p, rows)
+    assert figures.gap(y, p, rows) == pytest.approx(y[rows].mean() - p[rows].mean())
+    k2 = figures.group_k2(y, p, rows)
     assert k2 == pytest.approx(metrics.group_k2(p, y, rows, bins=edges))
-    unbiased = quality.group_k2(y, p, rows, unbiased=True)
+    unbiased = figures.group_k2(y, p, rows, unbiased=True)
     assert unbiased == pytest.approx(metrics.k2_unbiased(p[rows], y[rows], bins=edges))
     assert unbiased < k2
 
 
-def test_standardised_gain(quality: ModuleType) -> None:
+def test_standardised_gain() -> None:
     theirs, ours = np.array([1.0, 2.0, 4.0]), np.array([0.0, 2.0, 2.0])  # better by 1, 0, 2
 
-    assert quality.standardised_gain(theirs, ours) == pytest.approx(1.0 / (1.0 / np.sqrt(3)))
-    assert quality.standardised_gain(ours, theirs) == pytest.approx(-np.sqrt(3))
-    assert quality.standardised_gain(ours, ours) == 0.0
+    assert figures.standardised_gain(theirs, ours) == pytest.approx(1.0 / (1.0 / np.sqrt(3)))
+    assert figures.standardised_gain(ours, theirs) == pytest.approx(-np.sqrt(3))
+    assert figures.standardised_gain(ours, ours) == 0.0
 
 
 # --- counts -------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def make_pair(quality: ModuleType) -> Callable[..., Any]:
+def make_pair() -> Callable[..., Any]:
     """A pair with made-up predictions instead of fits."""
 
     def make(task: str, seed: int, **shifts: float) -> Any:
         y, p, X = made_rows(task, seed=seed)
         p = np.clip(p, 0.01, 0.99)
         right = np.clip(p + 0.15 * (X["sex"] == "F").to_numpy(), 0.01, 0.99)
-        case = quality.Case(f"made{seed}", task, (X, X), (y, y), ("sex",), (), {"b": (p, p)})
+        case = cases.Case(f"made{seed}", task, (X, X), (y, y), ("sex",), (), {"b": (p, p)})
         predictions = {"base": p}
         for method, shift in shifts.items():
             predictions[method.replace("_", " ")] = np.clip(right + shift, 0.01, 0.99)
         predictions["recalibrate H=Groups"] = right
-        segments = quality.find_segments(X, ["sex"])
-        figures = {name: quality.figures(case, p, segments) for name, p in predictions.items()}
-        return quality.Pair(case, "b", segments, predictions, {}, figures)
+        segments = cases.find_segments(X, ["sex"])
+        measured = {name: quality.figures(case, p, segments) for name, p in predictions.items()}
+        return quality.Pair(case, "b", segments, predictions, {}, measured)
 
     return make
 
 
-def test_wins_are_counted_where_the_reference_exists(
-    quality: ModuleType, make_pair: Callable[..., Any]
-) -> None:
+def test_wins_are_counted_where_the_reference_exists(make_pair: Callable[..., Any]) -> None:
     pairs = [
         make_pair("binary", 1, recalibrate=0.0, other=0.2),
         make_pair("regression", 2, recalibrate=0.2, other=0.0),
@@ -245,11 +301,11 @@ def test_wins_are_counted_where_the_reference_exists(
     assert wins["cell_excess_means"] == pytest.approx(np.mean(cells, axis=0))
     assert wins["pr_auc_pairs"] == 1  # the regression has none
     assert "loss lower on 1 of 2 (1 beyond 2 standard errors" in quality.show_wins(wins)
+    assert wins["cell_excess_beyond_noise"] == wins["cell_excess_higher_beyond_noise"] == 1
+    assert "standard errors lower on 1, higher on 1)" in quality.show_wins(wins)
 
 
-def test_no_ratio_to_a_calibrated_reference(
-    quality: ModuleType, make_pair: Callable[..., Any]
-) -> None:
+def test_no_ratio_to_a_calibrated_reference(make_pair: Callable[..., Any]) -> None:
     pair = make_pair("binary", 1, recalibrate=0.0, other=0.0)
     pair.figures["other"]["cell_excess"] = -0.1
 
@@ -261,7 +317,7 @@ def test_no_ratio_to_a_calibrated_reference(
     assert wins["pr_auc_not_lower"] == 1  # equal is not lower
 
 
-def test_worse_than_the_base_is_named(quality: ModuleType, make_pair: Callable[..., Any]) -> None:
+def test_worse_than_the_base_is_named(make_pair: Callable[..., Any]) -> None:
     pairs = [
         make_pair("binary", 1, recalibrate=0.0),
         make_pair("regression", 2, recalibrate=0.4),
@@ -277,7 +333,7 @@ def test_worse_than_the_base_is_named(quality: ModuleType, make_pair: Callable[.
     assert quality.show_comparison(logs).endswith("on 1 of 1")
 
 
-def test_worst_group_before_and_after(quality: ModuleType, make_pair: Callable[..., Any]) -> None:
+def test_worst_group_before_and_after(make_pair: Callable[..., Any]) -> None:
     pair = make_pair("regression", 1, recalibrate=0.0)
     y, p, rows = pair.case.y[1], pair.predictions["base"], (pair.case.X[1]["sex"] == "F").to_numpy()
 
@@ -291,15 +347,14 @@ def test_worst_group_before_and_after(quality: ModuleType, make_pair: Callable[.
         np.std((y - pair.predictions["recalibrate H=Groups"])[rows]) / np.sqrt(rows.sum())
     )
     assert abs(found["worst_after"]["gap"]) >= abs(found["gap"][1])
+    assert found["calibration_gap"] == found["gap"][0]  # the same rows here
     assert "b: sex=F" in quality.show_worst_group(found)
 
 
 # --- whole runs ---------------------------------------------------------------------------------
 
 
-def test_run_without_a_folder(
-    quality: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_run_without_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     written = tmp_path / "out.json"
 
     result = quality.main(["--rows", "6000", "--threads", "1", "--json", str(written)])
@@ -348,7 +403,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_run_on_a_folder(
-    quality: ModuleType,
     folder: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -374,9 +428,7 @@ def test_run_on_a_folder(
     assert "12.50" in printed
 
 
-def test_cases_and_bases_can_be_chosen(
-    quality: ModuleType, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cases_and_bases_can_be_chosen(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quality, "warm_up", lambda threads: None)
     chosen = [str(folder), "--cases", "money", "--bases", "flat", "--threads", "1"]
 
@@ -386,7 +438,7 @@ def test_cases_and_bases_can_be_chosen(
 
 
 def test_wrong_choices_and_folders_say_so(
-    quality: ModuleType, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(quality, "warm_up", lambda threads: None)
 
@@ -410,7 +462,6 @@ def test_wrong_choices_and_folders_say_so(
     ],
 )
 def test_unreadable_cases_say_why(
-    quality: ModuleType,
     folder: Path,
     tmp_path: Path,
     change: dict[str, Any],
@@ -427,4 +478,4 @@ def test_unreadable_cases_say_why(
     (tmp_path / "few.json").write_text(json.dumps(about))
 
     with pytest.raises(SystemExit, match=message):
-        quality.read_case(tmp_path, "few")
+        cases.read_case(tmp_path, "few")
