@@ -1,25 +1,31 @@
-"""Time of the default fit and of its predictions, side by side with LightGBM tuned by hand.
+"""Time of the default fit and of its predictions, side by side with LightGBM and MCGrad.
 
 ``lgbmcv`` is what a practitioner would do: LightGBM on the features and the base score, started
 at the base score, cross-validated, refitted with the mean best number of trees. Cases are those
 of ``quality.py``. Both take turns, the best of a few runs counts, and wall-clock and processor
-time are printed: on a busy machine the latter is the one to look at. Needs lightgbm.
+time are printed: on a busy machine the latter is the one to look at. Needs lightgbm. MCGrad runs in
+an environment of its own (``pip install torch==2.13.0``, then ``pip install mcgrad``), after them.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import pickle
+import subprocess
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import lightgbm
 import numpy as np
 import pandas as pd
 from cases import Case, Floats, find_cases, simulate_case
+from figures import SMALLEST
 from quality import log_odds
 from sklearn.model_selection import KFold
 
@@ -51,16 +57,20 @@ class Line:
     theirs: Seconds
     predict: Seconds  # of 100,000 rows
     trees: tuple[int, int]
+    mcgrad: tuple[Seconds, Seconds] | None = None  # fit and predictions
 
     def record(self) -> dict[str, Any]:
         """For JSON."""
-        return {
+        found = {
             "case": self.case,
             "base": self.base,
             "fit": vars(self.ours),
             "lgbmcv": vars(self.theirs),
             "predict": vars(self.predict),
         }
+        if self.mcgrad is not None:
+            found["mcgrad"] = {"fit": vars(self.mcgrad[0]), "predict": vars(self.mcgrad[1])}
+        return found
 
 
 def timed(work: Callable[[], Any]) -> tuple[Any, Seconds]:
@@ -76,7 +86,7 @@ def lgbm_table(case: Case, base: str, part: int) -> tuple[pd.DataFrame, list[str
     start = log_odds(scores) if case.task == "binary" else scores
     X = case.X[part].copy()
     named = set(case.categorical)
-    texts = [c for c in X if c in named or not pd.api.types.is_numeric_dtype(X[c])]
+    texts = [str(c) for c in X if c in named or not pd.api.types.is_numeric_dtype(X[c])]
     X[texts] = X[texts].astype("category")
     X[SCORE] = start
     return X, texts, start
@@ -144,7 +154,44 @@ def many_rows(case: Case, base: str) -> tuple[pd.DataFrame, Floats]:
     return case.X[1].iloc[at].reset_index(drop=True), case.bases[base][1][at]
 
 
-def measure(case: Case, base: str, threads: int, repeats: int) -> Line:
+def time_mcgrad(
+    python: str, case: Case, base: str, threads: int, repeats: int
+) -> tuple[Seconds, Seconds]:
+    """MCGrad's fit and predictions of the same rows, in another environment."""
+    _, texts, _ = lgbm_table(case, base, 0)
+    many, scores = many_rows(case, base)
+
+    def columns(X: pd.DataFrame, scores: Floats, **more: Floats) -> dict[str, Any]:
+        # It returns the base unchanged, with a line on the log, where a probability is 0 or 1.
+        kept = np.clip(scores, SMALLEST, 1 - SMALLEST) if case.task == "binary" else scores
+        named = {str(c): X[c].astype(str) if c in texts else X[c] for c in X}
+        return {name: np.asarray(values) for name, values in named.items()} | more | {"score": kept}
+
+    given = {
+        "binary": case.task == "binary",
+        "rows": columns(case.X[0], case.bases[base][0], label=case.y[0]),
+        "many": columns(many, scores),
+        "categorical": texts,
+        "numerical": [str(c) for c in many if c not in texts],
+        "repeats": repeats,
+    }
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "given.pickle"
+        path.write_bytes(pickle.dumps(given))
+        done = subprocess.run(
+            [python, str(Path(__file__).with_name("mcgrad_child.py")), str(path)],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "OMP_NUM_THREADS": str(threads)},
+        )
+    if done.returncode:
+        raise RuntimeError(f"mcgrad failed:\n{done.stderr[-2000:]}")
+    found = json.loads(done.stdout.splitlines()[-1])
+    return Seconds(**found["fit"]), Seconds(**found["predict"])
+
+
+def measure(case: Case, base: str, threads: int, repeats: int, mcgrad: str | None = None) -> Line:
     """Fits in turns, then predictions."""
     model, ours = timed(lambda: fit_ours(case, base, threads))
     (_, trees), theirs = timed(lambda: fit_lgbmcv(case, base, threads))
@@ -156,7 +203,9 @@ def measure(case: Case, base: str, threads: int, repeats: int) -> Line:
     predict = timed(lambda: model.predict(X, base=scores))[1]
     for _ in range(2 * repeats):
         predict = predict.best(timed(lambda: model.predict(X, base=scores))[1])
-    return Line(case.name, base, ours, theirs, predict, (len(model.rounds.steps), trees))
+    other = None if mcgrad is None else time_mcgrad(mcgrad, case, base, threads, repeats)
+    counts = (len(model.rounds.steps), trees)
+    return Line(case.name, base, ours, theirs, predict, counts, other)
 
 
 HEADER = (
@@ -173,7 +222,18 @@ def show(line: Line) -> str:
         f"{line.case + ' / ' + line.base:<24}{ours.wall:>8.2f}{theirs.wall:>10.2f}"
         f"{ours.wall / theirs.wall:>7.2f}{ours.cpu:>11.2f}{theirs.cpu:>8.2f}"
         f"{ours.cpu / theirs.cpu:>7.2f}{1e3 * predict.wall:>12.0f}{1e3 * predict.cpu:>8.0f}"
-        f"{line.trees[0]:>8}, {line.trees[1]}"
+        f"{line.trees[0]:>8}, {line.trees[1]}" + show_mcgrad(line)
+    )
+
+
+def show_mcgrad(line: Line) -> str:
+    """How long MCGrad takes, if it was asked."""
+    if line.mcgrad is None:
+        return ""
+    fit, predict = line.mcgrad
+    return (
+        f"   MCGrad fit {fit.wall:.2f} s ({fit.wall / line.ours.wall:.1f} times ours), "
+        f"predict {1e3 * predict.wall:.0f} ms ({predict.wall / line.predict.wall:.1f})"
     )
 
 
@@ -186,6 +246,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--rows", type=int, default=60_000, help="rows of the simulated case")
     made.add_argument("--threads", type=int, default=2)
     made.add_argument("--repeats", type=int, default=3, help="runs of each; the best counts")
+    made.add_argument("--mcgrad", help="python of an environment with mcgrad")
     made.add_argument("--json", type=Path, help="file to write all figures to")
     return made
 
@@ -201,7 +262,8 @@ def main(argv: Sequence[str] | None = None) -> list[Line]:
     for case in find_cases(arguments.folder, arguments.cases, arguments.rows):
         for base in case.bases:
             if arguments.bases is None or base in arguments.bases:
-                lines.append(measure(case, base, arguments.threads, arguments.repeats))
+                how = (arguments.threads, arguments.repeats, arguments.mcgrad)
+                lines.append(measure(case, base, *how))
                 print(show(lines[-1]), flush=True)
     if lines:
         ratios = [[line.ours.wall / line.theirs.wall for line in lines]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from types import ModuleType
 
@@ -50,6 +51,38 @@ def test_lgbmcv_starts_at_the_base_score_and_lowers_the_loss(speed, task):
     scores, y = case.bases["lr"][1], case.y[1]
     p = speed.predict_lgbmcv(case, "lr", booster)
     assert np.mean((y - p) ** 2) < np.mean((y - scores) ** 2)
+
+
+MCGRAD_STUB = """
+import numpy as np
+
+class MCGrad:
+    def fit(self, rows, score, label, *, categorical_feature_column_names, **columns):
+        assert 0 < rows[score].min() and rows[score].max() < 1 and len(rows) == len(rows[label])
+        self.columns = [*categorical_feature_column_names, *columns.popitem()[1]]
+
+    def predict(self, many, score, **columns):
+        return many[self.columns + [score]].to_numpy(object)
+
+RegressionMCGrad = None
+"""
+
+
+def test_mcgrad_is_timed_in_another_environment(speed, capsys, tmp_path, monkeypatch):
+    (tmp_path / "mcgrad").mkdir()
+    (tmp_path / "mcgrad" / "methods.py").write_text(MCGRAD_STUB)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(speed, "PREDICTED_ROWS", 3000)
+    (line,) = speed.main([*QUICK, "--bases", "tree", "--mcgrad", sys.executable])
+    assert min(line.mcgrad[0].wall, line.mcgrad[1].cpu) > 0
+    assert line.record()["mcgrad"]["fit"] == vars(line.mcgrad[0])
+    assert f"MCGrad fit {line.mcgrad[0].wall:.2f} s" in capsys.readouterr().out
+
+
+def test_an_environment_without_mcgrad_says_so(speed):
+    case = speed.simulate_case(3000)
+    with pytest.raises(RuntimeError, match="mcgrad failed"):
+        speed.time_mcgrad("/bin/false", case, "tree", threads=1, repeats=1)
 
 
 def test_the_best_of_several_runs_counts(speed):

@@ -100,7 +100,9 @@ class Model:
         """The trees of each output, their leaves multiplied by a factor."""
         part = self._trees_part
         count = self.count_trees(iterations)
-        weights = self.learner["gradient_booster"].get("weight_drop", [1.0] * count)
+        # Beside the trees since xgboost 3.4, which calls a booster with dropped trees gbtree too.
+        dropped = part.get("weight_drop") or self.learner["gradient_booster"].get("weight_drop")
+        weights = dropped or [1.0] * count
         found: list[list[Tree]] = [[] for _ in range(self.n_outputs)]
         for tree, output, weight in zip(
             part["trees"][:count], part["tree_info"], weights, strict=False
