@@ -16,9 +16,9 @@ from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
-from cases import Case, Codes, find_cases, find_segments
-from figures import figures
 from quality import fit_ours
+from quality_cases import Case, Codes, find_cases, find_segments
+from quality_figures import figures
 from speed import fit_lgbmcv, predict_lgbmcv
 
 OURS, NO_LEVELS, GROUPS, LGBM = "recalibrate", "without level sets", "H=Groups", "lgbmcv"

@@ -1,6 +1,6 @@
 """Quality of the recalibrated predictions on test rows, against the base and other methods.
 
-Cases are those of a folder (see ``cases.py``), or a simulated one. Everything is fitted on the
+Cases are those of a folder (see ``quality_cases.py``), or a simulated one. Everything is fitted on the
 calibration rows and measured on the test rows. Run with ``--help`` for options.
 """
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from cases import (
+from quality_cases import (
     Case,
     Floats,
     Segment,
@@ -24,7 +24,7 @@ from cases import (
     find_segments,
     simulate_case,
 )
-from figures import (
+from quality_figures import (
     SMALLEST,
     excess_error,
     figures,

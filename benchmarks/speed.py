@@ -24,9 +24,9 @@ from typing import Any
 import lightgbm
 import numpy as np
 import pandas as pd
-from cases import Case, Floats, find_cases, simulate_case
-from figures import SMALLEST
 from quality import log_odds
+from quality_cases import Case, Floats, find_cases, simulate_case
+from quality_figures import SMALLEST
 from sklearn.model_selection import KFold
 
 import recalibrate as rc

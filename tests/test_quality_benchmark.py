@@ -28,7 +28,8 @@ def loaded(name: str) -> ModuleType:
         return load(name)
 
 
-cases, figures, quality = (loaded(name) for name in ("cases", "figures", "quality"))
+cases, figures = loaded("quality_cases"), loaded("quality_figures")
+quality = loaded("quality")
 
 
 def made_rows(task: str, n: int = 600, seed: int = 0) -> tuple[Floats, Floats, pd.DataFrame]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from cases import Case, Codes, Floats, Mask, Segment
+from quality_cases import Case, Codes, Floats, Mask, Segment
 
 LEAST_CELL_ROWS, BINS = 25, 10
 SMALLEST = 1e-6  # distance of probabilities from 0 and 1 where a logarithm is taken
