@@ -1,7 +1,7 @@
 """Quality of the recalibrated predictions on test rows, against the base and other methods.
 
-Cases are those of a folder (see ``quality_cases.py``), or a simulated one. Everything is fitted on the
-calibration rows and measured on the test rows. Run with ``--help`` for options.
+Cases are those of a folder (see ``quality_cases.py``), or a simulated one. Everything is fitted on
+the calibration rows and measured on the test rows. Run with ``--help`` for options.
 """
 
 from __future__ import annotations
