@@ -30,6 +30,7 @@ from recalibrate.combinations import (
     sizes_of,
 )
 from recalibrate.table import Column, Schema, Table
+from recalibrate.threads import share_out
 from recalibrate.values import category_key
 from recalibrate.vectors import read_weight
 
@@ -184,7 +185,7 @@ class GroupSet:
         parsed = [ex.parse(term.text, self.schema) for term in kept]
         return GroupSet(kept, self.schema.select(_columns(parsed)))
 
-    def codes(self, table: Table) -> NDArray[np.int32]:
+    def codes(self, table: Table, threads: int = 1) -> NDArray[np.int32]:
         """Group of every row within every term.
 
         Parameters
@@ -201,8 +202,12 @@ class GroupSet:
         """
         rows = Assigned(_Aligned(self.schema, table))
         out = np.empty((table.n_rows, len(self.terms)), dtype=np.int32)
-        for t, term in enumerate(self.terms):
-            out[:, t] = term.codes(rows)
+
+        def fill(t: int) -> None:
+            out[:, t] = self.terms[t].codes(rows)
+
+        share_out(rows.cells, {factor for term in self.terms for factor in term.factors}, threads)
+        share_out(fill, range(len(self.terms)), threads)
         return out
 
     def masks(self, table: Table) -> Iterator[tuple[str, NDArray[np.bool_]]]:

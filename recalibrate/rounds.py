@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from recalibrate.levels import Levels, Link
 from recalibrate.table import Table
+from recalibrate.threads import cut, share_out, threads_for
 
 Block = NDArray[Any]
 Scores = NDArray[np.float64]
@@ -203,8 +204,7 @@ class Rounds:
         state = self.begin(base)
         for steps, joined in self._stretches:
             if joined is None:
-                for step in steps:
-                    state = state.advance(step, blocks[step.encoder])
+                state = state.advance_all(steps, blocks)
             else:
                 f = joined.add(blocks[steps[0].encoder], state.f)
                 drawn = steps[-1].partition or state.partition
@@ -281,6 +281,26 @@ class State:
         f = step.table.update(block, state.drawn_level, state.f, step.replace)
         return state.rounded(f, step.grid)
 
+    def advance_all(self, steps: Sequence[Step], blocks: Sequence[Block]) -> State:
+        """After several steps, parts of the rows side by side where they are many."""
+        n_rows = len(self.f if self.kept is not None else self.drawn_level)
+        pieces = cut(n_rows, None, threads_for(n_rows))
+
+        def work(rows: slice) -> State:
+            state = self._take(rows)
+            for step in steps:
+                state = state.advance(step, blocks[step.encoder][rows])
+            return state
+
+        return (
+            work(slice(None)) if len(pieces) == 1 else _join(share_out(work, pieces, len(pieces)))
+        )
+
+    def _take(self, rows: slice) -> State:
+        kept = None if self.kept is None else self.kept[rows]
+        level = None if self.level is None else self.level[rows]
+        return State(kept, level, self.partition)
+
     def rounded(self, f: Scores, grid: Levels | None) -> State:
         """New scores, on the grid if there is one; without it the level sets stay as drawn."""
         if grid is None:
@@ -293,3 +313,14 @@ class State:
         if self.level is None:
             raise ValueError("the first step of a model has to draw its level sets")
         return self.level
+
+
+def _join(parts: Sequence[State]) -> State:
+    """Parts of the rows that took the same steps, as one."""
+    kept = [part.kept for part in parts if part.kept is not None]
+    level = [part.level for part in parts if part.level is not None]
+    return State(
+        np.concatenate(kept) if kept else None,
+        np.concatenate(level) if level else None,
+        parts[0].partition,
+    )

@@ -6,6 +6,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from threading import Lock
 from typing import Generic, TypeVar
 
@@ -28,6 +29,14 @@ def resolve_threads(threads: int | None) -> int:
 def threads_for(n_rows: int) -> int:
     """Threads that pay for work on so many rows."""
     return max(1, min(resolve_threads(None), n_rows // LEAST_ROWS_PER_THREAD))
+
+
+def cut(n_rows: int, blocks: int | None, threads: int) -> list[slice]:
+    """Slices of about equal length: as many as asked for, or one per thread when it pays."""
+    if blocks is None:
+        blocks = max(1, min(threads, n_rows // LEAST_ROWS_PER_THREAD))
+    borders = [k * n_rows // blocks for k in range(blocks + 1)]
+    return [slice(a, b) for a, b in pairwise(borders)]
 
 
 def share_out(work: Callable[[T], R], items: Iterable[T], threads: int) -> list[R]:

@@ -108,7 +108,7 @@ class GroupEncoder:
         return np.asarray(self.groups.offsets, dtype=np.int64)
 
     def encode(self, table: Table, threads: int = 1) -> NDArray[np.integer]:
-        codes = self.groups.codes(table)
+        codes = self.groups.codes(table, threads)
         return codes.astype(np.uint16) if len(self.groups.labels) < 1 << 16 else codes
 
 

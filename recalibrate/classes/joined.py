@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.engines.memory import cut
 from recalibrate.kernels import masks as kernels
 from recalibrate.kernels import walk
 from recalibrate.rounds import Block, Scores
-from recalibrate.threads import share_out, threads_for
+from recalibrate.threads import cut, share_out, threads_for
 
 if TYPE_CHECKING:
     from recalibrate.bins import Bins

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from recalibrate.engines.part import NO_LOTS, Answer, Part, Question
 from recalibrate.fixedpoint import Scale
 from recalibrate.rounds import Block, Rounds, Scores
-from recalibrate.threads import LEAST_ROWS_PER_THREAD
+from recalibrate.threads import cut
 
 
 class StatsSource(Protocol):
@@ -161,14 +160,6 @@ class Sided:
 
     def scores(self, log: Rounds, *, held_out: bool = False) -> Scores:
         return (self.aside if held_out else self.train).scores(log)
-
-
-def cut(n_rows: int, blocks: int | None, threads: int) -> list[slice]:
-    """Slices of about equal length: as many as asked for, or one per thread when it pays."""
-    if blocks is None:
-        blocks = max(1, min(threads, n_rows // LEAST_ROWS_PER_THREAD))
-    borders = np.linspace(0, n_rows, blocks + 1).astype(int)
-    return [slice(int(a), int(b)) for a, b in pairwise(borders)]
 
 
 @dataclass(frozen=True, eq=False)
