@@ -292,9 +292,7 @@ class State:
                 state = state.advance(step, blocks[step.encoder][rows])
             return state
 
-        return (
-            work(slice(None)) if len(pieces) == 1 else _join(share_out(work, pieces, len(pieces)))
-        )
+        return _join(share_out(work, pieces, len(pieces)))
 
     def _take(self, rows: slice) -> State:
         kept = None if self.kept is None else self.kept[rows]
@@ -317,6 +315,8 @@ class State:
 
 def _join(parts: Sequence[State]) -> State:
     """Parts of the rows that took the same steps, as one."""
+    if len(parts) == 1:
+        return parts[0]
     kept = [part.kept for part in parts if part.kept is not None]
     level = [part.level for part in parts if part.level is not None]
     return State(

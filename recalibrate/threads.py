@@ -56,15 +56,14 @@ def take_turns(tasks: Iterable[Generator[None, None, R]], threads: int) -> list[
     more tasks than that are begun at the same time, because each holds its rows.
     """
     todo = list(tasks)
-    if threads <= 1 or len(todo) <= 1:
-        threads = 1
+    threads = max(1, min(threads, len(todo)))
     turns = _Turns(todo, threads)
     try:
         if threads == 1:
             turns.work()
         else:
-            with ThreadPoolExecutor(min(threads, len(todo))) as pool:
-                workers = [pool.submit(turns.work) for _ in range(min(threads, len(todo)))]
+            with ThreadPoolExecutor(threads) as pool:
+                workers = [pool.submit(turns.work) for _ in range(threads)]
                 try:
                     for worker in workers:
                         worker.result()
