@@ -1,27 +1,14 @@
-"""MCGrad's part of ``speed.py --mcgrad``: runs where mcgrad is, and needs nothing else of ours."""
+"""MCGrad's part of ``speed.py --mcgrad``: runs where mcgrad is, and needs ``timing`` alone."""
 
 from __future__ import annotations
 
 import json
 import pickle
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
-
-
-def best_of(runs: int, work: Callable[[], Any]) -> dict[str, float]:
-    """Least seconds of several runs: on the clock, and of all processors together."""
-    wall, cpu = [], []
-    for _ in range(runs):
-        start, used = time.perf_counter(), time.process_time()
-        work()
-        wall.append(time.perf_counter() - start)
-        cpu.append(time.process_time() - used)
-    return {"wall": min(wall), "cpu": min(cpu)}
+from timing import best_of
 
 
 def main(path: Path) -> None:
@@ -37,7 +24,7 @@ def main(path: Path) -> None:
     }
     fit = best_of(given["repeats"], lambda: model.fit(rows, "score", "label", **columns))
     predict = best_of(2 * given["repeats"], lambda: model.predict(many, "score", **columns))
-    print(json.dumps({"fit": fit, "predict": predict}))
+    print(json.dumps({"fit": vars(fit), "predict": vars(predict)}))
 
 
 if __name__ == "__main__":

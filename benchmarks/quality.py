@@ -29,6 +29,7 @@ from quality_figures import (
     excess_error,
     figures,
     gap,
+    gap_error,
     group_k2,
     log_losses,
     squared_errors,
@@ -187,7 +188,7 @@ def follow_worst_group(pair: Pair) -> dict[str, Any]:
     before, after = pair.predictions[BASE], pair.predictions[OURS_GROUPS]
     worst, then = (max(groups, key=lambda g: abs(gap(y, p, g.rows))) for p in (before, after))
     known_rows = calibration_rows(pair.case, worst.label)
-    known_residuals = (pair.case.y[0] - pair.case.bases[pair.base][0])[known_rows]
+    seen = (pair.case.y[0], pair.case.bases[pair.base][0], known_rows)
     return {
         "case": pair.case.name,
         "base": pair.base,
@@ -196,9 +197,9 @@ def follow_worst_group(pair: Pair) -> dict[str, Any]:
         "gap": [gap(y, p, worst.rows) for p in (before, after)],
         "k2": [group_k2(y, p, worst.rows) for p in (before, after)],
         "k2_unbiased": [group_k2(y, p, worst.rows, unbiased=True) for p in (before, after)],
-        "gap_error": float(np.std((y - after)[worst.rows]) / np.sqrt(worst.rows.sum())),
-        "calibration_gap": float(np.mean(known_residuals)) if known_rows.any() else 0.0,
-        "calibration_error": float(np.std(known_residuals) / np.sqrt(max(known_rows.sum(), 1))),
+        "gap_error": gap_error(y, after, worst.rows),
+        "calibration_gap": gap(*seen) if known_rows.any() else 0.0,
+        "calibration_error": gap_error(*seen) if known_rows.any() else 0.0,
         "worst_after": {"group": then.label, "gap": gap(y, after, then.rows)},
     }
 

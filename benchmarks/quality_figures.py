@@ -130,6 +130,11 @@ def gap(y: Floats, p: Floats, rows: Mask) -> float:
     return float(np.mean((y - p)[rows]))
 
 
+def gap_error(y: Floats, p: Floats, rows: Mask) -> float:
+    """Standard error of a group's gap."""
+    return float(np.std((y - p)[rows]) / np.sqrt(rows.sum()))
+
+
 def group_k2(y: Floats, p: Floats, rows: Mask, *, unbiased: bool = False) -> float:
     """sum_b P(b | g) (E[y - p | b, g])^2 over the deciles b of p on all rows.
 

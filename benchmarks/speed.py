@@ -14,8 +14,7 @@ import json
 import os
 import pickle
 import subprocess
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,23 +27,13 @@ from quality import log_odds
 from quality_cases import Case, Floats, find_cases, simulate_case
 from quality_figures import SMALLEST
 from sklearn.model_selection import KFold
+from timing import Seconds, best_of, timed
 
 import recalibrate as rc
 
 FOLDS, MOST_TREES, PATIENCE = 5, 2000, 30
 PREDICTED_ROWS = 100_000
 SCORE = "base score"
-
-
-@dataclass(frozen=True)
-class Seconds:
-    """Least time of several runs: on the clock, and of all processors together."""
-
-    wall: float
-    cpu: float
-
-    def best(self, other: Seconds) -> Seconds:
-        return Seconds(min(self.wall, other.wall), min(self.cpu, other.cpu))
 
 
 @dataclass(frozen=True)
@@ -71,13 +60,6 @@ class Line:
         if self.mcgrad is not None:
             found["mcgrad"] = {"fit": vars(self.mcgrad[0]), "predict": vars(self.mcgrad[1])}
         return found
-
-
-def timed(work: Callable[[], Any]) -> tuple[Any, Seconds]:
-    """What work returns, and how long it took."""
-    wall, cpu = time.perf_counter(), time.process_time()
-    result = work()
-    return result, Seconds(time.perf_counter() - wall, time.process_time() - cpu)
 
 
 def lgbm_table(case: Case, base: str, part: int) -> tuple[pd.DataFrame, list[str], Floats]:
@@ -200,9 +182,7 @@ def measure(case: Case, base: str, threads: int, repeats: int, mcgrad: str | Non
         theirs = theirs.best(timed(lambda: fit_lgbmcv(case, base, threads))[1])
     X, scores = many_rows(case, base)
     model.predict(X, base=scores)
-    predict = timed(lambda: model.predict(X, base=scores))[1]
-    for _ in range(2 * repeats):
-        predict = predict.best(timed(lambda: model.predict(X, base=scores))[1])
+    predict = best_of(2 * repeats + 1, lambda: model.predict(X, base=scores))
     other = None if mcgrad is None else time_mcgrad(mcgrad, case, base, threads, repeats)
     counts = (len(model.rounds.steps), trees)
     return Line(case.name, base, ours, theirs, predict, counts, other)

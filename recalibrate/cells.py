@@ -2,7 +2,7 @@
 
 Every kind numbers its cells from 1; the number after the last cell of a column is "missing", and
 0 is "in no cell". Which cells, or combinations of them, are groups is decided by
-`recalibrate.groupset.BoundTerm`.
+`recalibrate.boundterm.BoundTerm`.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.boundterm import BoundTerm
 from recalibrate.cells import Cells, cut_column
 from recalibrate.combinations import (
     LOOKUP_LIMIT,
@@ -21,7 +22,7 @@ from recalibrate.combinations import (
     count_combinations,
     sizes_of,
 )
-from recalibrate.groupset import BoundTerm, GroupSet, bind_by
+from recalibrate.groupset import GroupSet, bind_by
 from recalibrate.table import Column, Table
 
 Factors = tuple[Cells, ...]

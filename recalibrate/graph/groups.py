@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.boundterm import BoundTerm
 from recalibrate.cells import BandCells, CategoryCells, Cells, PredicateCells
 from recalibrate.expressions import columns_of
 from recalibrate.graph.features import Code, FeatureList, Number, Truth
 from recalibrate.graph.trees import Leaf, Node, search
-from recalibrate.groupset import BoundTerm
 from recalibrate.table import Schema
 
 
