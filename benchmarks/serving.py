@@ -28,8 +28,8 @@ import recalibrate as rc
 from recalibrate.graph import export_model, load_served
 from recalibrate.graph.feeds import Feed
 from recalibrate.rounds import Rounds
-from recalibrate.sessions import open_session
 from recalibrate.simulate import census
+from recalibrate.support.ort import open_session
 
 CODES = ["COW", "MAR", "OCCP", "POBP", "RELP", "SEX", "RAC1P"]
 BATCHES = {1: 5000, 1000: 300, 100_000: 12}

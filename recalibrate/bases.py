@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from recalibrate.classes import Estimator
 from recalibrate.classes.base import SCORE_COLUMN
 from recalibrate.scores import Base, Link, ScoreColumn
+from recalibrate.support.wording import listed
 from recalibrate.table import find_columns
-from recalibrate.wording import listed
 
 if TYPE_CHECKING:
     from recalibrate.model import Recalibrated

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.kernels import binning
+from recalibrate.support.threads import share_out
 from recalibrate.table import Column, Table
-from recalibrate.threads import share_out
 
 DEFAULT_BINS = 255
 MOST_BINS = 65_535

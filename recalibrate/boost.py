@@ -19,10 +19,10 @@ from recalibrate.classes.base import Learner, Penalty, Task
 from recalibrate.engines.memory import StatsSource, total
 from recalibrate.engines.part import Draft, Draw
 from recalibrate.levels import MARGIN_LIMIT, Levels, Link
-from recalibrate.notices import warn_user
-from recalibrate.progress import Progress
 from recalibrate.questions import LevelLosses, Losses, ScoreCells, mean_loss, mean_of
 from recalibrate.rounds import Rounds, Step
+from recalibrate.support.notices import warn_user
+from recalibrate.support.progress import Progress
 
 EVERYTHING = Levels.single()
 """One object for all rounds: drawing it again costs nothing, and on disk nothing is written."""

@@ -23,8 +23,8 @@ from recalibrate.folds import (
     split_folds,
 )
 from recalibrate.labels import Labels, read_labels
-from recalibrate.notices import warn_user
 from recalibrate.scores import Base, Link, as_base
+from recalibrate.support.notices import warn_user
 from recalibrate.table import Table, read_table
 
 

@@ -27,10 +27,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.certificate import Certificate
-from recalibrate.checks import check_number
 from recalibrate.labels import Labels
 from recalibrate.losses import Loss, Squared, losses_of, read_loss
 from recalibrate.rules import Formula, Lookup, Rule, cheapest
+from recalibrate.support.checks import check_number
 
 GRID_POINTS = 1001
 """Actions that stand for a range: the loss is off by at most L (high - low) / 2000."""

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from recalibrate.bases import remember_columns
-from recalibrate.checks import check_flag, check_whole
 from recalibrate.collection import is_collection
 from recalibrate.crossfit import cross_fit, is_unfitted, refuse_unfitted
 from recalibrate.defaults import DEFAULT_CLASS
@@ -26,7 +25,8 @@ from recalibrate.problem import read_problem
 from recalibrate.running import Plan, Run
 from recalibrate.scores import as_base
 from recalibrate.streaming import Reading, fit_collection, fit_streamed, is_streamed
-from recalibrate.threads import resolve_threads
+from recalibrate.support.checks import check_flag, check_whole
+from recalibrate.support.threads import resolve_threads
 
 
 def fit(

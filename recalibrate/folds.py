@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.hashing import combine, mix
+from recalibrate.support.hashing import combine, mix
 from recalibrate.table import Table
 
 BAND_QUANTILES = np.arange(1, 10) / 10

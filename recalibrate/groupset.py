@@ -21,14 +21,14 @@ from numpy.typing import ArrayLike, NDArray
 from recalibrate import expressions as ex
 from recalibrate.boundterm import BoundTerm
 from recalibrate.cells import Cells, PredicateCells, cut_column, load_cells
-from recalibrate.checks import check_whole
 from recalibrate.combinations import (
     Assigned,
     Counted,
     count_combinations,
 )
+from recalibrate.support.checks import check_whole
+from recalibrate.support.threads import share_out
 from recalibrate.table import Column, Schema, Table
-from recalibrate.threads import share_out
 from recalibrate.values import category_key
 from recalibrate.vectors import read_weight
 

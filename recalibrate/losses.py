@@ -32,8 +32,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from recalibrate.checks import check_number
 from recalibrate.rules import Formula, Lookup, Rule, cheapest
+from recalibrate.support.checks import check_number
 
 __all__ = [
     "Absolute",

@@ -17,12 +17,12 @@ from recalibrate.certificate import Certificate
 from recalibrate.collection import is_collection
 from recalibrate.labels import Labels, read_scores
 from recalibrate.levels import from_margin
-from recalibrate.notices import warn_user
 from recalibrate.problem import base_margin, count_scores, read_features
 from recalibrate.rounds import Rounds
 from recalibrate.scores import Base
+from recalibrate.support.notices import warn_user
+from recalibrate.support.threads import threads_for
 from recalibrate.table import Schema
-from recalibrate.threads import threads_for
 
 if TYPE_CHECKING:
     import onnx
@@ -226,7 +226,7 @@ class Recalibrated:
         True
         """
         from recalibrate.files import to_bytes
-        from recalibrate.writing import atomic_write, check_writable
+        from recalibrate.support.atomic import atomic_write, check_writable
 
         check_writable(path, overwrite=overwrite)
         data, lost = to_bytes(self, base_file=None if base is None else Path(base))
@@ -298,7 +298,7 @@ class Recalibrated:
         """
         from recalibrate.deciding import read_decision
         from recalibrate.graph import check_parity, export_model
-        from recalibrate.writing import atomic_write, check_writable
+        from recalibrate.support.atomic import atomic_write, check_writable
 
         if path is not None:
             check_writable(path, overwrite=overwrite)

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.boost import Settings
-from recalibrate.checks import check_flag, check_number, check_whole
 from recalibrate.classes.base import FunctionClass, Penalty
 from recalibrate.levels import Levels, to_margin
 from recalibrate.problem import Problem
 from recalibrate.quantiles import quantile_edges
+from recalibrate.support.checks import check_flag, check_number, check_whole
 
 LevelKind = Literal["uniform", "quantile"]
 T = TypeVar("T")

@@ -14,9 +14,9 @@ from recalibrate.classes.base import Learner, Task
 from recalibrate.classes.groups import GroupEncoder
 from recalibrate.engines.memory import StatsSource, total
 from recalibrate.engines.part import Answer, Draft, Part
-from recalibrate.notices import warn_user
 from recalibrate.questions import mean_loss
 from recalibrate.rounds import Rounds, Step
+from recalibrate.support.notices import warn_user
 from recalibrate.validation import paired_gain, row_losses
 from recalibrate.workbench import Bench, R
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from recalibrate.boost import History
 from recalibrate.levels import Link
-from recalibrate.optional import require
+from recalibrate.support.optional import require
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

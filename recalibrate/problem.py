@@ -13,8 +13,8 @@ from recalibrate.classes.base import SCORE_COLUMN
 from recalibrate.fixedpoint import snap
 from recalibrate.labels import Labels, read_labels, read_scores
 from recalibrate.levels import MARGIN_LIMIT, MARGIN_STEP, Link, from_margin, to_margin
-from recalibrate.notices import warn_user
 from recalibrate.scores import Base, ScoreColumn, count_rows
+from recalibrate.support.notices import warn_user
 from recalibrate.table import Schema, Table, read_table
 
 SCORE_LIMIT = 2.0**40

@@ -58,7 +58,7 @@ from recalibrate.line import LINE_CLASS, Line
 from recalibrate.pantry import Pantry
 from recalibrate.rounds import Encoder, Rounds
 from recalibrate.stages import Path, Stage
-from recalibrate.threads import take_turns
+from recalibrate.support.threads import take_turns
 from recalibrate.validation import paired_gain, say_gain
 from recalibrate.weighing import best_weights, correction_weight
 

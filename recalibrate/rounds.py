@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.levels import Levels, Link
+from recalibrate.support.threads import cut, share_out, threads_for
 from recalibrate.table import Table
-from recalibrate.threads import cut, share_out, threads_for
 
 Block = NDArray[Any]
 Scores = NDArray[np.float64]

@@ -13,8 +13,8 @@ from uuid import uuid4
 import numpy as np
 
 from recalibrate.files.graphs import GraphBase, to_bytes
-from recalibrate.optional import require
 from recalibrate.scores import Base, ScoreColumn
+from recalibrate.support.optional import require
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from recalibrate.threads import share_out, threads_for
+from recalibrate.support.threads import share_out, threads_for
+from recalibrate.support.wording import listed
 from recalibrate.values import (
     Value,
     category_key,
@@ -29,7 +30,6 @@ from recalibrate.values import (
     tag_value,
     untag_value,
 )
-from recalibrate.wording import listed
 
 __all__ = ["Column", "Schema", "Table", "find_columns", "read_table", "split_columns"]
 

@@ -15,7 +15,7 @@ from recalibrate.fixedpoint import Scale
 from recalibrate.folds import Fold
 from recalibrate.levels import Link
 from recalibrate.rounds import Rounds, Scores
-from recalibrate.threads import take_turns
+from recalibrate.support.threads import take_turns
 
 
 @dataclass(frozen=True, eq=False)

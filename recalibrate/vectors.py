@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.wording import listed
+from recalibrate.support.wording import listed
 
 Float64 = NDArray[np.float64]
 

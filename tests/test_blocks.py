@@ -12,7 +12,7 @@ from recalibrate.engines.blocks import rows_on_disk, store_rows, temporary_shelf
 from recalibrate.engines.memory import Sided, rows_in_memory, total
 from recalibrate.questions import mean_loss
 from recalibrate.rounds import Rounds
-from recalibrate.threads import cut
+from recalibrate.support.threads import cut
 
 
 def stored(bench, shelf, blocks):

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from recalibrate.checks import check_flag, check_number, check_whole
+from recalibrate.support.checks import check_flag, check_number, check_whole
 
 
 @pytest.mark.parametrize("value", [None, 1, 0.5, np.float32(0.5), np.int8(1)])

@@ -13,11 +13,11 @@ from recalibrate.boost import Settings, boost
 from recalibrate.engines.memory import Rows, rows_in_memory
 from recalibrate.engines.part import Draft, Draw, Part
 from recalibrate.fixedpoint import make_scale
-from recalibrate.hashing import mix
 from recalibrate.pantry import PantryInMemory, row_lots
 from recalibrate.problem import read_problem
 from recalibrate.rounds import Rounds
 from recalibrate.scores import as_base
+from recalibrate.support.hashing import mix
 from recalibrate.table import read_table
 
 MASK = 2**64 - 1

@@ -18,9 +18,9 @@ LIGHT_MODULES = [
     "recalibrate.expressions",
     "recalibrate.groupset",
     "recalibrate.metrics",
-    "recalibrate.optional",
+    "recalibrate.support.optional",
     "recalibrate.scores",
-    "recalibrate.progress",
+    "recalibrate.support.progress",
     "recalibrate.simulate",
     "recalibrate.auditing",
 ]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from recalibrate import LSBoostClassifier, Trees, fit
-from recalibrate.notices import warn_user
+from recalibrate.support.notices import warn_user
 
 X = np.arange(200.0)[:, None]
 Y = np.arange(200) % 2

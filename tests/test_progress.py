@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from recalibrate.progress import Progress
+from recalibrate.support.progress import Progress
 
 
 class Screen(io.StringIO):

@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 import recalibrate
-from recalibrate.optional import require
+from recalibrate.support.optional import require
 
 PUBLIC = {
     "AuditReport",

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import recalibrate as rc
-from recalibrate import rounds, threads
+from recalibrate import rounds
 from recalibrate.simulate import census
+from recalibrate.support import threads
 
 DATA = census(3000, seed=1)
 TERMS = rc.Groups("SEX", "RAC1P", "SEX*RAC1P")

@@ -8,8 +8,8 @@ from threading import Barrier
 
 import pytest
 
-from recalibrate import threads
-from recalibrate.threads import resolve_threads, share_out, take_turns, threads_for
+from recalibrate.support import threads
+from recalibrate.support.threads import resolve_threads, share_out, take_turns, threads_for
 
 
 def test_as_many_as_given_or_as_there_are_cores():

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from recalibrate import writing
-from recalibrate.writing import atomic_write, check_writable
+from recalibrate.support import atomic as writing
+from recalibrate.support.atomic import atomic_write, check_writable
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="permissions and links of POSIX")
 

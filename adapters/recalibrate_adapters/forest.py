@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from recalibrate.bases import column_names
 from recalibrate.ensemble import Ensemble
+from recalibrate.support.wording import listed
 from recalibrate.table import Column, Schema
-from recalibrate.wording import listed
 from recalibrate_adapters.edits import Edit
 from recalibrate_adapters.graphs import as_vector, cast, constant, score_model, value_info
 

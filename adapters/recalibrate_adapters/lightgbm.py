@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recalibrate.ensemble import join_trees
-from recalibrate.optional import require
 from recalibrate.scores import Link
+from recalibrate.support.optional import require
 from recalibrate.table import Column, Schema
 from recalibrate_adapters.boosted import (
     BoostedBase,

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.scores import Link, sigmoid
-from recalibrate.sessions import open_session
+from recalibrate.support.ort import open_session
 from recalibrate_adapters.agreement import ENOUGH_ROWS, Candidate, Decision, check_finite
 from recalibrate_adapters.graphs import enclose
 from recalibrate_adapters.modernise import ConversionError, modernise

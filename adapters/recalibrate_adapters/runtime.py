@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.sessions import open_session
+from recalibrate.support.ort import open_session
 
 if TYPE_CHECKING:
     import onnx

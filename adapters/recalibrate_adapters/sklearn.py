@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.notices import warn_user
 from recalibrate.registry import find_adapter
 from recalibrate.scores import Base, Link, as_base, sigmoid
+from recalibrate.support.notices import warn_user
 from recalibrate_adapters.agreement import Candidate, Decision, check_finite, disagreement
 from recalibrate_adapters.forest import Forest
 from recalibrate_adapters.frames import read_frame

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recalibrate.optional import require
 from recalibrate.scores import Link
+from recalibrate.support.optional import require
 from recalibrate_adapters.graphs import INNER, OPSET, as_vector, cast, constant, enclose
 
 if TYPE_CHECKING:

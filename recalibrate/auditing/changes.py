@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from recalibrate.auditing.findings import Changes, Flips, MovedRow
 from recalibrate.auditing.segments import EverybodyOnly, Segments
-from recalibrate.checks import check_number, check_whole
 from recalibrate.labels import Labels
+from recalibrate.support.checks import check_number, check_whole
 
 Floats = NDArray[np.float64]
 BLOCK = 16_384

@@ -24,11 +24,11 @@ from recalibrate.auditing.leaves import find_leaves
 from recalibrate.auditing.search import Half, choose_candidates, find_rules
 from recalibrate.auditing.tails import CERTAIN, binary_score, summed_score, two_sided
 from recalibrate.bins import Bins
-from recalibrate.checks import check_number, check_whole
 from recalibrate.classes.groups import Groups
 from recalibrate.classes.trees import Trees
 from recalibrate.labels import Labels
 from recalibrate.levels import Levels
+from recalibrate.support.checks import check_number, check_whole
 from recalibrate.table import Table
 
 Floats = NDArray[np.float64]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from recalibrate.auditing.records import GroupAudit
-from recalibrate.checks import check_number, check_whole
+from recalibrate.support.checks import check_number, check_whole
 
 Rule = Literal["certain", "estimate", "proven"]
 _SHOWN = 10

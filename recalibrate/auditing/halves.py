@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.folds import number_equals, row_hash
-from recalibrate.hashing import combine, mix
 from recalibrate.labels import Labels
 from recalibrate.levels import Levels
 from recalibrate.quantiles import quantile_edges
+from recalibrate.support.hashing import combine, mix
 from recalibrate.table import Table
 
 Floats = NDArray[np.float64]

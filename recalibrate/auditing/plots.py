@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from recalibrate.auditing.ranking import is_off, worst_curves, worst_gaps
 from recalibrate.auditing.records import Calibration, Curve, GroupAudit
 from recalibrate.auditing.text import confidence
-from recalibrate.checks import check_whole
-from recalibrate.optional import require
-from recalibrate.wording import listed
+from recalibrate.support.checks import check_whole
+from recalibrate.support.optional import require
+from recalibrate.support.wording import listed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,9 +10,9 @@ import numpy as np
 
 from recalibrate.auditing.predictions import takes_base
 from recalibrate.expressions import columns_of, parse
-from recalibrate.optional import require
 from recalibrate.scores import Link, ScoreColumn, as_base, predicted_mean, sigmoid
 from recalibrate.shipping import Parcel, pack
+from recalibrate.support.optional import require
 from recalibrate.table import find_columns
 from recalibrate.vectors import Float64
 

@@ -13,7 +13,7 @@ from recalibrate.auditing.findings import Changes, Discoveries, Richness
 from recalibrate.auditing.gate import AuditFailed, Rule, Violation, find_violations
 from recalibrate.auditing.plain import plain
 from recalibrate.auditing.records import Calibration, GroupAudit, LeftOut, Note, Overall
-from recalibrate.writing import atomic_write
+from recalibrate.support.atomic import atomic_write
 
 if TYPE_CHECKING:
     import pandas as pd

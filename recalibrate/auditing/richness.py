@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from recalibrate.auditing.findings import ClassGain, LevelGain, Richness
 from recalibrate.auditing.halves import Counted, deal, level_bounds, rows_that_count, score_levels
-from recalibrate.checks import check_whole
 from recalibrate.classes.base import FunctionClass, Penalty, Task
 from recalibrate.classes.trees import MAX_DEPTH, Trees
 from recalibrate.engines.memory import Rows, rows_in_memory
@@ -26,6 +25,7 @@ from recalibrate.levels import Levels
 from recalibrate.options import read_class
 from recalibrate.problem import with_scores
 from recalibrate.rounds import Rounds
+from recalibrate.support.checks import check_whole
 from recalibrate.table import Table
 
 Floats = NDArray[np.float64]

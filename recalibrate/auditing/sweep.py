@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from recalibrate.auditing.sample import Sample
 from recalibrate.auditing.segments import Segments
-from recalibrate.hashing import mix
 from recalibrate.quantiles import quantile_edges
+from recalibrate.support.hashing import mix
 from recalibrate.vectors import Float64
 
 Ints = NDArray[np.int64]

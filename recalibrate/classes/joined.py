@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from recalibrate.kernels import masks as kernels
 from recalibrate.kernels import walk
 from recalibrate.rounds import Block, Scores
-from recalibrate.threads import cut, share_out, threads_for
+from recalibrate.support.threads import cut, share_out, threads_for
 
 if TYPE_CHECKING:
     from recalibrate.bins import Bins

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.checks import check_number
 from recalibrate.classes.base import Lesson, Task, as_names, choose_columns
 from recalibrate.classes.leastsquares import solve_levels
 from recalibrate.engines.memory import total
@@ -18,6 +17,7 @@ from recalibrate.engines.part import Answer, Draft, Part
 from recalibrate.fixedpoint import INT64_BITS, RESPONSE_LIMIT_BITS, Scale, snap
 from recalibrate.kernels import gram as kernels
 from recalibrate.rounds import Block, Scores
+from recalibrate.support.checks import check_number
 from recalibrate.table import Column, Schema, Table
 
 UNIT_BITS = 15

@@ -5,13 +5,13 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
-from recalibrate.checks import check_number
 from recalibrate.commands.console import Console
 from recalibrate.commands.data import CSV, PARQUET, Labelled, encode_frame, read_labelled
 from recalibrate.commands.models import known_text, needs_scores, open_any
 from recalibrate.commands.options import add_base, add_labels, add_reading, add_table
 from recalibrate.commands.outputs import Outputs
 from recalibrate.commands.texts import read_class, read_groups
+from recalibrate.support.checks import check_number
 
 if TYPE_CHECKING:
     from recalibrate.auditing import AuditReport

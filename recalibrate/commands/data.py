@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.commands.texts import read_names
-from recalibrate.optional import require
+from recalibrate.support.optional import require
 from recalibrate.table import find_columns
 
 if TYPE_CHECKING:

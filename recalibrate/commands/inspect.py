@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from recalibrate.commands.console import Console
 from recalibrate.commands.models import open_recalibrated
-from recalibrate.wording import listed
+from recalibrate.support.wording import listed
 
 if TYPE_CHECKING:
     from recalibrate.graph import ServedModel

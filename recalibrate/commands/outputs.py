@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from recalibrate.writing import atomic_write, check_writable
+from recalibrate.support.atomic import atomic_write, check_writable
 
 
 class Outputs:

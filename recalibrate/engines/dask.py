@@ -23,8 +23,8 @@ from recalibrate.engines.memory import Rows
 from recalibrate.engines.part import Answer, Part, Question
 from recalibrate.fixedpoint import Scale
 from recalibrate.levels import Levels
-from recalibrate.optional import require
 from recalibrate.rounds import Rounds, Scores, Step
+from recalibrate.support.optional import require
 
 FAN_IN = 8
 """Answers that one task adds up."""

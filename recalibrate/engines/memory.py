@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from recalibrate.engines.part import NO_LOTS, Answer, Part, Question
 from recalibrate.fixedpoint import Scale
 from recalibrate.rounds import Block, Rounds, Scores
-from recalibrate.threads import cut
+from recalibrate.support.threads import cut
 
 
 class StatsSource(Protocol):

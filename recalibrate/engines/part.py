@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.fixedpoint import RESPONSE_LIMIT_BITS, Scale
-from recalibrate.hashing import mix
 from recalibrate.kernels import rows as kernels
 from recalibrate.levels import Levels
 from recalibrate.rounds import Block, Rounds, Scores, State, Step
+from recalibrate.support.hashing import mix
 
 Answer = tuple[NDArray[np.int64], ...]
 LOSS_LIMIT = 32.0

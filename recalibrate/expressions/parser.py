@@ -20,8 +20,8 @@ from recalibrate.expressions.tree import (
     Predicate,
     Term,
 )
+from recalibrate.support.wording import listed
 from recalibrate.values import Value, category_key, family_of
-from recalibrate.wording import listed
 
 if TYPE_CHECKING:
     from recalibrate import table as tables

@@ -131,7 +131,7 @@ class GraphBase:
 
     @cached_property
     def _session(self) -> Any:
-        from recalibrate.sessions import open_session
+        from recalibrate.support.ort import open_session
 
         try:
             # One thread: where a base is not exact, sums may depend on their number.

@@ -26,7 +26,7 @@ from recalibrate.labels import Labels
 from recalibrate.levels import MARGIN_LIMIT, MARGIN_STEP, Link
 from recalibrate.problem import SCORE_LIMIT
 from recalibrate.scores import Base, ScoreColumn
-from recalibrate.wording import listed
+from recalibrate.support.wording import listed
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from recalibrate.graph.inputs import BASE_SCORE, Input
 from recalibrate.labels import read_scores
+from recalibrate.support.wording import listed
 from recalibrate.table import find_columns, split_columns
 from recalibrate.values import read_numbers
-from recalibrate.wording import listed
 
 MISSING_WHOLE = np.iinfo(np.int64).min
 """Stands for a missing value in a column of large whole numbers."""

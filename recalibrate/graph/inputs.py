@@ -15,9 +15,9 @@ import numpy as np
 
 from recalibrate.graph.builder import BASE_PREFIX, PREFIX
 from recalibrate.graph.errors import ExportError
+from recalibrate.support.wording import listed
 from recalibrate.table import Column
 from recalibrate.values import family_of
-from recalibrate.wording import listed
 
 Style = Literal["auto", "matrix", "columns"]
 MATRIX = "X"

@@ -15,7 +15,7 @@ from recalibrate.graph.decisions import ACTION
 from recalibrate.graph.errors import ExportError
 from recalibrate.graph.feeds import Feed, make_feed
 from recalibrate.graph.inputs import Input
-from recalibrate.sessions import open_session
+from recalibrate.support.ort import open_session
 
 FORMATS = ("1",)
 MARK = "recalibrate_format"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recalibrate.optional import require
+from recalibrate.support.optional import require
 
 if TYPE_CHECKING:
     import pandas as pd

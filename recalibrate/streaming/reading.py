@@ -37,8 +37,8 @@ from recalibrate.scores import Base, ScoreColumn, as_base
 from recalibrate.streaming.columns import GrowingColumn, growing, recode
 from recalibrate.streaming.pieces import Pieces, Size
 from recalibrate.streaming.spool import Spool, SpooledFiles, SpooledPieces
+from recalibrate.support.wording import listed
 from recalibrate.table import Schema, Table, find_columns, split_columns
-from recalibrate.wording import listed
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -113,7 +113,7 @@ MESSAGE = "error: interrupted; no file was left half-written\n"
 
 WHILE_WRITING = """
 import os, signal, sys
-import recalibrate.writing as writing
+import recalibrate.support.atomic as writing
 
 def wait(handle):
     # The file is written under its temporary name, but not in place yet.

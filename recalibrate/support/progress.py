@@ -33,7 +33,7 @@ class Progress:
     Examples
     --------
     >>> import sys
-    >>> from recalibrate.progress import Progress
+    >>> from recalibrate.support.progress import Progress
     >>> with Progress(2, enabled=False) as bar:
     ...     bar.update(round=1, error=0.25)
     ...     bar.update(round=2, error=0.20, validation=0.21)

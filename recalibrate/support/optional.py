@@ -29,7 +29,7 @@ def require(module: str, extra: str) -> ModuleType:
 
     Examples
     --------
-    >>> from recalibrate.optional import require
+    >>> from recalibrate.support.optional import require
     >>> require("json", "report").dumps([1])
     '[1]'
     """
