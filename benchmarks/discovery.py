@@ -22,10 +22,10 @@ import pandas as pd
 
 from recalibrate.auditing.discovery import discover
 from recalibrate.auditing.findings import Discoveries
+from recalibrate.data.labels import read_labels
+from recalibrate.data.table import Table, read_table
 from recalibrate.groupset import bind
-from recalibrate.labels import read_labels
 from recalibrate.simulate import census
-from recalibrate.table import Table, read_table
 
 CATEGORIES = ("COW", "MAR", "RELP", "SEX", "RAC1P")
 FOUND = 0.5

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from recalibrate.classes import Estimator
 from recalibrate.classes.base import SCORE_COLUMN
+from recalibrate.data.table import find_columns
 from recalibrate.scores import Base, Link, ScoreColumn
 from recalibrate.support.wording import listed
-from recalibrate.table import find_columns
 
 if TYPE_CHECKING:
     from recalibrate.model import Recalibrated

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from recalibrate import expressions as ex
 from recalibrate.cells import Cells, PredicateCells
 from recalibrate.combinations import LOOKUP_LIMIT, Assigned, sizes_of
-from recalibrate.table import Schema
+from recalibrate.data.table import Schema
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate import expressions as ex
-from recalibrate.quantiles import cut_at_quantiles, quantile_edges
-from recalibrate.table import Column, Schema, Table
+from recalibrate.data.quantiles import cut_at_quantiles, quantile_edges
+from recalibrate.data.table import Column, Schema, Table
 
 MOST_VALUES = 12  # numeric columns with more distinct values are cut into bands
 
@@ -142,7 +142,7 @@ def cut_distinct(
 ) -> ValueCells | BandCells:
     """Cells of a numeric column by its distinct values and their weights.
 
-    ``complete`` False: some of many values, see `recalibrate.quantiles.cut_at_quantiles`.
+    ``complete`` False: some of many values, see `recalibrate.data.quantiles.cut_at_quantiles`.
     """
     if complete and len(distinct) <= MOST_VALUES:
         return ValueCells(name, tuple(distinct.tolist()))

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate import expressions as ex
-from recalibrate.bins import FeatureBins, integer_window
-from recalibrate.table import Column
-from recalibrate.values import Value
+from recalibrate.data.bins import FeatureBins, integer_window
+from recalibrate.data.table import Column
+from recalibrate.data.values import Value
 
 Codes = NDArray[np.bool_]
 MOST_LISTED = 6

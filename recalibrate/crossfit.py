@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.folds import (
+from recalibrate.data.folds import (
     Fold,
     count_folds,
     deal_folds,
@@ -22,10 +22,10 @@ from recalibrate.folds import (
     is_splitter,
     split_folds,
 )
-from recalibrate.labels import Labels, read_labels
+from recalibrate.data.labels import Labels, read_labels
+from recalibrate.data.table import Table, read_table
 from recalibrate.scores import Base, Link, as_base
 from recalibrate.support.notices import warn_user
-from recalibrate.table import Table, read_table
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.certificate import Certificate
-from recalibrate.labels import Labels
+from recalibrate.data.labels import Labels
 from recalibrate.losses import Loss, Squared, losses_of, read_loss
 from recalibrate.rules import Formula, Lookup, Rule, cheapest
 from recalibrate.support.checks import check_number

@@ -26,11 +26,11 @@ from recalibrate.combinations import (
     Counted,
     count_combinations,
 )
+from recalibrate.data.table import Column, Schema, Table
+from recalibrate.data.values import category_key
+from recalibrate.data.vectors import read_weight
 from recalibrate.support.checks import check_whole
 from recalibrate.support.threads import share_out
-from recalibrate.table import Column, Schema, Table
-from recalibrate.values import category_key
-from recalibrate.vectors import read_weight
 
 
 class _Aligned:
@@ -74,7 +74,7 @@ class GroupSet:
     Examples
     --------
     >>> import pandas as pd
-    >>> from recalibrate.table import read_table
+    >>> from recalibrate.data.table import read_table
     >>> table = read_table(pd.DataFrame({"age": [20, 30, 70], "sex": ["F", "M", "F"]}))
     >>> groups = bind(["sex", "sex * (age < 50)"], table)
     >>> groups.labels
@@ -230,7 +230,7 @@ def bind(
     Examples
     --------
     >>> import numpy as np
-    >>> from recalibrate.table import read_table
+    >>> from recalibrate.data.table import read_table
     >>> bind(["x0"], read_table(np.arange(100.0).reshape(-1, 1))).labels
     ('x0 < 25', 'x0 in [25, 50)', 'x0 in [50, 75)', 'x0 >= 75')
     """

@@ -22,11 +22,11 @@ from recalibrate.boost import EVERYTHING
 from recalibrate.classes.base import MARGIN_STEP_LIMIT
 from recalibrate.classes.cells import CellSums, CellTotals
 from recalibrate.classes.groups import GroupEncoder, GroupTable
+from recalibrate.data.table import Schema
 from recalibrate.engines.memory import StatsSource, total
 from recalibrate.engines.part import Draft
 from recalibrate.fixedpoint import snap
 from recalibrate.rounds import Rounds, Step
-from recalibrate.table import Schema
 
 MANY_CATEGORIES = 128
 """With more than this many, a column's categories are moved at once.

@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 from recalibrate.bases import ChainedBase
 from recalibrate.boost import History, Settings
 from recalibrate.certificate import Certificate
-from recalibrate.collection import is_collection
-from recalibrate.labels import Labels, read_scores
+from recalibrate.data.collection import is_collection
+from recalibrate.data.labels import Labels, read_scores
+from recalibrate.data.table import Schema
 from recalibrate.levels import from_margin
 from recalibrate.problem import base_margin, count_scores, read_features
 from recalibrate.rounds import Rounds
 from recalibrate.scores import Base
 from recalibrate.support.notices import warn_user
 from recalibrate.support.threads import threads_for
-from recalibrate.table import Schema
 
 if TYPE_CHECKING:
     import onnx

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from recalibrate.boost import Settings
 from recalibrate.classes.base import FunctionClass, Penalty
+from recalibrate.data.quantiles import quantile_edges
 from recalibrate.levels import Levels, to_margin
 from recalibrate.problem import Problem
-from recalibrate.quantiles import quantile_edges
 from recalibrate.support.checks import check_flag, check_number, check_whole
 
 LevelKind = Literal["uniform", "quantile"]

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.classes.base import FunctionClass, Learner
+from recalibrate.data.folds import dealing_hash, first_rows, tell_apart
 from recalibrate.engines.memory import Rows, StatsSource, rows_in_memory
 from recalibrate.fixedpoint import Scale, make_scale
-from recalibrate.folds import dealing_hash, first_rows, tell_apart
 from recalibrate.problem import Problem
 from recalibrate.rounds import Encoder
 

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.classes.base import SCORE_COLUMN
+from recalibrate.data.labels import Labels, read_labels, read_scores
+from recalibrate.data.table import Schema, Table, read_table
 from recalibrate.fixedpoint import snap
-from recalibrate.labels import Labels, read_labels, read_scores
 from recalibrate.levels import MARGIN_LIMIT, MARGIN_STEP, Link, from_margin, to_margin
 from recalibrate.scores import Base, ScoreColumn, count_rows
 from recalibrate.support.notices import warn_user
-from recalibrate.table import Schema, Table, read_table
 
 SCORE_LIMIT = 2.0**40
 """Regression scores are kept inside +- this many label ranges, far from float64's own limit."""

@@ -28,6 +28,7 @@ from recalibrate.classes.base import SCORE_COLUMN, FunctionClass, Learner
 from recalibrate.classes.groups import GroupLearner, Groups
 from recalibrate.classes.linear import LinearLearner
 from recalibrate.classes.trees import TreeLearner, Trees
+from recalibrate.data.folds import Fold
 from recalibrate.defaults import (
     CERTAIN,
     CERTAIN_CLASS,
@@ -51,7 +52,6 @@ from recalibrate.defaults import (
 )
 from recalibrate.engines.memory import rows_in_memory
 from recalibrate.fixedpoint import Scale
-from recalibrate.folds import Fold
 from recalibrate.largecategories import LargeCategories, large_columns
 from recalibrate.levelstage import HeldOutScores, add_level_sets, weight_spread
 from recalibrate.line import LINE_CLASS, Line

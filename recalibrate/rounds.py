@@ -16,9 +16,9 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.data.table import Table
 from recalibrate.levels import Levels, Link
 from recalibrate.support.threads import cut, share_out, threads_for
-from recalibrate.table import Table
 
 Block = NDArray[Any]
 Scores = NDArray[np.float64]

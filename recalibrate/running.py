@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from recalibrate.boost import Boosted, History, Settings
 from recalibrate.certificate import Certificate
-from recalibrate.engines.memory import Rows
-from recalibrate.folds import (
+from recalibrate.data.folds import (
     Fold,
     count_folds,
     deal_folds,
@@ -21,6 +20,7 @@ from recalibrate.folds import (
     restrict_folds,
     split_folds,
 )
+from recalibrate.engines.memory import Rows
 from recalibrate.model import Recalibrated
 from recalibrate.options import (
     Knobs,

@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol, get_args, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.labels import read_scores
+from recalibrate.data.labels import read_scores
 from recalibrate.registry import (
     adapter_names,
     file_suffixes,

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from recalibrate.boost import Settings, boost_in_turns
 from recalibrate.classes.base import Learner
+from recalibrate.data.folds import Fold
 from recalibrate.engines.memory import Rows, rows_in_memory
 from recalibrate.fixedpoint import Scale
-from recalibrate.folds import Fold
 from recalibrate.levels import Link
 from recalibrate.rounds import Rounds, Scores
 from recalibrate.support.threads import take_turns

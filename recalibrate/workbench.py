@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from recalibrate.boost import Boosted, Settings, boost
 from recalibrate.classes.base import FunctionClass, Learner
+from recalibrate.data.labels import read_more_labels
+from recalibrate.data.table import Table
 from recalibrate.engines.memory import Rows, StatsSource, rows_in_memory
 from recalibrate.fixedpoint import Scale, label_bits, make_scale
-from recalibrate.labels import read_more_labels
 from recalibrate.problem import Problem, base_margin, count_scores, read_features
 from recalibrate.rounds import Rounds, Scores
 from recalibrate.scores import Base
-from recalibrate.table import Table
 
 
 class HeldOutRows(Protocol):

@@ -27,12 +27,12 @@ from math import inf
 
 import numpy as np
 
-from recalibrate.bins import Bins
 from recalibrate.boost import Settings
 from recalibrate.classes.base import MARGIN_STEP_LIMIT
 from recalibrate.classes.leastsquares import COLLINEAR
 from recalibrate.classes.linear import UNIT, bits_to_cut
 from recalibrate.classes.trees import Trees
+from recalibrate.data.bins import Bins
 from recalibrate.fixedpoint import Scale, snap
 from recalibrate.kernels.gram import solve_level
 from recalibrate.kernels.rows import exp_negative

@@ -9,9 +9,9 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from recalibrate.bins import Bins, make_bins
+from recalibrate.data.bins import Bins, make_bins
+from recalibrate.data.table import read_table
 from recalibrate.kernels.binning import code_by_search
-from recalibrate.table import read_table
 
 NAN = np.nan
 values32 = st.one_of(

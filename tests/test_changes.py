@@ -12,7 +12,7 @@ from sklearn.metrics import roc_auc_score
 
 from recalibrate.auditing.changes import auc, changes, rank_correlation
 from recalibrate.auditing.segments import read_segments
-from recalibrate.labels import read_labels
+from recalibrate.data.labels import read_labels
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from recalibrate import Trees, fit
 from recalibrate import expressions as ex
-from recalibrate.bins import make_bins
 from recalibrate.classes.paths import Paths
 from recalibrate.conditions import condition_of, conjunction, is_whole, said
-from recalibrate.table import read_table
+from recalibrate.data.bins import make_bins
+from recalibrate.data.table import read_table
 
 AGES = [20.5, 30.0, 40.25, 50.0, np.nan, 60.0]
 JOBS = ["a", "b", None, "c", "d", "e"]

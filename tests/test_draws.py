@@ -10,6 +10,7 @@ from test_identity import content, people
 import recalibrate as rc
 from recalibrate import defaults
 from recalibrate.boost import Settings, boost
+from recalibrate.data.table import read_table
 from recalibrate.engines.memory import Rows, rows_in_memory
 from recalibrate.engines.part import Draft, Draw, Part
 from recalibrate.fixedpoint import make_scale
@@ -18,7 +19,6 @@ from recalibrate.problem import read_problem
 from recalibrate.rounds import Rounds
 from recalibrate.scores import as_base
 from recalibrate.support.hashing import mix
-from recalibrate.table import read_table
 
 MASK = 2**64 - 1
 

@@ -10,11 +10,11 @@ import pytest
 from sklearn.tree import DecisionTreeRegressor
 
 import recalibrate as rc
+from recalibrate.data.table import Schema
 from recalibrate.explaining import LEVEL_SET, MOST_CELLS, explain
 from recalibrate.levels import Levels
 from recalibrate.rounds import Rounds, Step
 from recalibrate.simulate import census
-from recalibrate.table import Schema
 
 SHOWN = 40
 FEW = {"levels": 3, "step": 0.5, "max_rounds": 3, "validation": False}

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recalibrate import expressions as ex
-from recalibrate.table import Column, read_table
+from recalibrate.data.table import Column, read_table
 
 NAN = np.nan
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, TimeSeriesSplit
 
 import recalibrate as rc
-from recalibrate.folds import (
+from recalibrate.data.folds import (
     deal_folds,
     dealing_hash,
     dealing_order,
@@ -18,7 +18,7 @@ from recalibrate.folds import (
     row_hash,
     split_folds,
 )
-from recalibrate.table import read_table
+from recalibrate.data.table import read_table
 
 
 def rows(n=103, seed=0, distinct=1000):

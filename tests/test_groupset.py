@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from recalibrate.data.table import read_table
 from recalibrate.expressions import GroupSyntaxError
 from recalibrate.groupset import GroupSet, bind
-from recalibrate.table import read_table
 
 NAN = np.nan
 

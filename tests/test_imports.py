@@ -13,8 +13,8 @@ HEAVY = {
 }  # fmt: skip
 
 LIGHT_MODULES = [
-    "recalibrate.table",
-    "recalibrate.labels",
+    "recalibrate.data.table",
+    "recalibrate.data.labels",
     "recalibrate.expressions",
     "recalibrate.groupset",
     "recalibrate.metrics",

@@ -17,12 +17,12 @@ from recalibrate.boost import Settings, boost
 from recalibrate.classes import Groups, Trees, joined, trees
 from recalibrate.classes.base import Penalty
 from recalibrate.classes.trees import TreeTable
+from recalibrate.data.table import read_table
 from recalibrate.engines.memory import Rows, rows_in_memory
 from recalibrate.fixedpoint import make_scale
 from recalibrate.kernels import masks
 from recalibrate.levels import Levels, to_margin
 from recalibrate.rounds import Rounds, Step
-from recalibrate.table import read_table
 
 WAYS = {"masks": (0, 1 << 25, 64), "walk": (10**9, 1 << 25, 64), "too large": (0, 0, 64)}
 

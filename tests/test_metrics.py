@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recalibrate import metrics
+from recalibrate.data.table import read_table
 from recalibrate.groupset import bind
 from recalibrate.metrics import (
     covariance_form,
@@ -23,7 +24,6 @@ from recalibrate.metrics import (
     msce,
     worst_group_ece,
 )
-from recalibrate.table import read_table
 
 # Sums over rows are rounded differently in another order or grouping; values are of order 1.
 CLOSE = {"rel": 1e-9, "abs": 1e-12}

@@ -18,12 +18,12 @@ from recalibrate.classes.base import FunctionClass, Learner, Penalty
 from recalibrate.classes.groups import GroupLearner
 from recalibrate.classes.linear import LinearLearner
 from recalibrate.classes.trees import TreeLearner
+from recalibrate.data.table import read_table
 from recalibrate.engines.memory import Rows as EngineRows
 from recalibrate.engines.memory import rows_in_memory
 from recalibrate.fixedpoint import Scale, label_bits, make_scale
 from recalibrate.levels import Levels, to_margin
 from recalibrate.rounds import Rounds
-from recalibrate.table import read_table
 
 
 def slow(learner: Learner) -> Fitter:

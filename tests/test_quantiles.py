@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recalibrate.quantiles import quantile_edges
+from recalibrate.data.quantiles import quantile_edges
 
 
 @given(

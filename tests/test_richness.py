@@ -8,9 +8,9 @@ import pytest
 
 from recalibrate import Estimator, Groups, Linear, Trees, fit
 from recalibrate.auditing.richness import richness
-from recalibrate.labels import read_labels
+from recalibrate.data.labels import read_labels
+from recalibrate.data.table import read_table
 from recalibrate.simulate import census
-from recalibrate.table import read_table
 
 
 def check(scores, X, y, sample_weight=None, **options):

@@ -12,11 +12,11 @@ from test_identity import content, people
 
 import recalibrate as rc
 from recalibrate import pantry, recipe
+from recalibrate.data.growing import GrowingColumn, recode
+from recalibrate.data.table import read_table
 from recalibrate.engines.blocks import temporary_shelf
 from recalibrate.streaming import Reading, distributions, is_streamed, sampling
-from recalibrate.streaming.columns import GrowingColumn, recode
 from recalibrate.streaming.reading import read_rows
-from recalibrate.table import read_table
 
 CLASSES = {
     "trees": rc.Trees(depth=2, base_score=True, bins=20),

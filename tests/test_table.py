@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from recalibrate.table import Column, Schema, read_table
+from recalibrate.data.table import Column, Schema, read_table
 
 NAN = np.nan
 
@@ -367,7 +367,7 @@ def test_the_same_categorical_dtype_is_looked_up_once(monkeypatch):
         raise AssertionError(f"looked up {value!r} again")
 
     with monkeypatch.context() as patch:
-        patch.setattr("recalibrate.table.category_key", no_lookup)
+        patch.setattr("recalibrate.data.table.category_key", no_lookup)
         np.testing.assert_array_equal(schema.read(new.iloc[:1]).column(0), [2])
     other = frame(["b", "a"], pd.CategoricalDtype(["b", "a"]))
     np.testing.assert_array_equal(schema.read(other).column(0), [2, 1])

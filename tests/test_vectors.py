@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from recalibrate.vectors import finite_vector, read_weight
+from recalibrate.data.vectors import finite_vector, read_weight
 
 NAN = np.nan
 

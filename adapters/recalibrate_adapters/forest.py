@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.bases import column_names
+from recalibrate.data.table import Column, Schema
 from recalibrate.ensemble import Ensemble
 from recalibrate.support.wording import listed
-from recalibrate.table import Column, Schema
 from recalibrate_adapters.edits import Edit
 from recalibrate_adapters.graphs import as_vector, cast, constant, score_model, value_info
 

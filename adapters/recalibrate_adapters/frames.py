@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.table import find_columns
-from recalibrate.values import is_categorical, read_numbers
+from recalibrate.data.table import find_columns
+from recalibrate.data.values import is_categorical, read_numbers
 from recalibrate_adapters.graphs import InputKind
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _round(name: str, column: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def _values(column: Any) -> Any:
-    """A numpy array where the dtype is numpy's, as `recalibrate.values` wants it."""
+    """A numpy array where the dtype is numpy's, as `recalibrate.data.values` wants it."""
     return column.to_numpy() if isinstance(column.dtype, np.dtype) else column
 
 

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from recalibrate.data.table import Column, Schema
 from recalibrate.ensemble import join_trees
 from recalibrate.scores import Link
 from recalibrate.support.optional import require
-from recalibrate.table import Column, Schema
 from recalibrate_adapters.boosted import (
     BoostedBase,
     Floats,

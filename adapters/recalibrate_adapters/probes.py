@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.table import Column
+from recalibrate.data.table import Column
 from recalibrate_adapters.agreement import ENOUGH_ROWS as ROWS
 from recalibrate_adapters.forest import Forest
 from recalibrate_adapters.frames import numeric_columns, text_columns

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.table import Schema
+from recalibrate.data.table import Schema
 from recalibrate_adapters.graphs import as_vector, cast, constant, score_model, value_info
 
 if TYPE_CHECKING:

@@ -25,8 +25,8 @@ from recalibrate.auditing.sweep import (
     sum_clusters,
     sum_groups,
 )
-from recalibrate.labels import Labels
-from recalibrate.vectors import Float64
+from recalibrate.data.labels import Labels
+from recalibrate.data.vectors import Float64
 
 # Powers of the label's range that a measure is proportional to; 0 for pure numbers.
 _POWERS = {

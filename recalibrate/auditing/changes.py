@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from recalibrate.auditing.findings import Changes, Flips, MovedRow
 from recalibrate.auditing.segments import EverybodyOnly, Segments
-from recalibrate.labels import Labels
+from recalibrate.data.labels import Labels
 from recalibrate.support.checks import check_number, check_whole
 
 Floats = NDArray[np.float64]
@@ -48,7 +48,7 @@ def changes(
     Examples
     --------
     >>> import numpy as np
-    >>> from recalibrate.labels import read_labels
+    >>> from recalibrate.data.labels import read_labels
     >>> labels = read_labels([0, 1, 1], n_rows=3)
     >>> before, after = np.array([0.4, 0.45, 0.7]), np.array([0.4, 0.6, 0.7])
     >>> found = changes(before, after, labels, thresholds=[0.5], most=1)

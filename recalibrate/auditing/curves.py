@@ -11,8 +11,8 @@ from recalibrate.auditing.records import Curve
 from recalibrate.auditing.sample import Sample
 from recalibrate.auditing.simultaneous import critical_value, wider
 from recalibrate.auditing.sweep import ROWS, W2, W2V, WEIGHT, F, R, Sums
+from recalibrate.data.vectors import Float64
 from recalibrate.metrics.levelsets import ratio
-from recalibrate.vectors import Float64
 
 
 def draw_curves(

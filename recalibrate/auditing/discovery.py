@@ -23,13 +23,13 @@ from recalibrate.auditing.halves import (
 from recalibrate.auditing.leaves import find_leaves
 from recalibrate.auditing.search import Half, choose_candidates, find_rules
 from recalibrate.auditing.tails import CERTAIN, binary_score, summed_score, two_sided
-from recalibrate.bins import Bins
 from recalibrate.classes.groups import Groups
 from recalibrate.classes.trees import Trees
-from recalibrate.labels import Labels
+from recalibrate.data.bins import Bins
+from recalibrate.data.labels import Labels
+from recalibrate.data.table import Table
 from recalibrate.levels import Levels
 from recalibrate.support.checks import check_number, check_whole
-from recalibrate.table import Table
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -103,8 +103,8 @@ def discover(
     Examples
     --------
     >>> import numpy as np
-    >>> from recalibrate.labels import read_labels
-    >>> from recalibrate.table import read_table
+    >>> from recalibrate.data.labels import read_labels
+    >>> from recalibrate.data.table import read_table
     >>> rng = np.random.default_rng(0)
     >>> X = np.column_stack([rng.integers(0, 5, 9000), rng.integers(0, 5, 9000)])
     >>> y = rng.random(9000) < np.where((X[:, 0] < 2) & (X[:, 1] == 4), 0.5, 0.3)

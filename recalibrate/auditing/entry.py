@@ -16,11 +16,11 @@ from recalibrate.auditing.predictions import count_rows, read_baseline, read_pre
 from recalibrate.auditing.report import AuditReport
 from recalibrate.auditing.sample import read_clusters, take_sample
 from recalibrate.auditing.segments import read_segments
-from recalibrate.collection import is_collection
-from recalibrate.labels import Labels, read_labels
+from recalibrate.data.collection import is_collection
+from recalibrate.data.labels import Labels, read_labels
+from recalibrate.data.table import Table, read_table
+from recalibrate.data.vectors import Float64
 from recalibrate.support.checks import check_number, check_whole
-from recalibrate.table import Table, read_table
-from recalibrate.vectors import Float64
 
 
 def audit(

@@ -14,12 +14,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.folds import number_equals, row_hash
-from recalibrate.labels import Labels
+from recalibrate.data.folds import number_equals, row_hash
+from recalibrate.data.labels import Labels
+from recalibrate.data.quantiles import quantile_edges
+from recalibrate.data.table import Table
 from recalibrate.levels import Levels
-from recalibrate.quantiles import quantile_edges
 from recalibrate.support.hashing import combine, mix
-from recalibrate.table import Table
 
 Floats = NDArray[np.float64]
 

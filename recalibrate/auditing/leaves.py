@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from recalibrate.auditing.axes import Rule
 from recalibrate.auditing.search import LEAST_EVENTS, LEAST_SCORE, Found, Half, price_of
-from recalibrate.bins import Bins
 from recalibrate.classes.base import Penalty, Task
 from recalibrate.classes.paths import Paths
 from recalibrate.classes.trees import TreeLearner, Trees, TreeTable
+from recalibrate.data.bins import Bins
 from recalibrate.engines.memory import Rows, rows_in_memory
 from recalibrate.engines.part import Draft
 from recalibrate.fixedpoint import make_scale

@@ -22,8 +22,8 @@ from recalibrate.combinations import (
     count_combinations,
     sizes_of,
 )
+from recalibrate.data.table import Column, Table
 from recalibrate.groupset import GroupSet, bind_by
-from recalibrate.table import Column, Table
 
 Factors = tuple[Cells, ...]
 

@@ -12,10 +12,10 @@ from recalibrate.auditing.sample import Sample
 from recalibrate.auditing.simultaneous import holm, two_sided, wider
 from recalibrate.auditing.skewness import skewness_terms, unskewed
 from recalibrate.auditing.sweep import LOSS, R2, W2, W2V, WEIGHT, F, R, Sums
+from recalibrate.data.vectors import Float64
 from recalibrate.metrics.binned import absolute_mean
 from recalibrate.metrics.cumulative import Excursion
 from recalibrate.metrics.levelsets import ratio
-from recalibrate.vectors import Float64
 
 POWER_80 = 0.8416212335729143  # normal quantile: a detectable gap is found 80 times in 100
 

@@ -23,10 +23,10 @@ from recalibrate.auditing.sweep import (
     Sums,
     together,
 )
+from recalibrate.data.vectors import Float64
 from recalibrate.metrics.binned import mean_noise
 from recalibrate.metrics.cumulative import SMALLEST_VARIANCE
 from recalibrate.metrics.levelsets import ratio
-from recalibrate.vectors import Float64
 
 PRIOR_DEGREES = 20.0
 """Rows that the variance of all rows counts as, where a group's own is estimated."""

@@ -21,8 +21,8 @@ from recalibrate.auditing.noise import Noise
 from recalibrate.auditing.sample import Sample
 from recalibrate.auditing.segments import Segments
 from recalibrate.auditing.sweep import W2, W2R2, WEIGHT, R, Sums, blocks, cluster_numbers
+from recalibrate.data.vectors import Float64
 from recalibrate.metrics.levelsets import ratio
-from recalibrate.vectors import Float64
 
 MEASURES = ("gap", "mse", "log_loss", "ece", "k1", "k2", "kinf", "ecce")
 """In the order of the kernel's columns."""

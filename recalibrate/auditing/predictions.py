@@ -6,9 +6,9 @@ import inspect
 from collections.abc import Sequence
 from typing import Any
 
-from recalibrate.labels import Labels, read_scores
+from recalibrate.data.labels import Labels, read_scores
+from recalibrate.data.vectors import Float64
 from recalibrate.scores import ScoreColumn, as_base, predicted_mean, sigmoid
-from recalibrate.vectors import Float64
 
 
 def count_rows(X: Any, y: Any) -> int:

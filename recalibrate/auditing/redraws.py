@@ -39,9 +39,9 @@ from recalibrate.auditing.segments import Segments
 from recalibrate.auditing.simultaneous import normal_score
 from recalibrate.auditing.skewness import skewness_terms, unskewed
 from recalibrate.auditing.sweep import ROWS, ClusterSums, F, Sums, blocks
+from recalibrate.data.vectors import Float64
 from recalibrate.metrics.levelsets import ratio
 from recalibrate.support.hashing import combine, mix
-from recalibrate.vectors import Float64
 
 FEWEST_DRAWS, MOST_DRAWS = 1_000, 2_000
 SMALL = 1.5

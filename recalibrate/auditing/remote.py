@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from recalibrate.auditing.predictions import takes_base
+from recalibrate.data.table import find_columns
+from recalibrate.data.vectors import Float64
 from recalibrate.expressions import columns_of, parse
 from recalibrate.scores import Link, ScoreColumn, as_base, predicted_mean, sigmoid
 from recalibrate.shipping import Parcel, pack
 from recalibrate.support.optional import require
-from recalibrate.table import find_columns
-from recalibrate.vectors import Float64
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,16 +17,16 @@ from recalibrate.auditing.findings import ClassGain, LevelGain, Richness
 from recalibrate.auditing.halves import Counted, deal, level_bounds, rows_that_count, score_levels
 from recalibrate.classes.base import FunctionClass, Penalty, Task
 from recalibrate.classes.trees import MAX_DEPTH, Trees
+from recalibrate.data.labels import Labels
+from recalibrate.data.table import Table
 from recalibrate.engines.memory import Rows, rows_in_memory
 from recalibrate.engines.part import Draft
 from recalibrate.fixedpoint import make_scale
-from recalibrate.labels import Labels
 from recalibrate.levels import Levels
 from recalibrate.options import read_class
 from recalibrate.problem import with_scores
 from recalibrate.rounds import Rounds
 from recalibrate.support.checks import check_whole
-from recalibrate.table import Table
 
 Floats = NDArray[np.float64]
 
@@ -90,8 +90,8 @@ def richness(
     --------
     >>> import numpy as np
     >>> from recalibrate import Groups
-    >>> from recalibrate.labels import read_labels
-    >>> from recalibrate.table import read_table
+    >>> from recalibrate.data.labels import read_labels
+    >>> from recalibrate.data.table import read_table
     >>> rng = np.random.default_rng(0)
     >>> X = rng.integers(0, 2, (4000, 2))
     >>> y = rng.random(4000) < np.where(X[:, 0] == X[:, 1], 0.5, 0.3)

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.labels import Labels
+from recalibrate.data.labels import Labels
+from recalibrate.data.vectors import Float64, to_array
 from recalibrate.metrics.cumulative import SMALLEST_VARIANCE
-from recalibrate.vectors import Float64, to_array
 
 Rows = NDArray[np.intp]
 

@@ -24,8 +24,8 @@ from functools import cached_property
 
 import numpy as np
 
+from recalibrate.data.vectors import Float64
 from recalibrate.metrics.levelsets import ratio
-from recalibrate.vectors import Float64
 
 _FARTHEST = 60.0  # shifts of the log-odds
 _HALVINGS = 44  # the limits are then known to eleven digits

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
-from recalibrate.vectors import Float64
+from recalibrate.data.vectors import Float64
 
 _WORK = 2.8e9  # multiplications of the simulation
 _FEWEST, _MOST = 4_000, 20_000

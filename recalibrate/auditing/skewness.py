@@ -12,7 +12,7 @@ References
 
 from __future__ import annotations
 
-from recalibrate.vectors import Float64
+from recalibrate.data.vectors import Float64
 
 
 def skewness_terms(skewness: Float64, own: Float64) -> tuple[Float64, Float64]:

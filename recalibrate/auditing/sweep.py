@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from recalibrate.auditing.sample import Sample
 from recalibrate.auditing.segments import Segments
-from recalibrate.quantiles import quantile_edges
+from recalibrate.data.quantiles import quantile_edges
+from recalibrate.data.vectors import Float64
 from recalibrate.support.hashing import mix
-from recalibrate.vectors import Float64
 
 Ints = NDArray[np.int64]
 Rows = NDArray[np.intp]

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.classes.base import MARGIN_STEP_LIMIT, Lesson, Task, as_names, choose_columns
+from recalibrate.data.table import Table
 from recalibrate.engines.part import Answer, Draft, Part
 from recalibrate.fixedpoint import snap
 from recalibrate.levels import from_margin
 from recalibrate.rounds import Block, Scores
-from recalibrate.table import Table
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from recalibrate.classes.base import Lesson, Task
 from recalibrate.classes.leastsquares import solve_levels
+from recalibrate.data.table import Table, read_table
 from recalibrate.engines.memory import total
 from recalibrate.engines.part import Answer, Draft, Part
 from recalibrate.fixedpoint import snap
 from recalibrate.groupset import GroupSet, bind
 from recalibrate.kernels import gram as kernels
 from recalibrate.rounds import Block, Scores
-from recalibrate.table import Table, read_table
 
 LARGEST_SYSTEM = 1 << 28
 """Numbers in all level sets' systems together (2 GiB); more groups need fewer levels."""

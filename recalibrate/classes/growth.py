@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.bins import Bins
 from recalibrate.classes.base import Task
+from recalibrate.data.bins import Bins
 from recalibrate.engines.memory import total
 from recalibrate.engines.part import Answer, Draft, Part
 from recalibrate.kernels import alone, forest, histogram, splits, walk

@@ -15,8 +15,8 @@ from recalibrate.rounds import Block, Scores
 from recalibrate.support.threads import cut, share_out, threads_for
 
 if TYPE_CHECKING:
-    from recalibrate.bins import Bins
     from recalibrate.classes.trees import TreeTable
+    from recalibrate.data.bins import Bins
 
 LEAST_ROWS = 512
 """Fewer rows are sent down the trees before the masks are written."""

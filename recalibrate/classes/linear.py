@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from recalibrate.classes.base import Lesson, Task, as_names, choose_columns
 from recalibrate.classes.leastsquares import solve_levels
+from recalibrate.data.table import Column, Schema, Table
 from recalibrate.engines.memory import total
 from recalibrate.engines.part import Answer, Draft, Part
 from recalibrate.fixedpoint import INT64_BITS, RESPONSE_LIMIT_BITS, Scale, snap
 from recalibrate.kernels import gram as kernels
 from recalibrate.rounds import Block, Scores
 from recalibrate.support.checks import check_number
-from recalibrate.table import Column, Schema, Table
 
 UNIT_BITS = 15
 UNIT = 1 << UNIT_BITS

@@ -8,8 +8,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.bins import Bins
 from recalibrate.classes.trees import TreeTable
+from recalibrate.data.bins import Bins
 
 
 class Paths:

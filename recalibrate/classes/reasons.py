@@ -9,14 +9,14 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.bins import Bins
 from recalibrate.classes.groups import GroupEncoder, GroupTable
 from recalibrate.classes.linear import LinearTable, Quantiser
 from recalibrate.classes.paths import Paths
 from recalibrate.classes.trees import TreeTable
 from recalibrate.conditions import condition_of, said
+from recalibrate.data.bins import Bins
+from recalibrate.data.table import Schema
 from recalibrate.rounds import Block, Encoder, Learned
-from recalibrate.table import Schema
 
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float64]

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.commands.texts import read_names
+from recalibrate.data.table import find_columns
 from recalibrate.support.optional import require
-from recalibrate.table import find_columns
 
 if TYPE_CHECKING:
     import pandas as pd

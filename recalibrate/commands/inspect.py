@@ -12,9 +12,9 @@ from recalibrate.commands.models import open_recalibrated
 from recalibrate.support.wording import listed
 
 if TYPE_CHECKING:
+    from recalibrate.data.table import Column
     from recalibrate.graph import ServedModel
     from recalibrate.model import Recalibrated
-    from recalibrate.table import Column
 
 SUMMARY = "show what a saved or exported model holds"
 DESCRIPTION = """\

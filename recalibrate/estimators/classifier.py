@@ -11,8 +11,8 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from recalibrate.data.labels import read_labels
 from recalibrate.estimators.base import Float64, LSBoost
-from recalibrate.labels import read_labels
 
 
 class LSBoostClassifier(ClassifierMixin, LSBoost):  # type: ignore[misc]  # untyped scikit-learn

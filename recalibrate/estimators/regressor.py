@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from recalibrate.data.labels import read_labels
 from recalibrate.estimators.base import Float64, LSBoost
-from recalibrate.labels import read_labels
 
 
 class LSBoostRegressor(RegressorMixin, LSBoost):  # type: ignore[misc]  # untyped scikit-learn

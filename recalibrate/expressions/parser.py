@@ -6,6 +6,7 @@ from collections.abc import Container, Set
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from recalibrate.data.values import Value, category_key, family_of
 from recalibrate.expressions.tokens import GroupSyntaxError, Token, tokenize
 from recalibrate.expressions.tree import (
     MIRROR,
@@ -21,10 +22,9 @@ from recalibrate.expressions.tree import (
     Term,
 )
 from recalibrate.support.wording import listed
-from recalibrate.values import Value, category_key, family_of
 
 if TYPE_CHECKING:
-    from recalibrate import table as tables
+    from recalibrate.data import table as tables
 
 _MAX_DEPTH = 50  # far beyond what people write, far below Python's recursion limit
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from recalibrate.data.values import Value
 from recalibrate.expressions.tree import NAME, RESERVED
-from recalibrate.values import Value
 
 _TOKEN = re.compile(
     rf"""(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)(?!\w)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from recalibrate.values import Value
+from recalibrate.data.values import Value
 
 NAME = re.compile(r"[^\W\d]\w*")
 RESERVED = frozenset({"and", "or", "not", "in", "is", "True", "False"})

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from recalibrate.data.values import Value, category_key
 from recalibrate.expressions.tree import And, Compare, Condition, In, IsMissing, Not, Or
-from recalibrate.values import Value, category_key
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from recalibrate import table as tables
+    from recalibrate.data import table as tables
 
 _OPERATORS: dict[str, Callable[..., NDArray[np.bool_]]] = {
     "<": operator.lt,
@@ -41,7 +41,7 @@ def codes_where(node: Compare | In, column: tables.Column) -> NDArray[np.bool_]:
     Parameters
     ----------
     node : Compare or In
-    column : recalibrate.table.Column
+    column : recalibrate.data.table.Column
         A categorical column.
 
     Returns
@@ -51,7 +51,7 @@ def codes_where(node: Compare | In, column: tables.Column) -> NDArray[np.bool_]:
 
     Examples
     --------
-    >>> from recalibrate.table import Column
+    >>> from recalibrate.data.table import Column
     >>> codes_where(Compare("sex", "!=", "F"), Column("sex", "categorical", ("F", "M")))
     array([False, False,  True])
     """
@@ -96,7 +96,7 @@ def evaluate(node: Condition, table: Columns) -> NDArray[np.bool_]:
     ----------
     node : Condition
         The ``condition`` of a `Predicate`.
-    table : recalibrate.table.Table
+    table : recalibrate.data.table.Table
 
     Returns
     -------
@@ -106,7 +106,7 @@ def evaluate(node: Condition, table: Columns) -> NDArray[np.bool_]:
     --------
     >>> import numpy as np
     >>> from recalibrate.expressions import parse
-    >>> from recalibrate.table import read_table
+    >>> from recalibrate.data.table import read_table
     >>> table = read_table(np.array([[20.0], [30.0], [np.nan]]))
     >>> evaluate(parse("x0 < 25").factors[0].condition, table)
     array([ True, False, False])

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from recalibrate.bases import ChainedBase
 from recalibrate.boost import History, Settings
 from recalibrate.certificate import Certificate
+from recalibrate.data.labels import Labels
+from recalibrate.data.table import Schema
 from recalibrate.files.bases import decode_base, encode_base, has_place
 from recalibrate.files.container import Arrays, pack, unpack
 from recalibrate.files.encoders import decode_encoder, encode_encoder
@@ -32,11 +34,9 @@ from recalibrate.files.records import (
     pick_levels,
 )
 from recalibrate.files.tables import decode_table, encode_table
-from recalibrate.labels import Labels
 from recalibrate.levels import Levels
 from recalibrate.rounds import Encoder, Rounds, Step
 from recalibrate.scores import Base
-from recalibrate.table import Schema
 
 if TYPE_CHECKING:
     from recalibrate.model import Recalibrated

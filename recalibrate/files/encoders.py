@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from recalibrate.bins import MOST_BINS, Bins, FeatureBins
 from recalibrate.classes.estimator import Matrix
 from recalibrate.classes.groups import GroupEncoder
 from recalibrate.classes.linear import Quantiser, Term
+from recalibrate.data.bins import MOST_BINS, Bins, FeatureBins
+from recalibrate.data.table import Column, Schema
 from recalibrate.files.container import Arrays
 from recalibrate.files.fields import Fields, number
 from recalibrate.groupset import GroupSet
 from recalibrate.rounds import Encoder
-from recalibrate.table import Column, Schema
 
 MOST_FEATURES = 1 << 18
 """A packed tree node has 19 bits for the feature."""

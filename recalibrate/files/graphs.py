@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.data.labels import read_scores
 from recalibrate.files.errors import ModelFileError
-from recalibrate.labels import read_scores
 from recalibrate.scores import Link
 
 if TYPE_CHECKING:

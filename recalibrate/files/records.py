@@ -11,10 +11,10 @@ import numpy as np
 from recalibrate.boost import History, Settings, StopReason
 from recalibrate.certificate import Certificate, HeldOut
 from recalibrate.classes.base import Penalty
+from recalibrate.data.labels import Labels
 from recalibrate.files.container import Arrays
 from recalibrate.files.errors import ModelFileError
 from recalibrate.files.fields import Fields, number
-from recalibrate.labels import Labels
 from recalibrate.levels import Levels
 
 LINKS = ("identity", "logit")

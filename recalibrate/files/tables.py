@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.bins import Bins
 from recalibrate.classes.estimator import EstimatorTable, Matrix
 from recalibrate.classes.groups import GroupEncoder, GroupTable
 from recalibrate.classes.linear import LinearTable, Quantiser
 from recalibrate.classes.trees import TreeTable
+from recalibrate.data.bins import Bins
 from recalibrate.files.container import Arrays
 from recalibrate.files.fields import Fields, number
 from recalibrate.files.regressors import decode_regressors, encode_regressors

@@ -10,6 +10,7 @@ import onnx
 from onnx import compose, inliner
 
 from recalibrate.constant import Constant
+from recalibrate.data.labels import Labels
 from recalibrate.fixedpoint import VALUE_STEP
 from recalibrate.graph.builder import (
     BASE_PREFIX,
@@ -22,7 +23,6 @@ from recalibrate.graph.builder import (
 )
 from recalibrate.graph.errors import ExportError
 from recalibrate.graph.inputs import BaseInputs, Inputs
-from recalibrate.labels import Labels
 from recalibrate.levels import MARGIN_LIMIT, MARGIN_STEP, Link
 from recalibrate.problem import SCORE_LIMIT
 from recalibrate.scores import Base, ScoreColumn

@@ -9,13 +9,13 @@ import onnx
 from onnx import compose
 
 from recalibrate.classes.estimator import Scaled
+from recalibrate.data.table import Schema
 from recalibrate.fixedpoint import VALUE_STEP
 from recalibrate.graph.builder import GraphBuilder
 from recalibrate.graph.errors import ExportError
 from recalibrate.graph.features import Columns, feature_of
 from recalibrate.graph.updates import UseEstimators
 from recalibrate.scores import as_base
-from recalibrate.table import Schema
 
 PROBE_ROWS = 200
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from recalibrate.classes.base import SCORE_COLUMN
+from recalibrate.data.table import Column, Schema
 from recalibrate.expressions import Condition
 from recalibrate.graph.builder import ML_DOMAIN, GraphBuilder
 from recalibrate.graph.errors import ExportError
 from recalibrate.graph.inputs import Inputs
-from recalibrate.table import Column, Schema
 
 
 @dataclass(frozen=True)

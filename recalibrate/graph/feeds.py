@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.data.labels import read_scores
+from recalibrate.data.table import find_columns, split_columns
+from recalibrate.data.values import read_numbers
 from recalibrate.graph.inputs import BASE_SCORE, Input
-from recalibrate.labels import read_scores
 from recalibrate.support.wording import listed
-from recalibrate.table import find_columns, split_columns
-from recalibrate.values import read_numbers
 
 MISSING_WHOLE = np.iinfo(np.int64).min
 """Stands for a missing value in a column of large whole numbers."""

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from recalibrate.boundterm import BoundTerm
 from recalibrate.cells import BandCells, CategoryCells, Cells, PredicateCells
+from recalibrate.data.table import Schema
 from recalibrate.expressions import columns_of
 from recalibrate.graph.features import Code, FeatureList, Number, Truth
 from recalibrate.graph.trees import Leaf, Node, search
-from recalibrate.table import Schema
 
 
 def term_tree(

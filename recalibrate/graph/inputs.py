@@ -13,11 +13,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from recalibrate.data.table import Column
+from recalibrate.data.values import family_of
 from recalibrate.graph.builder import BASE_PREFIX, PREFIX
 from recalibrate.graph.errors import ExportError
 from recalibrate.support.wording import listed
-from recalibrate.table import Column
-from recalibrate.values import family_of
 
 Style = Literal["auto", "matrix", "columns"]
 MATRIX = "X"

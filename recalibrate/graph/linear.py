@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from recalibrate.classes.base import SCORE_COLUMN
 from recalibrate.classes.linear import UNIT, WIDEST, Quantiser, Term
+from recalibrate.data.table import Schema
 from recalibrate.graph.builder import GraphBuilder
 from recalibrate.graph.features import Columns, feature_of
-from recalibrate.table import Schema
 
 
 def write_quantised(

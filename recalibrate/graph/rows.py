@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.classes.base import SCORE_COLUMN
+from recalibrate.data.table import Column
 from recalibrate.graph.inputs import Input
 from recalibrate.graph.thresholds import Found, around
 from recalibrate.levels import from_margin
-from recalibrate.table import Column
 
 if TYPE_CHECKING:
     from recalibrate.model import Recalibrated

@@ -11,11 +11,11 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
-from recalibrate.bins import Bins
 from recalibrate.cells import BandCells, PredicateCells, ValueCells
 from recalibrate.classes.groups import GroupEncoder
 from recalibrate.classes.linear import Quantiser
 from recalibrate.classes.trees import TreeTable
+from recalibrate.data.bins import Bins
 from recalibrate.expressions import And, Compare, Condition, In, Not, Or
 from recalibrate.graph.builder import ML_DOMAIN
 from recalibrate.rounds import Rounds

@@ -8,12 +8,12 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.bins import Bins, FeatureBins
 from recalibrate.classes.trees import TreeTable
+from recalibrate.data.bins import Bins, FeatureBins
+from recalibrate.data.table import Schema
 from recalibrate.graph.errors import ExportError
 from recalibrate.graph.features import Code, FeatureList, Number, Rank
 from recalibrate.graph.trees import Leaf, Node, Split
-from recalibrate.table import Schema
 
 SMALL_SET = 3
 """Sets of so many members (or all but so many) are looked up; larger ones become places."""

@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.bins import Bins
 from recalibrate.classes.estimator import EstimatorTable
 from recalibrate.classes.groups import GroupEncoder, GroupTable
 from recalibrate.classes.linear import UNIT, LinearTable, Quantiser
 from recalibrate.classes.trees import TreeTable
+from recalibrate.data.bins import Bins
+from recalibrate.data.table import Schema
 from recalibrate.graph.composing import compose_adding, compose_replacing
 from recalibrate.graph.errors import ExportError
 from recalibrate.graph.features import FeatureList, feature_of
@@ -35,7 +36,6 @@ from recalibrate.graph.trees import (
 from recalibrate.graph.treetables import level_trees
 from recalibrate.levels import Levels
 from recalibrate.rounds import Encoder, Rounds, Step
-from recalibrate.table import Schema
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from recalibrate.data.vectors import Float64
 from recalibrate.metrics.levelsets import Functions, Rows, each, is_count, ratio, read_rows
-from recalibrate.vectors import Float64
 
 
 def ece(

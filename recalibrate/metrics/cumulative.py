@@ -22,8 +22,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from recalibrate.data.vectors import Float64
 from recalibrate.metrics.levelsets import Rows, read_rows
-from recalibrate.vectors import Float64
 
 SMALLEST_VARIANCE = 1e-9
 """Of a 0/1 label: a prediction of exactly 0 that turns out wrong is unlikely, not impossible."""

@@ -10,8 +10,8 @@ from typing import Any, TypeGuard
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from recalibrate.quantiles import quantile_edges
-from recalibrate.vectors import Float64, finite_vector, read_weight, to_array
+from recalibrate.data.quantiles import quantile_edges
+from recalibrate.data.vectors import Float64, finite_vector, read_weight, to_array
 
 Functions = ArrayLike | Iterable[tuple[str, ArrayLike]]
 Bins = int | ArrayLike

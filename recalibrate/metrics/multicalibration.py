@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from recalibrate.data.vectors import Float64
 from recalibrate.metrics.levelsets import Bins, Functions, each, ratio, read_rows
-from recalibrate.vectors import Float64
 
 
 def k1(

@@ -9,7 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.bins import (
+from recalibrate.cells import CategoryCells, Cells, cut_distinct
+from recalibrate.classes import Groups, Linear, Trees
+from recalibrate.classes.base import SCORE_COLUMN, FunctionClass, Learner
+from recalibrate.classes.linear import Term, column_terms
+from recalibrate.combinations import Assigned, Counted, add_counts, count_combinations
+from recalibrate.data.bins import (
     Bins,
     FeatureBins,
     bin_targets,
@@ -19,17 +24,12 @@ from recalibrate.bins import (
     numeric_bins,
     ordered_bins,
 )
-from recalibrate.cells import CategoryCells, Cells, cut_distinct
-from recalibrate.classes import Groups, Linear, Trees
-from recalibrate.classes.base import SCORE_COLUMN, FunctionClass, Learner
-from recalibrate.classes.linear import Term, column_terms
-from recalibrate.combinations import Assigned, Counted, add_counts, count_combinations
+from recalibrate.data.table import Column
 from recalibrate.fixedpoint import Scale
 from recalibrate.groupset import GroupSet, bind_by
 from recalibrate.problem import Problem
 from recalibrate.streaming.distributions import ColumnOf, Distribution, distribution
 from recalibrate.streaming.pieces import Pieces
-from recalibrate.table import Column
 
 BANDS = 4
 """Quantile bands of a numeric column of ``Groups``."""

@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.bases import select_columns
+from recalibrate.data.growing import GrowingColumn, growing, recode
+from recalibrate.data.table import Table
 from recalibrate.engines.dask import rows_on_workers
 from recalibrate.engines.memory import Rows, StatsSource
 from recalibrate.fixedpoint import Scale
@@ -22,7 +24,6 @@ from recalibrate.problem import Problem
 from recalibrate.rounds import Encoder, Scores
 from recalibrate.scores import Base
 from recalibrate.shipping import Parcel, pack
-from recalibrate.streaming.columns import GrowingColumn, growing, recode
 from recalibrate.streaming.pieces import (
     Encoded,
     Pieces,
@@ -44,7 +45,6 @@ from recalibrate.streaming.reading import (
     settle,
     warn_by_sample,
 )
-from recalibrate.table import Table
 
 if TYPE_CHECKING:
     import pandas as pd

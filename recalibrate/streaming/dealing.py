@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.folds import BAND_QUANTILES, dealing_keys, tell_apart
+from recalibrate.data.folds import BAND_QUANTILES, dealing_keys, tell_apart
 from recalibrate.problem import Problem
 from recalibrate.streaming.distributions import distribution
 from recalibrate.streaming.pieces import Pieces
@@ -32,7 +32,7 @@ class LabelsOf:
 
 @dataclass(frozen=True, eq=False)
 class Keys:
-    """Work: band and hash of every row, see `recalibrate.folds`."""
+    """Work: band and hash of every row, see `recalibrate.data.folds`."""
 
     seed: int
     cuts: NDArray[np.float64]

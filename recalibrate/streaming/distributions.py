@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.bins import distinct_values
+from recalibrate.data.bins import distinct_values
 from recalibrate.fixedpoint import Scale
 from recalibrate.kernels.radix import count_prefixes
 from recalibrate.problem import Problem

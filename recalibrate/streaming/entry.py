@@ -6,16 +6,16 @@ import os
 from typing import Any
 
 from recalibrate.crossfit import is_unfitted
+from recalibrate.data.folds import is_splitter
+from recalibrate.data.inputs import open_frames
 from recalibrate.engines.blocks import temporary_shelf
 from recalibrate.engines.dask import find_client
-from recalibrate.folds import is_splitter
 from recalibrate.model import Recalibrated
 from recalibrate.problem import Problem
 from recalibrate.running import Plan, Run
 from recalibrate.scores import Base
 from recalibrate.streaming.binding import binds
 from recalibrate.streaming.cluster import read_collection
-from recalibrate.streaming.frames import open_frames
 from recalibrate.streaming.reading import Reading, read_rows
 from recalibrate.streaming.run import StreamRun
 

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.bases import remember_columns, select_columns
-from recalibrate.engines.blocks import Shelf
-from recalibrate.labels import (
+from recalibrate.data.growing import GrowingColumn, growing, recode
+from recalibrate.data.labels import (
     ALL_WEIGHTS_ZERO,
     Seen,
     read_scores,
@@ -22,6 +22,8 @@ from recalibrate.labels import (
     read_values,
     scale_labels,
 )
+from recalibrate.data.table import Schema, Table, find_columns, split_columns
+from recalibrate.engines.blocks import Shelf
 from recalibrate.levels import Link
 from recalibrate.problem import (
     Given,
@@ -34,11 +36,9 @@ from recalibrate.problem import (
     with_scores,
 )
 from recalibrate.scores import Base, ScoreColumn, as_base
-from recalibrate.streaming.columns import GrowingColumn, growing, recode
 from recalibrate.streaming.pieces import Pieces, Size
 from recalibrate.streaming.spool import Spool, SpooledFiles, SpooledPieces
 from recalibrate.support.wording import listed
-from recalibrate.table import Schema, Table, find_columns, split_columns
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.folds import apart, dealing_hash, number_equals
+from recalibrate.data.folds import apart, dealing_hash, number_equals
+from recalibrate.data.table import Table
 from recalibrate.problem import Problem
 from recalibrate.streaming.pieces import Pieces
-from recalibrate.table import Table
 
 HASHES_AT_ONCE = 1 << 26
 """Hashes that are looked at together (512 MiB); of more rows a share at a time."""

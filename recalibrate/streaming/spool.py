@@ -16,6 +16,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.data.table import Table
 from recalibrate.engines.blocks import (
     Shelf,
     Stored,
@@ -27,7 +28,6 @@ from recalibrate.fixedpoint import Scale
 from recalibrate.problem import Problem
 from recalibrate.rounds import Encoder, Scores
 from recalibrate.streaming.pieces import Encoded, Size, chosen, encode_blocks, size_of, sum_sizes
-from recalibrate.table import Table
 
 T = TypeVar("T")
 

@@ -17,9 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from recalibrate.support.threads import share_out, threads_for
-from recalibrate.support.wording import listed
-from recalibrate.values import (
+from recalibrate.data.values import (
     Value,
     category_key,
     factorize,
@@ -30,6 +28,8 @@ from recalibrate.values import (
     tag_value,
     untag_value,
 )
+from recalibrate.support.threads import share_out, threads_for
+from recalibrate.support.wording import listed
 
 __all__ = ["Column", "Schema", "Table", "find_columns", "read_table", "split_columns"]
 

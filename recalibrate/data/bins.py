@@ -16,9 +16,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.data.table import Column, Table
 from recalibrate.kernels import binning
 from recalibrate.support.threads import share_out
-from recalibrate.table import Column, Table
 
 DEFAULT_BINS = 255
 MOST_BINS = 65_535

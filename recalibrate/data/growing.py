@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.table import Column, Kind
-from recalibrate.values import (
+from recalibrate.data.table import Column, Kind
+from recalibrate.data.values import (
     Value,
     category_key,
     factorize,

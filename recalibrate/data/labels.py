@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from recalibrate.vectors import Float64, to_array, to_floats
+from recalibrate.data.vectors import Float64, to_array, to_floats
 
 __all__ = [
     "ALL_WEIGHTS_ZERO",

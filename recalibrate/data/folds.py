@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.data.table import Table
 from recalibrate.support.hashing import combine, mix
-from recalibrate.table import Table
 
 BAND_QUANTILES = np.arange(1, 10) / 10
 """Rows are dealt out band by band of their labels, so that all folds get all of them."""
