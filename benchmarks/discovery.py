@@ -24,7 +24,7 @@ from recalibrate.auditing.discovery import discover
 from recalibrate.auditing.findings import Discoveries
 from recalibrate.data.labels import read_labels
 from recalibrate.data.table import Table, read_table
-from recalibrate.groupset import bind
+from recalibrate.groups.groupset import bind
 from recalibrate.simulate import census
 
 CATEGORIES = ("COW", "MAR", "RELP", "SEX", "RAC1P")

@@ -24,7 +24,7 @@ from recalibrate.classes.groups import GroupEncoder, Groups, GroupTable
 from recalibrate.engines.memory import Rows, rows_in_memory
 from recalibrate.engines.part import Draft
 from recalibrate.fixedpoint import Scale
-from recalibrate.groupset import GroupSet, bind
+from recalibrate.groups.groupset import GroupSet, bind
 from recalibrate.problem import Problem
 from recalibrate.rounds import Rounds, Scores, Step
 from recalibrate.validation import row_losses

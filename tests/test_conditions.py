@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recalibrate import Trees, fit
-from recalibrate import expressions as ex
 from recalibrate.classes.paths import Paths
-from recalibrate.conditions import condition_of, conjunction, is_whole, said
 from recalibrate.data.bins import make_bins
 from recalibrate.data.table import read_table
+from recalibrate.groups import expressions as ex
+from recalibrate.groups.conditions import condition_of, conjunction, is_whole, said
 
 AGES = [20.5, 30.0, 40.25, 50.0, np.nan, 60.0]
 JOBS = ["a", "b", None, "c", "d", "e"]

@@ -18,7 +18,7 @@ from recalibrate.auditing.halves import deal, level_bounds, say_level, score_lev
 from recalibrate.auditing.tails import binary_score, summed_score, two_sided
 from recalibrate.data.labels import read_labels
 from recalibrate.data.table import read_table
-from recalibrate.groupset import bind
+from recalibrate.groups.groupset import bind
 from recalibrate.levels import Levels
 
 

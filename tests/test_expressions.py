@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recalibrate import expressions as ex
 from recalibrate.data.table import Column, read_table
+from recalibrate.groups import expressions as ex
 
 NAN = np.nan
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from recalibrate.data.table import read_table
-from recalibrate.expressions import GroupSyntaxError
-from recalibrate.groupset import GroupSet, bind
+from recalibrate.groups.expressions import GroupSyntaxError
+from recalibrate.groups.groupset import GroupSet, bind
 
 NAN = np.nan
 

@@ -15,8 +15,8 @@ HEAVY = {
 LIGHT_MODULES = [
     "recalibrate.data.table",
     "recalibrate.data.labels",
-    "recalibrate.expressions",
-    "recalibrate.groupset",
+    "recalibrate.groups.expressions",
+    "recalibrate.groups.groupset",
     "recalibrate.metrics",
     "recalibrate.support.optional",
     "recalibrate.scores",

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from recalibrate import metrics
 from recalibrate.data.table import read_table
-from recalibrate.groupset import bind
+from recalibrate.groups.groupset import bind
 from recalibrate.metrics import (
     covariance_form,
     ecce,

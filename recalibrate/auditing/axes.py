@@ -10,14 +10,14 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate import expressions as ex
 from recalibrate.classes.base import as_names, choose_columns
 from recalibrate.classes.groups import Groups
 from recalibrate.classes.trees import Trees
-from recalibrate.conditions import condition_of, conjunction, is_whole, said
 from recalibrate.data.bins import Bins, FeatureBins, make_bins
 from recalibrate.data.table import Column, Table
-from recalibrate.groupset import bind
+from recalibrate.groups import expressions as ex
+from recalibrate.groups.conditions import condition_of, conjunction, is_whole, said
+from recalibrate.groups.groupset import bind
 
 BINS = 64
 """Per feature: fine enough to cut off a fiftieth of the rows, coarse enough for all pairs."""

@@ -13,17 +13,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.boundterm import BoundTerm
-from recalibrate.cells import Cells, cut_column
-from recalibrate.combinations import (
+from recalibrate.data.table import Column, Table
+from recalibrate.groups.cells import Cells, cut_column
+from recalibrate.groups.combinations import (
     LOOKUP_LIMIT,
     Assigned,
     Counted,
     count_combinations,
     sizes_of,
 )
-from recalibrate.data.table import Column, Table
-from recalibrate.groupset import GroupSet, bind_by
+from recalibrate.groups.groupset import GroupSet, bind_by
+from recalibrate.groups.terms import BoundTerm
 
 Factors = tuple[Cells, ...]
 
@@ -120,7 +120,7 @@ def bind_for_lookup(
     min_rows: int,
     bands: int,
 ) -> tuple[GroupSet, Lookup]:
-    """Bind terms to a table as `recalibrate.groupset.bind` does, and keep the cells of all rows."""
+    """Bind terms to a table as `recalibrate.groups.groupset.bind` does, and keep the cells of all rows."""
     counted = None if weight is None else np.flatnonzero(weight > 0)
     rows_that_count = table if counted is None else table.take(counted)
     mass = None if weight is None or counted is None else weight[counted]

@@ -11,7 +11,7 @@ import numpy as np
 from recalibrate.auditing.predictions import takes_base
 from recalibrate.data.table import find_columns
 from recalibrate.data.vectors import Float64
-from recalibrate.expressions import columns_of, parse
+from recalibrate.groups.expressions import columns_of, parse
 from recalibrate.scores import Link, ScoreColumn, as_base, predicted_mean, sigmoid
 from recalibrate.shipping import Parcel, pack
 from recalibrate.support.optional import require

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from recalibrate.auditing.lookup import Lookup, bind_for_lookup
 from recalibrate.auditing.records import LeftOut
 from recalibrate.data.table import Table, read_table
-from recalibrate.expressions import Term, columns_of, parse, to_text
-from recalibrate.groupset import GroupSet
+from recalibrate.groups.expressions import Term, columns_of, parse, to_text
+from recalibrate.groups.groupset import GroupSet
 from recalibrate.support.notices import warn_user
 from recalibrate.support.wording import listed
 

@@ -16,7 +16,7 @@ from recalibrate.data.table import Table, read_table
 from recalibrate.engines.memory import total
 from recalibrate.engines.part import Answer, Draft, Part
 from recalibrate.fixedpoint import snap
-from recalibrate.groupset import GroupSet, bind
+from recalibrate.groups.groupset import GroupSet, bind
 from recalibrate.kernels import gram as kernels
 from recalibrate.rounds import Block, Scores
 

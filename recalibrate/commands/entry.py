@@ -15,7 +15,7 @@ from recalibrate.commands import audit, demo, export, fit, inspect, predict
 from recalibrate.commands.console import Console, shown_warnings
 from recalibrate.commands.interrupts import watch_interrupts
 from recalibrate.commands.options import add_common
-from recalibrate.expressions import GroupSyntaxError
+from recalibrate.groups.expressions import GroupSyntaxError
 
 FINE, GATE_FAILED, BAD_INPUT, FAULT, INTERRUPTED = 0, 1, 2, 3, 130
 COMMANDS = (fit, predict, audit, export, inspect, demo)

@@ -13,7 +13,7 @@ from recalibrate.data.bins import MOST_BINS, Bins, FeatureBins
 from recalibrate.data.table import Column, Schema
 from recalibrate.files.container import Arrays
 from recalibrate.files.fields import Fields, number
-from recalibrate.groupset import GroupSet
+from recalibrate.groups.groupset import GroupSet
 from recalibrate.rounds import Encoder
 
 MOST_FEATURES = 1 << 18

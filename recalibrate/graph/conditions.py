@@ -7,8 +7,17 @@ from functools import reduce
 import numpy as np
 
 from recalibrate.data.table import Column
-from recalibrate.expressions import And, Compare, Condition, In, IsMissing, Not, Or, codes_where
 from recalibrate.graph.features import Code, Columns, Number, Truth
+from recalibrate.groups.expressions import (
+    And,
+    Compare,
+    Condition,
+    In,
+    IsMissing,
+    Not,
+    Or,
+    codes_where,
+)
 
 _COMPARE = {
     "<": "Less",

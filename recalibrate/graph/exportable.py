@@ -8,11 +8,11 @@ import numpy as np
 
 from recalibrate.classes import Estimator, Groups, Linear, Trees
 from recalibrate.classes.base import SCORE_COLUMN, choose_columns
-from recalibrate.expressions import columns_of, parse
 from recalibrate.graph.base import read_base
 from recalibrate.graph.errors import ExportError
 from recalibrate.graph.estimators import convert_regressor
 from recalibrate.graph.inputs import plan_inputs
+from recalibrate.groups.expressions import columns_of, parse
 from recalibrate.problem import Problem
 from recalibrate.scores import Base
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from recalibrate.classes.base import SCORE_COLUMN
 from recalibrate.data.table import Column, Schema
-from recalibrate.expressions import Condition
 from recalibrate.graph.builder import ML_DOMAIN, GraphBuilder
 from recalibrate.graph.errors import ExportError
 from recalibrate.graph.inputs import Inputs
+from recalibrate.groups.expressions import Condition
 
 
 @dataclass(frozen=True)

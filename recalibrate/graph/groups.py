@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.boundterm import BoundTerm
-from recalibrate.cells import BandCells, CategoryCells, Cells, PredicateCells
 from recalibrate.data.table import Schema
-from recalibrate.expressions import columns_of
 from recalibrate.graph.features import Code, FeatureList, Number, Truth
 from recalibrate.graph.trees import Leaf, Node, search
+from recalibrate.groups.cells import BandCells, CategoryCells, Cells, PredicateCells
+from recalibrate.groups.expressions import columns_of
+from recalibrate.groups.terms import BoundTerm
 
 
 def term_tree(

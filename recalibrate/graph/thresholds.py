@@ -11,13 +11,13 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
-from recalibrate.cells import BandCells, PredicateCells, ValueCells
 from recalibrate.classes.groups import GroupEncoder
 from recalibrate.classes.linear import Quantiser
 from recalibrate.classes.trees import TreeTable
 from recalibrate.data.bins import Bins
-from recalibrate.expressions import And, Compare, Condition, In, Not, Or
 from recalibrate.graph.builder import ML_DOMAIN
+from recalibrate.groups.cells import BandCells, PredicateCells, ValueCells
+from recalibrate.groups.expressions import And, Compare, Condition, In, Not, Or
 from recalibrate.rounds import Rounds
 
 Found = dict[str, set[float]]

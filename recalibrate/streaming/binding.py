@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.cells import CategoryCells, Cells, cut_distinct
 from recalibrate.classes import Groups, Linear, Trees
 from recalibrate.classes.base import SCORE_COLUMN, FunctionClass, Learner
 from recalibrate.classes.linear import Term, column_terms
-from recalibrate.combinations import Assigned, Counted, add_counts, count_combinations
 from recalibrate.data.bins import (
     Bins,
     FeatureBins,
@@ -26,7 +24,9 @@ from recalibrate.data.bins import (
 )
 from recalibrate.data.table import Column
 from recalibrate.fixedpoint import Scale
-from recalibrate.groupset import GroupSet, bind_by
+from recalibrate.groups.cells import CategoryCells, Cells, cut_distinct
+from recalibrate.groups.combinations import Assigned, Counted, add_counts, count_combinations
+from recalibrate.groups.groupset import GroupSet, bind_by
 from recalibrate.problem import Problem
 from recalibrate.streaming.distributions import ColumnOf, Distribution, distribution
 from recalibrate.streaming.pieces import Pieces

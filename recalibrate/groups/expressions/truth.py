@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from recalibrate.data.values import Value, category_key
-from recalibrate.expressions.tree import And, Compare, Condition, In, IsMissing, Not, Or
+from recalibrate.groups.expressions.tree import And, Compare, Condition, In, IsMissing, Not, Or
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -105,7 +105,7 @@ def evaluate(node: Condition, table: Columns) -> NDArray[np.bool_]:
     Examples
     --------
     >>> import numpy as np
-    >>> from recalibrate.expressions import parse
+    >>> from recalibrate.groups.expressions import parse
     >>> from recalibrate.data.table import read_table
     >>> table = read_table(np.array([[20.0], [30.0], [np.nan]]))
     >>> evaluate(parse("x0 < 25").factors[0].condition, table)

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate import expressions as ex
-from recalibrate.cells import Cells
+from recalibrate.groups import expressions as ex
+from recalibrate.groups.cells import Cells
 
 LOOKUP_LIMIT = 1 << 22
 """Entries of a direct lookup table; beyond that, binary search."""

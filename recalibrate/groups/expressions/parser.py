@@ -7,8 +7,8 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from recalibrate.data.values import Value, category_key, family_of
-from recalibrate.expressions.tokens import GroupSyntaxError, Token, tokenize
-from recalibrate.expressions.tree import (
+from recalibrate.groups.expressions.tokens import GroupSyntaxError, Token, tokenize
+from recalibrate.groups.expressions.tree import (
     MIRROR,
     And,
     Column,
@@ -35,7 +35,7 @@ def parse(text: str, schema: tables.Schema | None = None) -> Term:
     Parameters
     ----------
     text : str
-        An expression in the grammar of `recalibrate.expressions`.
+        An expression in the grammar of `recalibrate.groups.expressions`.
     schema : Schema, optional
         When given, columns must exist in it and constants must fit their columns.
 
@@ -50,7 +50,7 @@ def parse(text: str, schema: tables.Schema | None = None) -> Term:
 
     Examples
     --------
-    >>> from recalibrate.expressions import to_text
+    >>> from recalibrate.groups.expressions import to_text
     >>> parse("sex * (age < 25)").factors
     (Column(name='sex'), Predicate(condition=Compare(column='age', op='<', value=25)))
     >>> to_text(parse("`hours per week` >= 40 and not sex == 'F'"))

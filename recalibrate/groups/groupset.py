@@ -18,17 +18,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from recalibrate import expressions as ex
-from recalibrate.boundterm import BoundTerm
-from recalibrate.cells import Cells, PredicateCells, cut_column, load_cells
-from recalibrate.combinations import (
+from recalibrate.data.table import Column, Schema, Table
+from recalibrate.data.values import category_key
+from recalibrate.data.vectors import read_weight
+from recalibrate.groups import expressions as ex
+from recalibrate.groups.cells import Cells, PredicateCells, cut_column, load_cells
+from recalibrate.groups.combinations import (
     Assigned,
     Counted,
     count_combinations,
 )
-from recalibrate.data.table import Column, Schema, Table
-from recalibrate.data.values import category_key
-from recalibrate.data.vectors import read_weight
+from recalibrate.groups.terms import BoundTerm
 from recalibrate.support.checks import check_whole
 from recalibrate.support.threads import share_out
 
@@ -200,7 +200,7 @@ def bind(
     Parameters
     ----------
     terms : sequence of str
-        Expressions, see `recalibrate.expressions`.
+        Expressions, see `recalibrate.groups.expressions`.
     table : Table
         Rows that decide which groups exist and where bands are cut.
     weight : array-like of shape (n_rows,), optional

@@ -2,7 +2,7 @@
 
 Every kind numbers its cells from 1; the number after the last cell of a column is "missing", and
 0 is "in no cell". Which cells, or combinations of them, are groups is decided by
-`recalibrate.boundterm.BoundTerm`.
+`recalibrate.groups.terms.BoundTerm`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate import expressions as ex
 from recalibrate.data.quantiles import cut_at_quantiles, quantile_edges
 from recalibrate.data.table import Column, Schema, Table
+from recalibrate.groups import expressions as ex
 
 MOST_VALUES = 12  # numeric columns with more distinct values are cut into bands
 

@@ -9,10 +9,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate import expressions as ex
-from recalibrate.cells import Cells, PredicateCells
-from recalibrate.combinations import LOOKUP_LIMIT, Assigned, sizes_of
 from recalibrate.data.table import Schema
+from recalibrate.groups import expressions as ex
+from recalibrate.groups.cells import Cells, PredicateCells
+from recalibrate.groups.combinations import LOOKUP_LIMIT, Assigned, sizes_of
 
 
 @dataclass(frozen=True)

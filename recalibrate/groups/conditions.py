@@ -12,10 +12,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate import expressions as ex
 from recalibrate.data.bins import FeatureBins, integer_window
 from recalibrate.data.table import Column
 from recalibrate.data.values import Value
+from recalibrate.groups import expressions as ex
 
 Codes = NDArray[np.bool_]
 MOST_LISTED = 6

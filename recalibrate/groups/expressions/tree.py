@@ -89,7 +89,7 @@ def columns_of(node: Term | Column | Predicate | Condition) -> tuple[str, ...]:
 
     Examples
     --------
-    >>> from recalibrate.expressions import parse
+    >>> from recalibrate.groups.expressions import parse
     >>> columns_of(parse("sex * (age < 25 or sex == 'F')"))
     ('sex', 'age')
     """
@@ -109,7 +109,7 @@ def to_text(node: Term | Column | Predicate | Condition) -> str:
 
     Examples
     --------
-    >>> from recalibrate.expressions import parse
+    >>> from recalibrate.groups.expressions import parse
     >>> to_text(parse("65>age   and 25<=age"))
     'age < 65 and age >= 25'
     >>> to_text(parse("25 <= age < 65"))

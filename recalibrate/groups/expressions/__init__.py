@@ -22,9 +22,9 @@ Missing values: every comparison with a missing value is False, ``!=`` and ``not
 ``not`` negates the truth value, so ``not (age < 25)`` is True on rows whose age is missing.
 """
 
-from recalibrate.expressions.parser import parse
-from recalibrate.expressions.tokens import GroupSyntaxError
-from recalibrate.expressions.tree import (
+from recalibrate.groups.expressions.parser import parse
+from recalibrate.groups.expressions.tokens import GroupSyntaxError
+from recalibrate.groups.expressions.tree import (
     And,
     Column,
     Compare,
@@ -38,7 +38,7 @@ from recalibrate.expressions.tree import (
     columns_of,
     to_text,
 )
-from recalibrate.expressions.truth import Columns, codes_where, evaluate
+from recalibrate.groups.expressions.truth import Columns, codes_where, evaluate
 
 __all__ = [
     "And",

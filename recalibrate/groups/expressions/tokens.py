@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from recalibrate.data.values import Value
-from recalibrate.expressions.tree import NAME, RESERVED
+from recalibrate.groups.expressions.tree import NAME, RESERVED
 
 _TOKEN = re.compile(
     rf"""(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)(?!\w)
