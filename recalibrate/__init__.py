@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from recalibrate import losses, metrics
     from recalibrate.auditing import AuditReport, audit
-    from recalibrate.certificate import Certificate
     from recalibrate.classes import Estimator, Groups, Linear, Trees
+    from recalibrate.core.certificate import Certificate
     from recalibrate.estimators import LSBoostClassifier, LSBoostRegressor
     from recalibrate.fitting import fit
     from recalibrate.loading import load
@@ -46,7 +46,7 @@ __all__ = [
 # and `auditing`): importing a submodule binds its name here and would shadow the function.
 _HOME = {
     "AuditReport": "recalibrate.auditing",
-    "Certificate": "recalibrate.certificate",
+    "Certificate": "recalibrate.core.certificate",
     "Estimator": "recalibrate.classes",
     "Groups": "recalibrate.classes",
     "LSBoostClassifier": "recalibrate.estimators",

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.classes import Estimator
-from recalibrate.classes.base import SCORE_COLUMN
+from recalibrate.core.learning import SCORE_COLUMN
 from recalibrate.data.table import find_columns
 from recalibrate.scores import Base, Link, ScoreColumn
 from recalibrate.support.wording import listed

@@ -26,7 +26,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.certificate import Certificate
+from recalibrate.core.certificate import Certificate
 from recalibrate.data.labels import Labels
 from recalibrate.losses import Loss, Squared, losses_of, read_loss
 from recalibrate.rules import Formula, Lookup, Rule, cheapest

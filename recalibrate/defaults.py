@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from recalibrate.boost import Settings
-from recalibrate.classes.base import FunctionClass, Penalty
 from recalibrate.classes.groups import Groups
 from recalibrate.classes.linear import Linear
 from recalibrate.classes.trees import Trees
+from recalibrate.core.boost import Settings
+from recalibrate.core.learning import FunctionClass, Penalty
 from recalibrate.data.bins import DEFAULT_BINS, MOST_BINS
 from recalibrate.levelstage import level_count
 from recalibrate.problem import Problem

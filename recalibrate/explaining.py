@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.classes.reasons import Reasons, reasons_of
+from recalibrate.core.levels import Levels
+from recalibrate.core.rounds import Block, Rounds, Scores
 from recalibrate.data.table import Schema
-from recalibrate.levels import Levels
 from recalibrate.levelstage import EVERYONE
-from recalibrate.rounds import Block, Rounds, Scores
 
 if TYPE_CHECKING:
     import pandas as pd

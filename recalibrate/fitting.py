@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from recalibrate.bases import remember_columns
+from recalibrate.core.levels import Link
 from recalibrate.crossfit import cross_fit, is_unfitted, refuse_unfitted
 from recalibrate.data.collection import is_collection
 from recalibrate.defaults import DEFAULT_CLASS
-from recalibrate.levels import Link
 from recalibrate.model import Recalibrated
 from recalibrate.options import (
     Knobs,

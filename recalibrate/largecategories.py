@@ -18,15 +18,15 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.boost import EVERYTHING
-from recalibrate.classes.base import MARGIN_STEP_LIMIT
 from recalibrate.classes.cells import CellSums, CellTotals
 from recalibrate.classes.groups import GroupEncoder, GroupTable
+from recalibrate.core.boost import EVERYTHING
+from recalibrate.core.fixedpoint import snap
+from recalibrate.core.learning import MARGIN_STEP_LIMIT
+from recalibrate.core.part import Draft
+from recalibrate.core.rounds import Rounds, Step
 from recalibrate.data.table import Schema
 from recalibrate.engines.memory import StatsSource, total
-from recalibrate.engines.part import Draft
-from recalibrate.fixedpoint import snap
-from recalibrate.rounds import Rounds, Step
 
 MANY_CATEGORIES = 128
 """With more than this many, a column's categories are moved at once.

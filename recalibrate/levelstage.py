@@ -17,16 +17,16 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.boost import Settings, boost, draw_levels
-from recalibrate.classes.base import SCORE_COLUMN, FunctionClass, Penalty, Task
 from recalibrate.classes.cells import CellLearner
 from recalibrate.classes.groups import GroupEncoder, Groups, GroupTable
+from recalibrate.core.boost import Settings, boost, draw_levels
+from recalibrate.core.fixedpoint import Scale
+from recalibrate.core.learning import SCORE_COLUMN, FunctionClass, Penalty, Task
+from recalibrate.core.part import Draft
+from recalibrate.core.rounds import Rounds, Scores, Step
 from recalibrate.engines.memory import Rows, rows_in_memory
-from recalibrate.engines.part import Draft
-from recalibrate.fixedpoint import Scale
 from recalibrate.groups.groupset import GroupSet, bind
 from recalibrate.problem import Problem
-from recalibrate.rounds import Rounds, Scores, Step
 from recalibrate.validation import row_losses
 
 EVERYONE = f"`{SCORE_COLUMN}` is not missing"

@@ -13,15 +13,15 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.boost import Settings, boost
-from recalibrate.classes.base import Penalty
 from recalibrate.classes.linear import UNIT, Linear, LinearLearner, LinearTable
+from recalibrate.core.boost import Settings, boost
+from recalibrate.core.fixedpoint import snap
+from recalibrate.core.learning import Penalty
+from recalibrate.core.levels import MARGIN_LIMIT, Levels
+from recalibrate.core.rounds import Rounds, Step
+from recalibrate.core.statistics import mean_loss
 from recalibrate.engines.memory import StatsSource
-from recalibrate.fixedpoint import snap
-from recalibrate.levels import MARGIN_LIMIT, Levels
 from recalibrate.problem import Problem
-from recalibrate.questions import mean_loss
-from recalibrate.rounds import Rounds, Step
 
 NEWTON_STEPS = 8
 LINE_CLASS = Linear(features=(), base_score=True)

@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.bases import ChainedBase
-from recalibrate.boost import History, Settings
-from recalibrate.certificate import Certificate
+from recalibrate.core.boost import History, Settings
+from recalibrate.core.certificate import Certificate
+from recalibrate.core.levels import from_margin
+from recalibrate.core.rounds import Rounds
 from recalibrate.data.collection import is_collection
 from recalibrate.data.labels import Labels, read_scores
 from recalibrate.data.table import Schema
-from recalibrate.levels import from_margin
 from recalibrate.problem import base_margin, count_scores, read_features
-from recalibrate.rounds import Rounds
 from recalibrate.scores import Base
 from recalibrate.support.notices import warn_user
 from recalibrate.support.threads import threads_for

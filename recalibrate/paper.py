@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from recalibrate.boost import Boosted, Settings
-from recalibrate.certificate import NORMAL_95, Certificate, HeldOut
-from recalibrate.classes.base import Learner, Task
 from recalibrate.classes.groups import GroupEncoder
+from recalibrate.core.boost import Boosted, Settings
+from recalibrate.core.certificate import NORMAL_95, Certificate, HeldOut
+from recalibrate.core.learning import Learner, Task
+from recalibrate.core.part import Answer, Draft, Part
+from recalibrate.core.rounds import Rounds, Step
+from recalibrate.core.statistics import mean_loss
 from recalibrate.engines.memory import StatsSource, total
-from recalibrate.engines.part import Answer, Draft, Part
-from recalibrate.questions import mean_loss
-from recalibrate.rounds import Rounds, Step
 from recalibrate.support.notices import warn_user
 from recalibrate.validation import paired_gain, row_losses
 from recalibrate.workbench import Bench, R

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from recalibrate.boost import History
-from recalibrate.levels import Link
+from recalibrate.core.boost import History
+from recalibrate.core.levels import Link
 from recalibrate.support.optional import require
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.classes.base import SCORE_COLUMN
+from recalibrate.core.fixedpoint import snap
+from recalibrate.core.learning import SCORE_COLUMN
+from recalibrate.core.levels import MARGIN_LIMIT, MARGIN_STEP, Link, from_margin, to_margin
 from recalibrate.data.labels import Labels, read_labels, read_scores
 from recalibrate.data.table import Schema, Table, read_table
-from recalibrate.fixedpoint import snap
-from recalibrate.levels import MARGIN_LIMIT, MARGIN_STEP, Link, from_margin, to_margin
 from recalibrate.scores import Base, ScoreColumn, count_rows
 from recalibrate.support.notices import warn_user
 

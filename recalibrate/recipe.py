@@ -23,11 +23,13 @@ from typing import cast
 
 import numpy as np
 
-from recalibrate.boost import Boosted, History, Settings
-from recalibrate.classes.base import SCORE_COLUMN, FunctionClass, Learner
 from recalibrate.classes.groups import GroupLearner, Groups
 from recalibrate.classes.linear import LinearLearner
 from recalibrate.classes.trees import TreeLearner, Trees
+from recalibrate.core.boost import Boosted, History, Settings
+from recalibrate.core.fixedpoint import Scale
+from recalibrate.core.learning import SCORE_COLUMN, FunctionClass, Learner
+from recalibrate.core.rounds import Encoder, Rounds
 from recalibrate.data.folds import Fold
 from recalibrate.defaults import (
     CERTAIN,
@@ -51,12 +53,10 @@ from recalibrate.defaults import (
     standard_errors,
 )
 from recalibrate.engines.memory import rows_in_memory
-from recalibrate.fixedpoint import Scale
 from recalibrate.largecategories import LargeCategories, large_columns
 from recalibrate.levelstage import HeldOutScores, add_level_sets, weight_spread
 from recalibrate.line import LINE_CLASS, Line
 from recalibrate.pantry import Pantry
-from recalibrate.rounds import Encoder, Rounds
 from recalibrate.stages import Path, Stage
 from recalibrate.support.threads import take_turns
 from recalibrate.validation import paired_gain, say_gain

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.boost import Boosted, History, Settings
-from recalibrate.certificate import Certificate
+from recalibrate.core.boost import Boosted, History, Settings
+from recalibrate.core.certificate import Certificate
+from recalibrate.core.rounds import Rounds
 from recalibrate.data.folds import (
     Fold,
     count_folds,
@@ -34,7 +35,6 @@ from recalibrate.pantry import Pantry, PantryInMemory
 from recalibrate.paper import certify
 from recalibrate.problem import Problem
 from recalibrate.recipe import follow_recipe
-from recalibrate.rounds import Rounds
 from recalibrate.scores import Base
 from recalibrate.validation import Verdict, judge, run_folds
 from recalibrate.workbench import Bench, Workbench, make_workbench

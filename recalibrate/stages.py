@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.boost import Boosted, Settings, boost, boost_in_turns
-from recalibrate.classes.base import Learner
+from recalibrate.core.boost import Boosted, Settings, boost, boost_in_turns
+from recalibrate.core.learning import Learner
+from recalibrate.core.rounds import Rounds
 from recalibrate.engines.memory import StatsSource
-from recalibrate.rounds import Rounds
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.boost import Settings, boost_in_turns
-from recalibrate.classes.base import Learner
+from recalibrate.core.boost import Settings, boost_in_turns
+from recalibrate.core.fixedpoint import Scale
+from recalibrate.core.learning import Learner
+from recalibrate.core.levels import Link
+from recalibrate.core.rounds import Rounds, Scores
 from recalibrate.data.folds import Fold
 from recalibrate.engines.memory import Rows, rows_in_memory
-from recalibrate.fixedpoint import Scale
-from recalibrate.levels import Link
-from recalibrate.rounds import Rounds, Scores
 from recalibrate.support.threads import take_turns
 
 

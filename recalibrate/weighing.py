@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.levels import Link, from_margin
-from recalibrate.rounds import Scores
+from recalibrate.core.levels import Link, from_margin
+from recalibrate.core.rounds import Scores
 
 NEWTON_STEPS = 20
 LEAST, MOST = 0.5, 2.0

@@ -27,16 +27,16 @@ from math import inf
 
 import numpy as np
 
-from recalibrate.boost import Settings
-from recalibrate.classes.base import MARGIN_STEP_LIMIT
 from recalibrate.classes.leastsquares import COLLINEAR
 from recalibrate.classes.linear import UNIT, bits_to_cut
 from recalibrate.classes.trees import Trees
+from recalibrate.core.boost import Settings
+from recalibrate.core.fixedpoint import Scale, snap
+from recalibrate.core.learning import MARGIN_STEP_LIMIT
+from recalibrate.core.levels import MARGIN_LIMIT, QUANTILE_CELLS, Levels
 from recalibrate.data.bins import Bins
-from recalibrate.fixedpoint import Scale, snap
 from recalibrate.kernels.gram import solve_level
 from recalibrate.kernels.rows import exp_negative
-from recalibrate.levels import MARGIN_LIMIT, QUANTILE_CELLS, Levels
 
 RESIDUAL_LIMIT = 4.0
 Predictor = Callable[[Sequence[int]], float]

@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 
 import recalibrate as rc
-from recalibrate.boost import Settings
-from recalibrate.classes.base import Penalty
 from recalibrate.classes.groups import GroupLearner
-from recalibrate.levels import MARGIN_LIMIT, Levels
+from recalibrate.core.boost import Settings
+from recalibrate.core.learning import Penalty
+from recalibrate.core.levels import MARGIN_LIMIT, Levels
 
 # Fitted numbers are multiples of 2**-40; residuals are summed in steps of 2**-30.
 VALUE = 2.0**-29

@@ -5,7 +5,7 @@ from math import sqrt
 
 import pytest
 
-from recalibrate.certificate import Certificate, HeldOut
+from recalibrate.core.certificate import Certificate, HeldOut
 
 C = Certificate(
     alpha=0.02,

@@ -8,7 +8,7 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.tree import DecisionTreeRegressor
 
 import recalibrate as rc
-from recalibrate.classes.base import MARGIN_STEP_LIMIT
+from recalibrate.core.learning import MARGIN_STEP_LIMIT
 
 # Fitted numbers are multiples of 2**-40, residuals are summed in steps of 2**-30.
 VALUE = 2.0**-29

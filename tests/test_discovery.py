@@ -16,10 +16,10 @@ from recalibrate.auditing.axes import Rule
 from recalibrate.auditing.discovery import discover, weighted_holm
 from recalibrate.auditing.halves import deal, level_bounds, say_level, score_levels
 from recalibrate.auditing.tails import binary_score, summed_score, two_sided
+from recalibrate.core.levels import Levels
 from recalibrate.data.labels import read_labels
 from recalibrate.data.table import read_table
 from recalibrate.groups.groupset import bind
-from recalibrate.levels import Levels
 
 
 def search(scores, X, y, sample_weight=None, **options):

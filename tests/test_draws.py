@@ -9,14 +9,14 @@ from test_identity import content, people
 
 import recalibrate as rc
 from recalibrate import defaults
-from recalibrate.boost import Settings, boost
+from recalibrate.core.boost import Settings, boost
+from recalibrate.core.fixedpoint import make_scale
+from recalibrate.core.part import Draft, Draw, Part
+from recalibrate.core.rounds import Rounds
 from recalibrate.data.table import read_table
 from recalibrate.engines.memory import Rows, rows_in_memory
-from recalibrate.engines.part import Draft, Draw, Part
-from recalibrate.fixedpoint import make_scale
 from recalibrate.pantry import PantryInMemory, row_lots
 from recalibrate.problem import read_problem
-from recalibrate.rounds import Rounds
 from recalibrate.scores import as_base
 from recalibrate.support.hashing import mix
 

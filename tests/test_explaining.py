@@ -10,10 +10,10 @@ import pytest
 from sklearn.tree import DecisionTreeRegressor
 
 import recalibrate as rc
+from recalibrate.core.levels import Levels
+from recalibrate.core.rounds import Rounds, Step
 from recalibrate.data.table import Schema
 from recalibrate.explaining import LEVEL_SET, MOST_CELLS, explain
-from recalibrate.levels import Levels
-from recalibrate.rounds import Rounds, Step
 from recalibrate.simulate import census
 
 SHOWN = 40

@@ -10,8 +10,7 @@ from hypothesis.extra import numpy as hnp
 
 import recalibrate as rc
 from recalibrate.classes.linear import UNIT, bits_to_cut
-from recalibrate.engines.part import LOSS_LIMIT
-from recalibrate.fixedpoint import (
+from recalibrate.core.fixedpoint import (
     LEAST_RESPONSE_BITS,
     RESPONSE_LIMIT_BITS,
     VALUE_STEP,
@@ -20,6 +19,7 @@ from recalibrate.fixedpoint import (
     make_scale,
     snap,
 )
+from recalibrate.core.part import LOSS_LIMIT
 
 LARGEST = 2**63 - 1
 

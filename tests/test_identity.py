@@ -12,14 +12,14 @@ import pandas as pd
 import pytest
 
 import recalibrate as rc
-from recalibrate.boost import Settings, boost
-from recalibrate.classes.base import Penalty
+from recalibrate.core.boost import Settings, boost
+from recalibrate.core.fixedpoint import Scale, label_bits, make_scale
+from recalibrate.core.learning import Penalty
+from recalibrate.core.levels import Levels, to_margin
+from recalibrate.core.part import Answer, Part, Question
+from recalibrate.core.rounds import Rounds, Scores
 from recalibrate.data.table import read_table
 from recalibrate.engines.memory import InMemory, Rows, rows_in_memory
-from recalibrate.engines.part import Answer, Part, Question
-from recalibrate.fixedpoint import Scale, label_bits, make_scale
-from recalibrate.levels import Levels, to_margin
-from recalibrate.rounds import Rounds, Scores
 
 CLASSES = {
     "trees": rc.Trees(depth=2),

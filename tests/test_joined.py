@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from strategies import cases, tree_specs
 from test_oracle_parity import people
 
-from recalibrate.boost import Settings, boost
 from recalibrate.classes import Groups, Trees, joined, trees
-from recalibrate.classes.base import Penalty
 from recalibrate.classes.trees import TreeTable
+from recalibrate.core.boost import Settings, boost
+from recalibrate.core.fixedpoint import make_scale
+from recalibrate.core.learning import Penalty
+from recalibrate.core.levels import Levels, to_margin
+from recalibrate.core.rounds import Rounds, Step
 from recalibrate.data.table import read_table
 from recalibrate.engines.memory import Rows, rows_in_memory
-from recalibrate.fixedpoint import make_scale
 from recalibrate.kernels import masks
-from recalibrate.levels import Levels, to_margin
-from recalibrate.rounds import Rounds, Step
 
 WAYS = {"masks": (0, 1 << 25, 64), "walk": (10**9, 1 << 25, 64), "too large": (0, 0, 64)}
 

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from recalibrate.fixedpoint import RESPONSE_LIMIT_BITS, make_scale
+from recalibrate.core.fixedpoint import RESPONSE_LIMIT_BITS, make_scale
 from recalibrate.kernels.gram import solve_level
 from recalibrate.kernels.rows import (
     add_losses,

@@ -9,12 +9,12 @@ import pytest
 import recalibrate as rc
 from recalibrate.classes.cells import CellTotals
 from recalibrate.classes.groups import GroupTable
+from recalibrate.core.fixedpoint import make_scale
+from recalibrate.core.rounds import Rounds
 from recalibrate.engines.memory import Rows, rows_in_memory
-from recalibrate.fixedpoint import make_scale
 from recalibrate.largecategories import MANY_CATEGORIES, LargeCategories, large_columns
 from recalibrate.levelstage import weight_spread
 from recalibrate.problem import read_problem
-from recalibrate.rounds import Rounds
 from recalibrate.scores import as_base, sigmoid
 
 

@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from recalibrate.levels import MARGIN_LIMIT, Levels, from_margin, to_margin
+from recalibrate.core.levels import MARGIN_LIMIT, Levels, from_margin, to_margin
 
 
 @pytest.mark.parametrize("steps", [1, 2, 7, 10, 100, 12_345])

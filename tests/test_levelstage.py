@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 
 import recalibrate as rc
-from recalibrate.fixedpoint import make_scale
+from recalibrate.core.fixedpoint import make_scale
+from recalibrate.core.rounds import Rounds
 from recalibrate.levelstage import HeldOutScores, add_level_sets
 from recalibrate.problem import read_problem
-from recalibrate.rounds import Rounds
 from recalibrate.scores import as_base, sigmoid
 
 

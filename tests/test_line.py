@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 import recalibrate as rc
+from recalibrate.core.rounds import Rounds
 from recalibrate.line import LINE_CLASS, Line
 from recalibrate.problem import read_features, read_problem
-from recalibrate.rounds import Rounds
 from recalibrate.scores import as_base
 
 

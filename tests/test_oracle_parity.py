@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 from oracle import Fitter, Rows, TreeFitter, group_fitter, linear_fitter, lsboost
 from strategies import CATEGORIES, Case, cases, tree_specs
 
-from recalibrate.boost import Settings, boost
 from recalibrate.classes import Groups, Linear, Trees
-from recalibrate.classes.base import FunctionClass, Learner, Penalty
 from recalibrate.classes.groups import GroupLearner
 from recalibrate.classes.linear import LinearLearner
 from recalibrate.classes.trees import TreeLearner
+from recalibrate.core.boost import Settings, boost
+from recalibrate.core.fixedpoint import Scale, label_bits, make_scale
+from recalibrate.core.learning import FunctionClass, Learner, Penalty
+from recalibrate.core.levels import Levels, to_margin
+from recalibrate.core.rounds import Rounds
 from recalibrate.data.table import read_table
 from recalibrate.engines.memory import Rows as EngineRows
 from recalibrate.engines.memory import rows_in_memory
-from recalibrate.fixedpoint import Scale, label_bits, make_scale
-from recalibrate.levels import Levels, to_margin
-from recalibrate.rounds import Rounds
 
 
 def slow(learner: Learner) -> Fitter:

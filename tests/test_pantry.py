@@ -8,10 +8,10 @@ from test_identity import content, people
 
 import recalibrate as rc
 from recalibrate import pantry
+from recalibrate.core.rounds import Rounds
+from recalibrate.core.statistics import mean_loss
 from recalibrate.pantry import PantryInMemory
 from recalibrate.problem import read_problem
-from recalibrate.questions import mean_loss
-from recalibrate.rounds import Rounds
 from recalibrate.scores import as_base
 
 

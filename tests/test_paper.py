@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LinearRegression
 
 import recalibrate as rc
-from recalibrate.levels import Levels
+from recalibrate.core.levels import Levels
 from recalibrate.metrics import k2
 
 # Losses are summed in steps of 2**-40 and fitted numbers are multiples of 2**-40, so errors agree

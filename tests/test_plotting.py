@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import recalibrate as rc
-from recalibrate.boost import History
+from recalibrate.core.boost import History
 from recalibrate.plotting import plot_errors
 
 

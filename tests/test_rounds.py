@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import recalibrate as rc
-from recalibrate import rounds
+from recalibrate.core import rounds
 from recalibrate.simulate import census
 from recalibrate.support import threads
 

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 import recalibrate as rc
-from recalibrate.boost import Boosted, History
 from recalibrate.classes.trees import TreeLearner
-from recalibrate.rounds import Rounds
+from recalibrate.core.boost import Boosted, History
+from recalibrate.core.rounds import Rounds
 from recalibrate.stages import _side_by_side
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from recalibrate.levels import from_margin
+from recalibrate.core.levels import from_margin
 from recalibrate.weighing import best_weights, correction_weight
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.levels import to_margin
+from recalibrate.core.levels import to_margin
 from recalibrate.scores import Link, sigmoid
 from recalibrate_adapters.classes import choose_class
 

@@ -10,9 +10,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.classes.base import as_names, choose_columns
 from recalibrate.classes.groups import Groups
 from recalibrate.classes.trees import Trees
+from recalibrate.core.learning import as_names, choose_columns
 from recalibrate.data.bins import Bins, FeatureBins, make_bins
 from recalibrate.data.table import Column, Table
 from recalibrate.groups import expressions as ex

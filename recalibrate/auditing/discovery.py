@@ -25,10 +25,10 @@ from recalibrate.auditing.search import Half, choose_candidates, find_rules
 from recalibrate.auditing.tails import CERTAIN, binary_score, summed_score, two_sided
 from recalibrate.classes.groups import Groups
 from recalibrate.classes.trees import Trees
+from recalibrate.core.levels import Levels
 from recalibrate.data.bins import Bins
 from recalibrate.data.labels import Labels
 from recalibrate.data.table import Table
-from recalibrate.levels import Levels
 from recalibrate.support.checks import check_number, check_whole
 
 Floats = NDArray[np.float64]

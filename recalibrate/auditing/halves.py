@@ -14,11 +14,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.core.levels import Levels
 from recalibrate.data.folds import number_equals, row_hash
 from recalibrate.data.labels import Labels
 from recalibrate.data.quantiles import quantile_edges
 from recalibrate.data.table import Table
-from recalibrate.levels import Levels
 from recalibrate.support.hashing import combine, mix
 
 Floats = NDArray[np.float64]

@@ -9,15 +9,15 @@ from numpy.typing import NDArray
 
 from recalibrate.auditing.axes import Rule
 from recalibrate.auditing.search import LEAST_EVENTS, LEAST_SCORE, Found, Half, price_of
-from recalibrate.classes.base import Penalty, Task
 from recalibrate.classes.paths import Paths
 from recalibrate.classes.trees import TreeLearner, Trees, TreeTable
+from recalibrate.core.fixedpoint import make_scale
+from recalibrate.core.learning import Penalty, Task
+from recalibrate.core.levels import Levels
+from recalibrate.core.part import Draft
+from recalibrate.core.rounds import Rounds
 from recalibrate.data.bins import Bins
 from recalibrate.engines.memory import Rows, rows_in_memory
-from recalibrate.engines.part import Draft
-from recalibrate.fixedpoint import make_scale
-from recalibrate.levels import Levels
-from recalibrate.rounds import Rounds
 
 Floats = NDArray[np.float64]
 

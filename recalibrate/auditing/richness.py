@@ -15,17 +15,17 @@ from numpy.typing import NDArray
 
 from recalibrate.auditing.findings import ClassGain, LevelGain, Richness
 from recalibrate.auditing.halves import Counted, deal, level_bounds, rows_that_count, score_levels
-from recalibrate.classes.base import FunctionClass, Penalty, Task
 from recalibrate.classes.trees import MAX_DEPTH, Trees
+from recalibrate.core.fixedpoint import make_scale
+from recalibrate.core.learning import FunctionClass, Penalty, Task
+from recalibrate.core.levels import Levels
+from recalibrate.core.part import Draft
+from recalibrate.core.rounds import Rounds
 from recalibrate.data.labels import Labels
 from recalibrate.data.table import Table
 from recalibrate.engines.memory import Rows, rows_in_memory
-from recalibrate.engines.part import Draft
-from recalibrate.fixedpoint import make_scale
-from recalibrate.levels import Levels
 from recalibrate.options import read_class
 from recalibrate.problem import with_scores
-from recalibrate.rounds import Rounds
 from recalibrate.support.checks import check_whole
 
 Floats = NDArray[np.float64]

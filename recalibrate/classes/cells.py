@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.classes.base import Lesson, Task
 from recalibrate.classes.groups import GroupEncoder, GroupTable
+from recalibrate.core.fixedpoint import snap
+from recalibrate.core.learning import Lesson, Task
+from recalibrate.core.part import Answer, Draft, Part
 from recalibrate.engines.memory import total
-from recalibrate.engines.part import Answer, Draft, Part
-from recalibrate.fixedpoint import snap
 from recalibrate.kernels.histogram import count_rows
 
 LEAST_CELL_ROWS, LEAST_CELL_EVENTS = 25, 5.0

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.classes.base import MARGIN_STEP_LIMIT, Lesson, Task, as_names, choose_columns
+from recalibrate.core.fixedpoint import snap
+from recalibrate.core.learning import MARGIN_STEP_LIMIT, Lesson, Task, as_names, choose_columns
+from recalibrate.core.levels import from_margin
+from recalibrate.core.part import Answer, Draft, Part
+from recalibrate.core.rounds import Block, Scores
 from recalibrate.data.table import Table
-from recalibrate.engines.part import Answer, Draft, Part
-from recalibrate.fixedpoint import snap
-from recalibrate.levels import from_margin
-from recalibrate.rounds import Block, Scores
 
 
 @dataclass(frozen=True)

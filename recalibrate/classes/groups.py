@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.classes.base import Lesson, Task
 from recalibrate.classes.leastsquares import solve_levels
+from recalibrate.core.fixedpoint import snap
+from recalibrate.core.learning import Lesson, Task
+from recalibrate.core.part import Answer, Draft, Part
+from recalibrate.core.rounds import Block, Scores
 from recalibrate.data.table import Table, read_table
 from recalibrate.engines.memory import total
-from recalibrate.engines.part import Answer, Draft, Part
-from recalibrate.fixedpoint import snap
 from recalibrate.groups.groupset import GroupSet, bind
 from recalibrate.kernels import gram as kernels
-from recalibrate.rounds import Block, Scores
 
 LARGEST_SYSTEM = 1 << 28
 """Numbers in all level sets' systems together (2 GiB); more groups need fewer levels."""

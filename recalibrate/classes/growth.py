@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.classes.base import Task
+from recalibrate.core.learning import Task
+from recalibrate.core.levels import Levels
+from recalibrate.core.part import Answer, Draft, Part
+from recalibrate.core.rounds import Scores
 from recalibrate.data.bins import Bins
 from recalibrate.engines.memory import total
-from recalibrate.engines.part import Answer, Draft, Part
 from recalibrate.kernels import alone, forest, histogram, splits, walk
-from recalibrate.levels import Levels
-from recalibrate.rounds import Scores
 
 Ints = NDArray[np.int32]
 MANY_CELLS = 100_000

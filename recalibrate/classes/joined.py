@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.core.rounds import Block, Scores
 from recalibrate.kernels import masks as kernels
 from recalibrate.kernels import walk
-from recalibrate.rounds import Block, Scores
 from recalibrate.support.threads import cut, share_out, threads_for
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.classes.base import Task
+from recalibrate.core.learning import Task
 from recalibrate.kernels.gram import solve_level
 
 COLLINEAR = 1e-9

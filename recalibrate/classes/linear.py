@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.classes.base import Lesson, Task, as_names, choose_columns
 from recalibrate.classes.leastsquares import solve_levels
+from recalibrate.core.fixedpoint import INT64_BITS, RESPONSE_LIMIT_BITS, Scale, snap
+from recalibrate.core.learning import Lesson, Task, as_names, choose_columns
+from recalibrate.core.part import Answer, Draft, Part
+from recalibrate.core.rounds import Block, Scores
 from recalibrate.data.table import Column, Schema, Table
 from recalibrate.engines.memory import total
-from recalibrate.engines.part import Answer, Draft, Part
-from recalibrate.fixedpoint import INT64_BITS, RESPONSE_LIMIT_BITS, Scale, snap
 from recalibrate.kernels import gram as kernels
-from recalibrate.rounds import Block, Scores
 from recalibrate.support.checks import check_number
 
 UNIT_BITS = 15

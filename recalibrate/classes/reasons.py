@@ -13,10 +13,10 @@ from recalibrate.classes.groups import GroupEncoder, GroupTable
 from recalibrate.classes.linear import LinearTable, Quantiser
 from recalibrate.classes.paths import Paths
 from recalibrate.classes.trees import TreeTable
+from recalibrate.core.rounds import Block, Encoder, Learned
 from recalibrate.data.bins import Bins
 from recalibrate.data.table import Schema
 from recalibrate.groups.conditions import condition_of, said
-from recalibrate.rounds import Block, Encoder, Learned
 
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float64]

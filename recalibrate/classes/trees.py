@@ -10,14 +10,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.classes.base import SCORE_COLUMN, Lesson, Task, as_names, choose_columns
 from recalibrate.classes.growth import Forest, Rules, grow
 from recalibrate.classes.joined import JoinedTrees, join_trees
+from recalibrate.core.fixedpoint import snap
+from recalibrate.core.learning import SCORE_COLUMN, Lesson, Task, as_names, choose_columns
+from recalibrate.core.rounds import Block, Scores
 from recalibrate.data.bins import DEFAULT_BINS, MOST_BINS, Bins, make_bins
 from recalibrate.data.table import Schema, Table
-from recalibrate.fixedpoint import snap
 from recalibrate.kernels import forest, masks, walk
-from recalibrate.rounds import Block, Scores
 from recalibrate.support.checks import check_number, check_whole
 from recalibrate.support.hashing import mix
 

@@ -55,14 +55,14 @@ def run(args: Namespace, console: Console) -> int:
 
 def _columns(model: Recalibrated) -> list[Column]:
     """Columns of the table that the model was fitted on, without the score itself."""
-    from recalibrate.classes.base import SCORE_COLUMN
+    from recalibrate.core.learning import SCORE_COLUMN
 
     return [column for column in model.schema.columns if column.name != SCORE_COLUMN]
 
 
 def _used(model: Recalibrated) -> list[str]:
     """Columns that the corrections look at."""
-    from recalibrate.classes.base import SCORE_COLUMN
+    from recalibrate.core.learning import SCORE_COLUMN
 
     names = (name for encoder in model.rounds.encoders for name in encoder.names)
     return [name for name in dict.fromkeys(names) if name != SCORE_COLUMN]

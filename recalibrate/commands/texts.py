@@ -12,7 +12,7 @@ from recalibrate.support.wording import listed
 
 if TYPE_CHECKING:
     from recalibrate.classes import Groups, Linear, Trees
-    from recalibrate.classes.base import FunctionClass
+    from recalibrate.core.learning import FunctionClass
 
 T = TypeVar("T", "Trees", "Linear")
 

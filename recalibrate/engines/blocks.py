@@ -23,9 +23,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.engines.part import Answer, Memo, Part, Question
-from recalibrate.fixedpoint import Scale
-from recalibrate.rounds import Rounds, Scores, State
+from recalibrate.core.fixedpoint import Scale
+from recalibrate.core.part import Answer, Memo, Part, Question
+from recalibrate.core.rounds import Rounds, Scores, State
 
 Array = NDArray[Any]
 

@@ -19,11 +19,11 @@ from uuid import uuid4
 
 import numpy as np
 
+from recalibrate.core.fixedpoint import Scale
+from recalibrate.core.levels import Levels
+from recalibrate.core.part import Answer, Part, Question
+from recalibrate.core.rounds import Rounds, Scores, Step
 from recalibrate.engines.memory import Rows
-from recalibrate.engines.part import Answer, Part, Question
-from recalibrate.fixedpoint import Scale
-from recalibrate.levels import Levels
-from recalibrate.rounds import Rounds, Scores, Step
 from recalibrate.support.optional import require
 
 FAN_IN = 8

@@ -11,9 +11,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.engines.part import NO_LOTS, Answer, Part, Question
-from recalibrate.fixedpoint import Scale
-from recalibrate.rounds import Block, Rounds, Scores
+from recalibrate.core.fixedpoint import Scale
+from recalibrate.core.part import NO_LOTS, Answer, Part, Question
+from recalibrate.core.rounds import Block, Rounds, Scores
 from recalibrate.support.threads import cut
 
 

@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from recalibrate.classes import Estimator, Trees
 from recalibrate.constant import Constant
+from recalibrate.core.levels import Link
 from recalibrate.fitting import fit
-from recalibrate.levels import Link
 from recalibrate.options import LevelKind
 
 Float64 = NDArray[np.float64]

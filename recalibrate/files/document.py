@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recalibrate.bases import ChainedBase
-from recalibrate.boost import History, Settings
-from recalibrate.certificate import Certificate
+from recalibrate.core.boost import History, Settings
+from recalibrate.core.certificate import Certificate
+from recalibrate.core.levels import Levels
+from recalibrate.core.rounds import Encoder, Rounds, Step
 from recalibrate.data.labels import Labels
 from recalibrate.data.table import Schema
 from recalibrate.files.bases import decode_base, encode_base, has_place
@@ -34,8 +36,6 @@ from recalibrate.files.records import (
     pick_levels,
 )
 from recalibrate.files.tables import decode_table, encode_table
-from recalibrate.levels import Levels
-from recalibrate.rounds import Encoder, Rounds, Step
 from recalibrate.scores import Base
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ import numpy as np
 from recalibrate.classes.estimator import Matrix
 from recalibrate.classes.groups import GroupEncoder
 from recalibrate.classes.linear import Quantiser, Term
+from recalibrate.core.rounds import Encoder
 from recalibrate.data.bins import MOST_BINS, Bins, FeatureBins
 from recalibrate.data.table import Column, Schema
 from recalibrate.files.container import Arrays
 from recalibrate.files.fields import Fields, number
 from recalibrate.groups.groupset import GroupSet
-from recalibrate.rounds import Encoder
 
 MOST_FEATURES = 1 << 18
 """A packed tree node has 19 bits for the feature."""

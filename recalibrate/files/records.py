@@ -8,14 +8,14 @@ from typing import Any, get_args
 
 import numpy as np
 
-from recalibrate.boost import History, Settings, StopReason
-from recalibrate.certificate import Certificate, HeldOut
-from recalibrate.classes.base import Penalty
+from recalibrate.core.boost import History, Settings, StopReason
+from recalibrate.core.certificate import Certificate, HeldOut
+from recalibrate.core.learning import Penalty
+from recalibrate.core.levels import Levels
 from recalibrate.data.labels import Labels
 from recalibrate.files.container import Arrays
 from recalibrate.files.errors import ModelFileError
 from recalibrate.files.fields import Fields, number
-from recalibrate.levels import Levels
 
 LINKS = ("identity", "logit")
 KINDS = ("binary", "soft", "regression")

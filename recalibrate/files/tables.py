@@ -16,12 +16,12 @@ from recalibrate.classes.estimator import EstimatorTable, Matrix
 from recalibrate.classes.groups import GroupEncoder, GroupTable
 from recalibrate.classes.linear import LinearTable, Quantiser
 from recalibrate.classes.trees import TreeTable
+from recalibrate.core.rounds import Encoder, Learned
 from recalibrate.data.bins import Bins
 from recalibrate.files.container import Arrays
 from recalibrate.files.fields import Fields, number
 from recalibrate.files.regressors import decode_regressors, encode_regressors
 from recalibrate.kernels.walk import tree_depth
-from recalibrate.rounds import Encoder, Learned
 
 LARGEST_VALUE = 2.0**60
 """Far above any score; sums of such numbers stay finite, and finite scores have a level."""

@@ -10,8 +10,9 @@ import onnx
 from onnx import compose, inliner
 
 from recalibrate.constant import Constant
+from recalibrate.core.fixedpoint import VALUE_STEP
+from recalibrate.core.levels import MARGIN_LIMIT, MARGIN_STEP, Link
 from recalibrate.data.labels import Labels
-from recalibrate.fixedpoint import VALUE_STEP
 from recalibrate.graph.builder import (
     BASE_PREFIX,
     INVERSE,
@@ -23,7 +24,6 @@ from recalibrate.graph.builder import (
 )
 from recalibrate.graph.errors import ExportError
 from recalibrate.graph.inputs import BaseInputs, Inputs
-from recalibrate.levels import MARGIN_LIMIT, MARGIN_STEP, Link
 from recalibrate.problem import SCORE_LIMIT
 from recalibrate.scores import Base, ScoreColumn
 from recalibrate.support.wording import listed

@@ -9,8 +9,8 @@ import onnx
 from onnx import compose
 
 from recalibrate.classes.estimator import Scaled
+from recalibrate.core.fixedpoint import VALUE_STEP
 from recalibrate.data.table import Schema
-from recalibrate.fixedpoint import VALUE_STEP
 from recalibrate.graph.builder import GraphBuilder
 from recalibrate.graph.errors import ExportError
 from recalibrate.graph.features import Columns, feature_of

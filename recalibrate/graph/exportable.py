@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from recalibrate.classes import Estimator, Groups, Linear, Trees
-from recalibrate.classes.base import SCORE_COLUMN, choose_columns
+from recalibrate.core.learning import SCORE_COLUMN, choose_columns
 from recalibrate.graph.base import read_base
 from recalibrate.graph.errors import ExportError
 from recalibrate.graph.estimators import convert_regressor

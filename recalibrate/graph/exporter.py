@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import onnx
 
-from recalibrate.classes.base import SCORE_COLUMN
 from recalibrate.constant import Constant
+from recalibrate.core.learning import SCORE_COLUMN
+from recalibrate.core.levels import MARGIN_LIMIT
 from recalibrate.graph.base import (
     BaseGraph,
     constant_margin,
@@ -23,7 +24,6 @@ from recalibrate.graph.features import Columns, FeatureList
 from recalibrate.graph.inputs import Inputs, Style, plan_inputs
 from recalibrate.graph.runner import Runner
 from recalibrate.graph.updates import plan_updates
-from recalibrate.levels import MARGIN_LIMIT
 from recalibrate.problem import SCORE_LIMIT, base_margin
 
 if TYPE_CHECKING:

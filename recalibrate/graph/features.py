@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from recalibrate.classes.base import SCORE_COLUMN
+from recalibrate.core.learning import SCORE_COLUMN
 from recalibrate.data.table import Column, Schema
 from recalibrate.graph.builder import ML_DOMAIN, GraphBuilder
 from recalibrate.graph.errors import ExportError

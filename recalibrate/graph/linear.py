@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.classes.base import SCORE_COLUMN
 from recalibrate.classes.linear import UNIT, WIDEST, Quantiser, Term
+from recalibrate.core.learning import SCORE_COLUMN
 from recalibrate.data.table import Schema
 from recalibrate.graph.builder import GraphBuilder
 from recalibrate.graph.features import Columns, feature_of

@@ -17,9 +17,9 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from recalibrate.classes.base import SCORE_COLUMN
 from recalibrate.classes.estimator import EstimatorTable
 from recalibrate.constant import Constant
+from recalibrate.core.learning import SCORE_COLUMN
 from recalibrate.graph.decisions import ACTION, is_best
 from recalibrate.graph.errors import ParityError
 from recalibrate.graph.rows import RowMaker, Rows

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.classes.base import SCORE_COLUMN
+from recalibrate.core.learning import SCORE_COLUMN
+from recalibrate.core.levels import from_margin
 from recalibrate.data.table import Column
 from recalibrate.graph.inputs import Input
 from recalibrate.graph.thresholds import Found, around
-from recalibrate.levels import from_margin
 
 if TYPE_CHECKING:
     from recalibrate.model import Recalibrated

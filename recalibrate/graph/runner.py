@@ -9,6 +9,7 @@ from math import inf
 import numpy as np
 
 from recalibrate.classes.linear import Quantiser
+from recalibrate.core.levels import Levels
 from recalibrate.data.table import Schema
 from recalibrate.graph.builder import GraphBuilder
 from recalibrate.graph.estimators import write_estimators
@@ -23,7 +24,6 @@ from recalibrate.graph.updates import (
     UseEstimators,
     UseLinear,
 )
-from recalibrate.levels import Levels
 
 MOST_RANKS = 48
 """Columns of places that one ensemble may have; they cost memory, 8 bytes a row each."""

@@ -14,11 +14,11 @@ from onnx import helper, numpy_helper
 from recalibrate.classes.groups import GroupEncoder
 from recalibrate.classes.linear import Quantiser
 from recalibrate.classes.trees import TreeTable
+from recalibrate.core.rounds import Rounds
 from recalibrate.data.bins import Bins
 from recalibrate.graph.builder import ML_DOMAIN
 from recalibrate.groups.cells import BandCells, PredicateCells, ValueCells
 from recalibrate.groups.expressions import And, Compare, Condition, In, Not, Or
-from recalibrate.rounds import Rounds
 
 Found = dict[str, set[float]]
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.core.levels import Levels
 from recalibrate.ensemble import Ensemble
-from recalibrate.levels import Levels
 
 MARGIN = -1
 """Number of the column that holds the score which the level sets were drawn from."""

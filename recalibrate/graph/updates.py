@@ -19,6 +19,8 @@ from recalibrate.classes.estimator import EstimatorTable
 from recalibrate.classes.groups import GroupEncoder, GroupTable
 from recalibrate.classes.linear import UNIT, LinearTable, Quantiser
 from recalibrate.classes.trees import TreeTable
+from recalibrate.core.levels import Levels
+from recalibrate.core.rounds import Encoder, Rounds, Step
 from recalibrate.data.bins import Bins
 from recalibrate.data.table import Schema
 from recalibrate.graph.composing import compose_adding, compose_replacing
@@ -34,8 +36,6 @@ from recalibrate.graph.trees import (
     value_range,
 )
 from recalibrate.graph.treetables import level_trees
-from recalibrate.levels import Levels
-from recalibrate.rounds import Encoder, Rounds, Step
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def _pair(before: list[Update], update: Update) -> Update | None:
 
 
 class _Planner:
-    """Follows the list of steps the way `recalibrate.rounds.State` does."""
+    """Follows the list of steps the way `recalibrate.core.rounds.State` does."""
 
     def __init__(self, schema: Schema, features: FeatureList) -> None:
         self.schema = schema

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.classes import Groups, Linear, Trees
-from recalibrate.classes.base import SCORE_COLUMN, FunctionClass, Learner
 from recalibrate.classes.linear import Term, column_terms
+from recalibrate.core.fixedpoint import Scale
+from recalibrate.core.learning import SCORE_COLUMN, FunctionClass, Learner
 from recalibrate.data.bins import (
     Bins,
     FeatureBins,
@@ -23,7 +24,6 @@ from recalibrate.data.bins import (
     ordered_bins,
 )
 from recalibrate.data.table import Column
-from recalibrate.fixedpoint import Scale
 from recalibrate.groups.cells import CategoryCells, Cells, cut_distinct
 from recalibrate.groups.combinations import Assigned, Counted, add_counts, count_combinations
 from recalibrate.groups.groupset import GroupSet, bind_by

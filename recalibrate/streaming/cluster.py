@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.bases import select_columns
+from recalibrate.core.fixedpoint import Scale
+from recalibrate.core.levels import Link
+from recalibrate.core.rounds import Encoder, Scores
 from recalibrate.data.growing import GrowingColumn, growing, recode
 from recalibrate.data.table import Table
 from recalibrate.engines.dask import rows_on_workers
 from recalibrate.engines.memory import Rows, StatsSource
-from recalibrate.fixedpoint import Scale
-from recalibrate.levels import Link
 from recalibrate.problem import Problem
-from recalibrate.rounds import Encoder, Scores
 from recalibrate.scores import Base
 from recalibrate.shipping import Parcel, pack
 from recalibrate.streaming.pieces import (

@@ -15,8 +15,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.core.fixedpoint import Scale
 from recalibrate.data.bins import distinct_values
-from recalibrate.fixedpoint import Scale
 from recalibrate.kernels.radix import count_prefixes
 from recalibrate.problem import Problem
 from recalibrate.streaming.pieces import Pieces

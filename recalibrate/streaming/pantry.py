@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from recalibrate.classes.base import FunctionClass, Learner
+from recalibrate.core.fixedpoint import make_scale
+from recalibrate.core.learning import FunctionClass, Learner
+from recalibrate.core.rounds import Encoder
 from recalibrate.engines.memory import Rows, StatsSource
-from recalibrate.fixedpoint import make_scale
 from recalibrate.pantry import choosing_rows
-from recalibrate.rounds import Encoder
 from recalibrate.streaming.binding import Binder
 from recalibrate.streaming.pieces import Pieces, Weigh, extreme_weights
 from recalibrate.streaming.sampling import sample_pieces

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.bases import remember_columns, select_columns
+from recalibrate.core.levels import Link
 from recalibrate.data.growing import GrowingColumn, growing, recode
 from recalibrate.data.labels import (
     ALL_WEIGHTS_ZERO,
@@ -24,7 +25,6 @@ from recalibrate.data.labels import (
 )
 from recalibrate.data.table import Schema, Table, find_columns, split_columns
 from recalibrate.engines.blocks import Shelf
-from recalibrate.levels import Link
 from recalibrate.problem import (
     Given,
     Problem,

@@ -16,6 +16,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.core.fixedpoint import Scale
+from recalibrate.core.rounds import Encoder, Scores
 from recalibrate.data.table import Table
 from recalibrate.engines.blocks import (
     Shelf,
@@ -24,9 +26,7 @@ from recalibrate.engines.blocks import (
     rows_on_disk,
 )
 from recalibrate.engines.memory import StatsSource
-from recalibrate.fixedpoint import Scale
 from recalibrate.problem import Problem
-from recalibrate.rounds import Encoder, Scores
 from recalibrate.streaming.pieces import Encoded, Size, chosen, encode_blocks, size_of, sum_sizes
 
 T = TypeVar("T")

@@ -11,9 +11,9 @@ from sklearn.tree import DecisionTreeRegressor
 
 import recalibrate as rc
 from recalibrate.bases import NamedBase
+from recalibrate.core.levels import Levels
 from recalibrate.files import strictjson, to_bytes
 from recalibrate.files.functionclasses import encode_class
-from recalibrate.levels import Levels
 
 PLAIN = {"validation": False, "max_rounds": 4}
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.core.levels import QUANTILE_CELLS
+from recalibrate.core.part import Answer, Draft, Part
+from recalibrate.core.rounds import Rounds, Step
 from recalibrate.engines.memory import StatsSource, total
-from recalibrate.engines.part import Answer, Draft, Part
 from recalibrate.kernels.rows import count_cells
-from recalibrate.levels import QUANTILE_CELLS
-from recalibrate.rounds import Rounds, Step
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,12 +15,12 @@ from typing import Literal
 
 import numpy as np
 
-from recalibrate.classes.base import Learner, Penalty, Task
+from recalibrate.core.learning import Learner, Penalty, Task
+from recalibrate.core.levels import MARGIN_LIMIT, Levels, Link
+from recalibrate.core.part import Draft, Draw
+from recalibrate.core.rounds import Rounds, Step
+from recalibrate.core.statistics import LevelLosses, Losses, ScoreCells, mean_loss, mean_of
 from recalibrate.engines.memory import StatsSource, total
-from recalibrate.engines.part import Draft, Draw
-from recalibrate.levels import MARGIN_LIMIT, Levels, Link
-from recalibrate.questions import LevelLosses, Losses, ScoreCells, mean_loss, mean_of
-from recalibrate.rounds import Rounds, Step
 from recalibrate.support.notices import warn_user
 from recalibrate.support.progress import Progress
 

@@ -10,11 +10,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.core.fixedpoint import VALUE_STEP
+from recalibrate.core.part import Draft
+from recalibrate.core.rounds import Encoder, Learned
 from recalibrate.data.table import Schema, Table
 from recalibrate.engines.memory import StatsSource
-from recalibrate.engines.part import Draft
-from recalibrate.fixedpoint import VALUE_STEP
-from recalibrate.rounds import Encoder, Learned
 
 SCORE_COLUMN = "base score"
 """Name of the column that holds the base model's score when H may look at it."""

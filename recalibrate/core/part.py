@@ -13,10 +13,10 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.fixedpoint import RESPONSE_LIMIT_BITS, Scale
+from recalibrate.core.fixedpoint import RESPONSE_LIMIT_BITS, Scale
+from recalibrate.core.levels import Levels
+from recalibrate.core.rounds import Block, Rounds, Scores, State, Step
 from recalibrate.kernels import rows as kernels
-from recalibrate.levels import Levels
-from recalibrate.rounds import Block, Rounds, Scores, State, Step
 from recalibrate.support.hashing import mix
 
 Answer = tuple[NDArray[np.int64], ...]

@@ -16,8 +16,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.core.levels import Levels, Link
 from recalibrate.data.table import Table
-from recalibrate.levels import Levels, Link
 from recalibrate.support.threads import cut, share_out, threads_for
 
 Block = NDArray[Any]

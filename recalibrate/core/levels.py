@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.fixedpoint import snap
+from recalibrate.core.fixedpoint import snap
 
 Link = Literal["identity", "logit"]
 
