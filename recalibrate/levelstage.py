@@ -17,8 +17,8 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.classes.cells import CellLearner
-from recalibrate.classes.groups import GroupEncoder, Groups, GroupTable
+from recalibrate.classes.groups.cells import CellLearner
+from recalibrate.classes.groups.groups import GroupEncoder, Groups, GroupTable
 from recalibrate.core.boost import Settings, boost, draw_levels
 from recalibrate.core.fixedpoint import Scale
 from recalibrate.core.learning import SCORE_COLUMN, FunctionClass, Penalty, Task

@@ -13,7 +13,7 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.classes.linear import UNIT, Linear, LinearLearner, LinearTable
+from recalibrate.classes.linear.linear import UNIT, Linear, LinearLearner, LinearTable
 from recalibrate.core.boost import Settings, boost
 from recalibrate.core.fixedpoint import snap
 from recalibrate.core.learning import Penalty

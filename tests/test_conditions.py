@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recalibrate import Trees, fit
-from recalibrate.classes.paths import Paths
+from recalibrate.classes.trees.paths import Paths
 from recalibrate.data.bins import make_bins
 from recalibrate.data.table import read_table
 from recalibrate.groups import expressions as ex

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from strategies import cases, tree_specs
 from test_oracle_parity import people
 
-from recalibrate.classes import Groups, Trees, joined, trees
-from recalibrate.classes.trees import TreeTable
+from recalibrate.classes import Groups, Trees
+from recalibrate.classes.trees.trees import TreeTable, joined, trees
 from recalibrate.core.boost import Settings, boost
 from recalibrate.core.fixedpoint import make_scale
 from recalibrate.core.learning import Penalty

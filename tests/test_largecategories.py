@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 import recalibrate as rc
-from recalibrate.classes.cells import CellTotals
-from recalibrate.classes.groups import GroupTable
+from recalibrate.classes.groups.cells import CellTotals
+from recalibrate.classes.groups.groups import GroupTable
 from recalibrate.core.fixedpoint import make_scale
 from recalibrate.core.rounds import Rounds
 from recalibrate.engines.memory import Rows, rows_in_memory

@@ -23,8 +23,8 @@ from recalibrate.auditing.halves import (
 from recalibrate.auditing.leaves import find_leaves
 from recalibrate.auditing.search import Half, choose_candidates, find_rules
 from recalibrate.auditing.tails import CERTAIN, binary_score, summed_score, two_sided
-from recalibrate.classes.groups import Groups
-from recalibrate.classes.trees import Trees
+from recalibrate.classes.groups.groups import Groups
+from recalibrate.classes.trees.trees import Trees
 from recalibrate.core.levels import Levels
 from recalibrate.data.bins import Bins
 from recalibrate.data.labels import Labels

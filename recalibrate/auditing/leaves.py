@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from recalibrate.auditing.axes import Rule
 from recalibrate.auditing.search import LEAST_EVENTS, LEAST_SCORE, Found, Half, price_of
-from recalibrate.classes.paths import Paths
-from recalibrate.classes.trees import TreeLearner, Trees, TreeTable
+from recalibrate.classes.trees.paths import Paths
+from recalibrate.classes.trees.trees import TreeLearner, Trees, TreeTable
 from recalibrate.core.fixedpoint import make_scale
 from recalibrate.core.learning import Penalty, Task
 from recalibrate.core.levels import Levels

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from recalibrate.auditing.findings import ClassGain, LevelGain, Richness
 from recalibrate.auditing.halves import Counted, deal, level_bounds, rows_that_count, score_levels
-from recalibrate.classes.trees import MAX_DEPTH, Trees
+from recalibrate.classes.trees.trees import MAX_DEPTH, Trees
 from recalibrate.core.fixedpoint import make_scale
 from recalibrate.core.learning import FunctionClass, Penalty, Task
 from recalibrate.core.levels import Levels

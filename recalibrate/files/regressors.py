@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.classes.estimator import Scaled
+from recalibrate.classes.estimator.estimator import Scaled
 from recalibrate.files.container import Arrays
 from recalibrate.files.fields import Fields, number
 from recalibrate.files.graphs import GraphBase, as_array, check_graph, to_bytes

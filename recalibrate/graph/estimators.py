@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from onnx import compose
 
-from recalibrate.classes.estimator import Scaled
+from recalibrate.classes.estimator.estimator import Scaled
 from recalibrate.core.fixedpoint import VALUE_STEP
 from recalibrate.data.table import Schema
 from recalibrate.graph.builder import GraphBuilder

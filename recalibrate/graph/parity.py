@@ -17,7 +17,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from recalibrate.classes.estimator import EstimatorTable
+from recalibrate.classes.estimator.estimator import EstimatorTable
 from recalibrate.constant import Constant
 from recalibrate.core.learning import SCORE_COLUMN
 from recalibrate.graph.decisions import ACTION, is_best

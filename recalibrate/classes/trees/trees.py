@@ -10,8 +10,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.classes.growth import Forest, Rules, grow
-from recalibrate.classes.joined import JoinedTrees, join_trees
+from recalibrate.classes.trees.growth import Forest, Rules, grow
+from recalibrate.classes.trees.joined import JoinedTrees, join_trees
 from recalibrate.core.fixedpoint import snap
 from recalibrate.core.learning import SCORE_COLUMN, Lesson, Task, as_names, choose_columns
 from recalibrate.core.rounds import Block, Scores
