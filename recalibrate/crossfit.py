@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.bases.protocol import Base, Link, as_base
 from recalibrate.data.folds import (
     Fold,
     count_folds,
@@ -24,7 +25,6 @@ from recalibrate.data.folds import (
 )
 from recalibrate.data.labels import Labels, read_labels
 from recalibrate.data.table import Table, read_table
-from recalibrate.scores import Base, Link, as_base
 from recalibrate.support.notices import warn_user
 
 

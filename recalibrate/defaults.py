@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from recalibrate.bases.problem import Problem
 from recalibrate.classes.groups.groups import Groups
 from recalibrate.classes.linear.linear import Linear
 from recalibrate.classes.trees.trees import Trees
@@ -15,7 +16,6 @@ from recalibrate.core.boost import Settings
 from recalibrate.core.learning import FunctionClass, Penalty
 from recalibrate.data.bins import DEFAULT_BINS, MOST_BINS
 from recalibrate.levelstage import level_count
-from recalibrate.problem import Problem
 
 DEFAULT_CLASS = Trees(
     depth=6,

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from recalibrate.bases import remember_columns
+from recalibrate.bases.problem import read_problem
+from recalibrate.bases.protocol import as_base
+from recalibrate.bases.wrappers import remember_columns
 from recalibrate.core.levels import Link
 from recalibrate.crossfit import cross_fit, is_unfitted, refuse_unfitted
 from recalibrate.data.collection import is_collection
@@ -21,9 +23,7 @@ from recalibrate.options import (
     gives_rows,
     read_class,
 )
-from recalibrate.problem import read_problem
 from recalibrate.running import Plan, Run
-from recalibrate.scores import as_base
 from recalibrate.streaming import Reading, fit_collection, fit_streamed, is_streamed
 from recalibrate.support.checks import check_flag, check_whole
 from recalibrate.support.threads import resolve_threads

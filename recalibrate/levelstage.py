@@ -17,6 +17,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.bases.problem import Problem
 from recalibrate.classes.groups.cells import CellLearner
 from recalibrate.classes.groups.groups import GroupEncoder, Groups, GroupTable
 from recalibrate.core.boost import Settings, boost, draw_levels
@@ -26,7 +27,6 @@ from recalibrate.core.part import Draft
 from recalibrate.core.rounds import Rounds, Scores, Step
 from recalibrate.engines.memory import Rows, rows_in_memory
 from recalibrate.groups.groupset import GroupSet, bind
-from recalibrate.problem import Problem
 from recalibrate.validation import row_losses
 
 EVERYONE = f"`{SCORE_COLUMN}` is not missing"

@@ -13,6 +13,7 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.bases.problem import Problem
 from recalibrate.classes.linear.linear import UNIT, Linear, LinearLearner, LinearTable
 from recalibrate.core.boost import Settings, boost
 from recalibrate.core.fixedpoint import snap
@@ -21,7 +22,6 @@ from recalibrate.core.levels import MARGIN_LIMIT, Levels
 from recalibrate.core.rounds import Rounds, Step
 from recalibrate.core.statistics import mean_loss
 from recalibrate.engines.memory import StatsSource
-from recalibrate.problem import Problem
 
 NEWTON_STEPS = 8
 LINE_CLASS = Linear(features=(), base_score=True)

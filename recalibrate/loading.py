@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recalibrate.bases import NamedBase
+from recalibrate.bases.protocol import Base, CallableBase, as_base
+from recalibrate.bases.wrappers import NamedBase
 from recalibrate.files import MAGIC, ModelFileError, Parts, from_bytes, read_bytes
 from recalibrate.files.bases import FileBase, open_file, sha256_of
 from recalibrate.model import Recalibrated
-from recalibrate.scores import Base, CallableBase, as_base
 
 if TYPE_CHECKING:
     from recalibrate.graph import ServedModel

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.bases import ChainedBase
+from recalibrate.bases.problem import base_margin, count_scores, read_features
+from recalibrate.bases.protocol import Base
+from recalibrate.bases.wrappers import ChainedBase
 from recalibrate.core.boost import History, Settings
 from recalibrate.core.certificate import Certificate
 from recalibrate.core.levels import from_margin
@@ -19,8 +21,6 @@ from recalibrate.core.rounds import Rounds
 from recalibrate.data.collection import is_collection
 from recalibrate.data.labels import Labels, read_scores
 from recalibrate.data.table import Schema
-from recalibrate.problem import base_margin, count_scores, read_features
-from recalibrate.scores import Base
 from recalibrate.support.notices import warn_user
 from recalibrate.support.threads import threads_for
 

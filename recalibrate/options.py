@@ -10,11 +10,11 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.bases.problem import Problem
 from recalibrate.core.boost import Settings
 from recalibrate.core.learning import FunctionClass, Penalty
 from recalibrate.core.levels import Levels, to_margin
 from recalibrate.data.quantiles import quantile_edges
-from recalibrate.problem import Problem
 from recalibrate.support.checks import check_flag, check_number, check_whole
 
 LevelKind = Literal["uniform", "quantile"]

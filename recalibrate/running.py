@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.bases.problem import Problem
+from recalibrate.bases.protocol import Base
 from recalibrate.core.boost import Boosted, History, Settings
 from recalibrate.core.certificate import Certificate
 from recalibrate.core.rounds import Rounds
@@ -33,9 +35,7 @@ from recalibrate.options import (
 )
 from recalibrate.pantry import Pantry, PantryInMemory
 from recalibrate.paper import certify
-from recalibrate.problem import Problem
 from recalibrate.recipe import follow_recipe
-from recalibrate.scores import Base
 from recalibrate.validation import Verdict, judge, run_folds
 from recalibrate.workbench import Bench, Workbench, make_workbench
 

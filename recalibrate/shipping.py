@@ -12,8 +12,8 @@ from uuid import uuid4
 
 import numpy as np
 
+from recalibrate.bases.protocol import Base, ScoreColumn
 from recalibrate.files.graphs import GraphBase, to_bytes
-from recalibrate.scores import Base, ScoreColumn
 from recalibrate.support.optional import require
 
 

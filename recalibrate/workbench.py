@@ -11,6 +11,8 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.bases.problem import Problem, base_margin, count_scores, read_features
+from recalibrate.bases.protocol import Base
 from recalibrate.core.boost import Boosted, Settings, boost
 from recalibrate.core.fixedpoint import Scale, label_bits, make_scale
 from recalibrate.core.learning import FunctionClass, Learner
@@ -18,8 +20,6 @@ from recalibrate.core.rounds import Rounds, Scores
 from recalibrate.data.labels import read_more_labels
 from recalibrate.data.table import Table
 from recalibrate.engines.memory import Rows, StatsSource, rows_in_memory
-from recalibrate.problem import Problem, base_margin, count_scores, read_features
-from recalibrate.scores import Base
 
 
 class HeldOutRows(Protocol):

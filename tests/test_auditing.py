@@ -308,7 +308,7 @@ def test_callable_and_score_array_agree(data):
 
 
 def test_base_on_the_logit_scale_is_read_as_probability(data):
-    from recalibrate.scores import CallableBase
+    from recalibrate.bases.protocol import CallableBase
 
     margins = CallableBase(lambda X: np.zeros(len(X)), link="logit")
     assert audit(margins, data.X, data.y).table["mean_prediction"][0] == pytest.approx(0.5)

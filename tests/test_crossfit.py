@@ -52,7 +52,7 @@ class MeanWithoutWeights(RegressorMixin, BaseEstimator):
 @pytest.fixture(autouse=True)
 def adapters(monkeypatch):
     """The door itself is tested here, not scikit-learn's adapter."""
-    from recalibrate.scores import CallableBase
+    from recalibrate.bases.protocol import CallableBase
 
     def wrap(model, link=None, target_class=None):
         if hasattr(model, "predict_proba"):

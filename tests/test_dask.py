@@ -24,9 +24,9 @@ from test_streaming import (
 )
 
 import recalibrate as rc
+from recalibrate.bases.protocol import as_base
 from recalibrate.engines.dask import OnWorkers
 from recalibrate.files.graphs import GraphBase
-from recalibrate.scores import as_base
 from recalibrate.shipping import travelling
 
 pytestmark = [

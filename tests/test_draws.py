@@ -9,6 +9,8 @@ from test_identity import content, people
 
 import recalibrate as rc
 from recalibrate import defaults
+from recalibrate.bases.problem import read_problem
+from recalibrate.bases.protocol import as_base
 from recalibrate.core.boost import Settings, boost
 from recalibrate.core.fixedpoint import make_scale
 from recalibrate.core.part import Draft, Draw, Part
@@ -16,8 +18,6 @@ from recalibrate.core.rounds import Rounds
 from recalibrate.data.table import read_table
 from recalibrate.engines.memory import Rows, rows_in_memory
 from recalibrate.pantry import PantryInMemory, row_lots
-from recalibrate.problem import read_problem
-from recalibrate.scores import as_base
 from recalibrate.support.hashing import mix
 
 MASK = 2**64 - 1

@@ -19,7 +19,7 @@ LIGHT_MODULES = [
     "recalibrate.groups.groupset",
     "recalibrate.metrics",
     "recalibrate.support.optional",
-    "recalibrate.scores",
+    "recalibrate.bases.protocol",
     "recalibrate.support.progress",
     "recalibrate.simulate",
     "recalibrate.auditing",

@@ -7,6 +7,8 @@ import pandas as pd
 import pytest
 
 import recalibrate as rc
+from recalibrate.bases.problem import read_problem
+from recalibrate.bases.protocol import as_base, sigmoid
 from recalibrate.classes.groups.cells import CellTotals
 from recalibrate.classes.groups.groups import GroupTable
 from recalibrate.core.fixedpoint import make_scale
@@ -14,8 +16,6 @@ from recalibrate.core.rounds import Rounds
 from recalibrate.engines.memory import Rows, rows_in_memory
 from recalibrate.largecategories import MANY_CATEGORIES, LargeCategories, large_columns
 from recalibrate.levelstage import weight_spread
-from recalibrate.problem import read_problem
-from recalibrate.scores import as_base, sigmoid
 
 
 def towns(seed, n, kinds=200, spread=0.5):

@@ -5,11 +5,11 @@ import pandas as pd
 import pytest
 
 import recalibrate as rc
+from recalibrate.bases.problem import read_problem
+from recalibrate.bases.protocol import as_base, sigmoid
 from recalibrate.core.fixedpoint import make_scale
 from recalibrate.core.rounds import Rounds
 from recalibrate.levelstage import HeldOutScores, add_level_sets
-from recalibrate.problem import read_problem
-from recalibrate.scores import as_base, sigmoid
 
 
 def people(seed, n):

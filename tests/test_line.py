@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 import recalibrate as rc
+from recalibrate.bases.problem import read_features, read_problem
+from recalibrate.bases.protocol import as_base
 from recalibrate.core.rounds import Rounds
 from recalibrate.line import LINE_CLASS, Line
-from recalibrate.problem import read_features, read_problem
-from recalibrate.scores import as_base
 
 
 def _problem(link):

@@ -9,8 +9,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassif
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from recalibrate.problem import read_problem
-from recalibrate.scores import as_base, sigmoid
+from recalibrate.bases.problem import read_problem
+from recalibrate.bases.protocol import as_base, sigmoid
 
 
 def sample(n=1000, scale=1.0, seed=0):

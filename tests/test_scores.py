@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recalibrate.scores import Base, CallableBase, ScoreColumn, as_base, predicted_mean, sigmoid
+from recalibrate.bases.protocol import (
+    Base,
+    CallableBase,
+    ScoreColumn,
+    as_base,
+    predicted_mean,
+    sigmoid,
+)
 
 X = np.arange(6.0).reshape(3, 2)
 
@@ -244,7 +251,8 @@ def test_bytes_go_to_the_reader_of_onnx(monkeypatch, kind):
             return lambda content, **options: seen.append((content, options)) or as_base([0.5])
 
     monkeypatch.setattr(
-        "recalibrate.scores.find_reader", lambda suffix: Entry if suffix == ".onnx" else None
+        "recalibrate.bases.protocol.find_reader",
+        lambda suffix: Entry if suffix == ".onnx" else None,
     )
     as_base(kind(b"model"), target_class=3)
     assert seen == [(b"model", {"target_class": 3})]
@@ -442,7 +450,7 @@ def test_two_distributions_for_one_framework_are_an_error(site, tmp_path, monkey
 
 def test_looking_for_adapters_imports_none(site):
     code = (
-        "import sys, recalibrate.scores as s; s.as_base(len); "
+        "import sys, recalibrate.bases.protocol as s; s.as_base(len); "
         "print([m for m in sys.modules if m.startswith(('fake', 'recalibrate_adapters'))])"
     )
     done = subprocess.run(

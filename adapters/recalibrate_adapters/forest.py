@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.bases import column_names
+from recalibrate.bases.wrappers import column_names
 from recalibrate.data.table import Column, Schema
 from recalibrate.ensemble import Ensemble
 from recalibrate.support.wording import listed

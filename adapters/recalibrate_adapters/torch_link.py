@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from recalibrate.scores import Link
+from recalibrate.bases.protocol import Link
 
 # The model gives probabilities.
 _PROBABILITY = {"sigmoid", "softmax"}

@@ -6,9 +6,9 @@ import inspect
 from collections.abc import Sequence
 from typing import Any
 
+from recalibrate.bases.protocol import ScoreColumn, as_base, predicted_mean, sigmoid
 from recalibrate.data.labels import Labels, read_scores
 from recalibrate.data.vectors import Float64
-from recalibrate.scores import ScoreColumn, as_base, predicted_mean, sigmoid
 
 
 def count_rows(X: Any, y: Any) -> int:

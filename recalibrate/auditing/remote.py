@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from recalibrate.auditing.predictions import takes_base
+from recalibrate.bases.protocol import Link, ScoreColumn, as_base, predicted_mean, sigmoid
 from recalibrate.data.table import find_columns
 from recalibrate.data.vectors import Float64
 from recalibrate.groups.expressions import columns_of, parse
-from recalibrate.scores import Link, ScoreColumn, as_base, predicted_mean, sigmoid
 from recalibrate.shipping import Parcel, pack
 from recalibrate.support.optional import require
 

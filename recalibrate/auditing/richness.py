@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from recalibrate.auditing.findings import ClassGain, LevelGain, Richness
 from recalibrate.auditing.halves import Counted, deal, level_bounds, rows_that_count, score_levels
+from recalibrate.bases.problem import with_scores
 from recalibrate.classes.trees.trees import MAX_DEPTH, Trees
 from recalibrate.core.fixedpoint import make_scale
 from recalibrate.core.learning import FunctionClass, Penalty, Task
@@ -25,7 +26,6 @@ from recalibrate.data.labels import Labels
 from recalibrate.data.table import Table
 from recalibrate.engines.memory import Rows, rows_in_memory
 from recalibrate.options import read_class
-from recalibrate.problem import with_scores
 from recalibrate.support.checks import check_whole
 
 Floats = NDArray[np.float64]

@@ -11,9 +11,9 @@ from recalibrate.commands.data import column_of
 if TYPE_CHECKING:
     import pandas as pd
 
+    from recalibrate.bases.protocol import Base
     from recalibrate.graph import ServedModel
     from recalibrate.model import Recalibrated
-    from recalibrate.scores import Base
 
 OURS = ".rcal"
 ONNX = ".onnx"
@@ -55,8 +55,8 @@ def open_any(path: str, args: Namespace) -> Any:
 
 def open_base(path: str, args: Namespace) -> Base | Recalibrated:
     """A base model; a saved model of ours is one too."""
-    from recalibrate.bases import NamedBase
-    from recalibrate.scores import as_base
+    from recalibrate.bases.protocol import as_base
+    from recalibrate.bases.wrappers import NamedBase
 
     check_file(path)
     if path.lower().endswith(OURS):
@@ -109,8 +109,8 @@ def base_scores(model: Any, frame: pd.DataFrame, args: Namespace, data: str) -> 
 
 def needs_scores(model: Any) -> bool:
     """Whether a model of ours needs base scores to predict."""
+    from recalibrate.bases.protocol import ScoreColumn
     from recalibrate.graph.inputs import BASE_SCORE
-    from recalibrate.scores import ScoreColumn
 
     if isinstance(getattr(model, "base", None), ScoreColumn):
         return True

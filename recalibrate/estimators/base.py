@@ -11,8 +11,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from recalibrate.bases.constant import Constant
 from recalibrate.classes import Estimator, Trees
-from recalibrate.constant import Constant
 from recalibrate.core.levels import Link
 from recalibrate.fitting import fit
 from recalibrate.options import LevelKind

@@ -20,14 +20,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.bases import ChainedBase, select_columns
-from recalibrate.constant import Constant
+from recalibrate.bases.constant import Constant
+from recalibrate.bases.protocol import Base, Link, ScoreColumn, as_base
+from recalibrate.bases.wrappers import ChainedBase, select_columns
 from recalibrate.files.container import Arrays
 from recalibrate.files.errors import ModelFileError
 from recalibrate.files.fields import Fields, number
 from recalibrate.files.graphs import GraphBase, as_array, check_graph, to_bytes
 from recalibrate.files.records import LARGEST, LINKS
-from recalibrate.scores import Base, Link, ScoreColumn, as_base
 
 PLAIN_NAME = re.compile(r"[^\\/:*?\"<>|\x00-\x1f\x7f]{1,255}")
 """Names of files without folders, drives, streams or control characters, on any system."""

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recalibrate.bases import ChainedBase
+from recalibrate.bases.protocol import Base
+from recalibrate.bases.wrappers import ChainedBase
 from recalibrate.core.boost import History, Settings
 from recalibrate.core.certificate import Certificate
 from recalibrate.core.levels import Levels
@@ -36,7 +37,6 @@ from recalibrate.files.records import (
     pick_levels,
 )
 from recalibrate.files.tables import decode_table, encode_table
-from recalibrate.scores import Base
 
 if TYPE_CHECKING:
     from recalibrate.model import Recalibrated

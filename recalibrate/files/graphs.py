@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.bases.protocol import Link
 from recalibrate.data.labels import read_scores
 from recalibrate.files.errors import ModelFileError
-from recalibrate.scores import Link
 
 if TYPE_CHECKING:
     import onnx

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.bases.protocol import as_base
 from recalibrate.classes.estimator.estimator import Scaled
 from recalibrate.files.container import Arrays
 from recalibrate.files.fields import Fields, number
 from recalibrate.files.graphs import GraphBase, as_array, check_graph, to_bytes
-from recalibrate.scores import as_base
 
 COMPARED_ROWS = 500
 TOLERANCE = 1e-4

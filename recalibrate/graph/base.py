@@ -9,7 +9,9 @@ import numpy as np
 import onnx
 from onnx import compose, inliner
 
-from recalibrate.constant import Constant
+from recalibrate.bases.constant import Constant
+from recalibrate.bases.problem import SCORE_LIMIT
+from recalibrate.bases.protocol import Base, ScoreColumn
 from recalibrate.core.fixedpoint import VALUE_STEP
 from recalibrate.core.levels import MARGIN_LIMIT, MARGIN_STEP, Link
 from recalibrate.data.labels import Labels
@@ -24,8 +26,6 @@ from recalibrate.graph.builder import (
 )
 from recalibrate.graph.errors import ExportError
 from recalibrate.graph.inputs import BaseInputs, Inputs
-from recalibrate.problem import SCORE_LIMIT
-from recalibrate.scores import Base, ScoreColumn
 from recalibrate.support.wording import listed
 
 
@@ -197,7 +197,7 @@ def _matrix(builder: GraphBuilder, inputs: Inputs, names: tuple[str, ...]) -> st
 def write_margin(
     builder: GraphBuilder, score: str, base: Base, labels: Labels, link: Link, *, clip: bool
 ) -> str:
-    """The base score on the link's scale: `recalibrate.problem.base_margin` as nodes."""
+    """The base score on the link's scale: `recalibrate.bases.problem.base_margin` as nodes."""
     if base.link == "logit" and link == "logit":
         return builder.snap(builder.clip(score, -MARGIN_LIMIT, MARGIN_LIMIT), VALUE_STEP)
     if base.link == "logit":

@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 from onnx import compose
 
+from recalibrate.bases.protocol import as_base
 from recalibrate.classes.estimator.estimator import Scaled
 from recalibrate.core.fixedpoint import VALUE_STEP
 from recalibrate.data.table import Schema
@@ -15,7 +16,6 @@ from recalibrate.graph.builder import GraphBuilder
 from recalibrate.graph.errors import ExportError
 from recalibrate.graph.features import Columns, feature_of
 from recalibrate.graph.updates import UseEstimators
-from recalibrate.scores import as_base
 
 PROBE_ROWS = 200
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from recalibrate.bases.problem import Problem
+from recalibrate.bases.protocol import Base
 from recalibrate.classes import Estimator, Groups, Linear, Trees
 from recalibrate.core.learning import SCORE_COLUMN, choose_columns
 from recalibrate.graph.base import read_base
@@ -13,8 +15,6 @@ from recalibrate.graph.errors import ExportError
 from recalibrate.graph.estimators import convert_regressor
 from recalibrate.graph.inputs import plan_inputs
 from recalibrate.groups.expressions import columns_of, parse
-from recalibrate.problem import Problem
-from recalibrate.scores import Base
 
 TRIAL_ROWS = 200
 

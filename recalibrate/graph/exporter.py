@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import onnx
 
-from recalibrate.constant import Constant
+from recalibrate.bases.constant import Constant
+from recalibrate.bases.problem import SCORE_LIMIT, base_margin
 from recalibrate.core.learning import SCORE_COLUMN
 from recalibrate.core.levels import MARGIN_LIMIT
 from recalibrate.graph.base import (
@@ -24,7 +25,6 @@ from recalibrate.graph.features import Columns, FeatureList
 from recalibrate.graph.inputs import Inputs, Style, plan_inputs
 from recalibrate.graph.runner import Runner
 from recalibrate.graph.updates import plan_updates
-from recalibrate.problem import SCORE_LIMIT, base_margin
 
 if TYPE_CHECKING:
     from recalibrate.deciding import Decision

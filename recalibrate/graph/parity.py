@@ -17,15 +17,15 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
+from recalibrate.bases.constant import Constant
+from recalibrate.bases.protocol import count_rows
 from recalibrate.classes.estimator.estimator import EstimatorTable
-from recalibrate.constant import Constant
 from recalibrate.core.learning import SCORE_COLUMN
 from recalibrate.graph.decisions import ACTION, is_best
 from recalibrate.graph.errors import ParityError
 from recalibrate.graph.rows import RowMaker, Rows
 from recalibrate.graph.served import ServedModel, load_served
 from recalibrate.graph.thresholds import graph_thresholds, learner_thresholds
-from recalibrate.scores import count_rows
 
 if TYPE_CHECKING:
     from recalibrate.deciding import Decision

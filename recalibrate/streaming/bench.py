@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.bases.problem import Problem
 from recalibrate.core.boost import Boosted, Settings, boost
 from recalibrate.core.fixedpoint import label_bits, make_scale
 from recalibrate.core.learning import FunctionClass
 from recalibrate.core.rounds import Scores
 from recalibrate.engines.memory import Rows, Sided, StatsSource, rows_in_memory
-from recalibrate.problem import Problem
 from recalibrate.streaming.binding import Binder
 from recalibrate.streaming.dealing import Folds
 from recalibrate.streaming.pieces import Encoded, Pieces, Weigh, extreme_weights

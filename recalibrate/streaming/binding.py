@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.bases.problem import Problem
 from recalibrate.classes import Groups, Linear, Trees
 from recalibrate.classes.linear.linear import Term, column_terms
 from recalibrate.core.fixedpoint import Scale
@@ -27,7 +28,6 @@ from recalibrate.data.table import Column
 from recalibrate.groups.cells import CategoryCells, Cells, cut_distinct
 from recalibrate.groups.combinations import Assigned, Counted, add_counts, count_combinations
 from recalibrate.groups.groupset import GroupSet, bind_by
-from recalibrate.problem import Problem
 from recalibrate.streaming.distributions import ColumnOf, Distribution, distribution
 from recalibrate.streaming.pieces import Pieces
 

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.bases import select_columns
+from recalibrate.bases.problem import Problem
+from recalibrate.bases.protocol import Base
+from recalibrate.bases.wrappers import select_columns
 from recalibrate.core.fixedpoint import Scale
 from recalibrate.core.levels import Link
 from recalibrate.core.rounds import Encoder, Scores
@@ -21,8 +23,6 @@ from recalibrate.data.growing import GrowingColumn, growing, recode
 from recalibrate.data.table import Table
 from recalibrate.engines.dask import rows_on_workers
 from recalibrate.engines.memory import Rows, StatsSource
-from recalibrate.problem import Problem
-from recalibrate.scores import Base
 from recalibrate.shipping import Parcel, pack
 from recalibrate.streaming.pieces import (
     Encoded,

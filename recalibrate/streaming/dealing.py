@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.bases.problem import Problem
 from recalibrate.data.folds import BAND_QUANTILES, dealing_keys, tell_apart
-from recalibrate.problem import Problem
 from recalibrate.streaming.distributions import distribution
 from recalibrate.streaming.pieces import Pieces
 

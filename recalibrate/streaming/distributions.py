@@ -15,10 +15,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.bases.problem import Problem
 from recalibrate.core.fixedpoint import Scale
 from recalibrate.data.bins import distinct_values
 from recalibrate.kernels.radix import count_prefixes
-from recalibrate.problem import Problem
 from recalibrate.streaming.pieces import Pieces
 
 MOST_DISTINCT = 1 << 17

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from recalibrate.bases.problem import Problem
+from recalibrate.bases.protocol import Base
 from recalibrate.crossfit import is_unfitted
 from recalibrate.data.folds import is_splitter
 from recalibrate.data.inputs import open_frames
 from recalibrate.engines.blocks import temporary_shelf
 from recalibrate.engines.dask import find_client
 from recalibrate.model import Recalibrated
-from recalibrate.problem import Problem
 from recalibrate.running import Plan, Run
-from recalibrate.scores import Base
 from recalibrate.streaming.binding import binds
 from recalibrate.streaming.cluster import read_collection
 from recalibrate.streaming.reading import Reading, read_rows

@@ -10,11 +10,11 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.bases.problem import Problem
 from recalibrate.core.fixedpoint import Scale
 from recalibrate.core.rounds import Encoder, Scores
 from recalibrate.data.table import Table
 from recalibrate.engines.memory import StatsSource
-from recalibrate.problem import Problem
 
 T = TypeVar("T")
 

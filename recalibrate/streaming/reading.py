@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.bases import remember_columns, select_columns
+from recalibrate.bases.problem import (
+    Given,
+    Problem,
+    base_margin,
+    choose_link,
+    outside_unit,
+    settle_kind,
+    warn_if_too_good,
+    with_scores,
+)
+from recalibrate.bases.protocol import Base, ScoreColumn, as_base
+from recalibrate.bases.wrappers import remember_columns, select_columns
 from recalibrate.core.levels import Link
 from recalibrate.data.growing import GrowingColumn, growing, recode
 from recalibrate.data.labels import (
@@ -25,17 +36,6 @@ from recalibrate.data.labels import (
 )
 from recalibrate.data.table import Schema, Table, find_columns, split_columns
 from recalibrate.engines.blocks import Shelf
-from recalibrate.problem import (
-    Given,
-    Problem,
-    base_margin,
-    choose_link,
-    outside_unit,
-    settle_kind,
-    warn_if_too_good,
-    with_scores,
-)
-from recalibrate.scores import Base, ScoreColumn, as_base
 from recalibrate.streaming.pieces import Pieces, Size
 from recalibrate.streaming.spool import Spool, SpooledFiles, SpooledPieces
 from recalibrate.support.wording import listed

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.bases.problem import Problem
+from recalibrate.bases.protocol import Base
 from recalibrate.core.boost import Settings
 from recalibrate.core.rounds import Scores
 from recalibrate.data.folds import count_folds
 from recalibrate.data.quantiles import cut_at_quantiles, integer_weights
 from recalibrate.options import gives_rows, is_share, ranked_values
 from recalibrate.pantry import Pantry, PantryInMemory, choosing_rows
-from recalibrate.problem import Problem
 from recalibrate.running import Run, check_share
-from recalibrate.scores import Base
 from recalibrate.streaming.bench import StreamBench, make_bench
 from recalibrate.streaming.dealing import deal, set_aside
 from recalibrate.streaming.distributions import distribution

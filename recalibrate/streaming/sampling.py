@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.bases.problem import Problem
 from recalibrate.data.folds import apart, dealing_hash, number_equals
 from recalibrate.data.table import Table
-from recalibrate.problem import Problem
 from recalibrate.streaming.pieces import Pieces
 
 HASHES_AT_ONCE = 1 << 26

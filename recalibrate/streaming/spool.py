@@ -16,6 +16,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.bases.problem import Problem
 from recalibrate.core.fixedpoint import Scale
 from recalibrate.core.rounds import Encoder, Scores
 from recalibrate.data.table import Table
@@ -26,7 +27,6 @@ from recalibrate.engines.blocks import (
     rows_on_disk,
 )
 from recalibrate.engines.memory import StatsSource
-from recalibrate.problem import Problem
 from recalibrate.streaming.pieces import Encoded, Size, chosen, encode_blocks, size_of, sum_sizes
 
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.tree import DecisionTreeRegressor
 
 import recalibrate as rc
-from recalibrate.bases import NamedBase
+from recalibrate.bases.wrappers import NamedBase
 from recalibrate.core.levels import Levels
 from recalibrate.files import strictjson, to_bytes
 from recalibrate.files.functionclasses import encode_class

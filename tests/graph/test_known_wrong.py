@@ -21,10 +21,10 @@ from sklearn.linear_model import LogisticRegression
 from treebase import expected_outputs
 
 import recalibrate as rc
+from recalibrate.bases.protocol import predicted_mean
 from recalibrate.graph import ExportError, ServedModel, load_served
 from recalibrate.graph.parity import model_thresholds
 from recalibrate.graph.rows import RowMaker
-from recalibrate.scores import predicted_mean
 
 pytestmark = [pytest.mark.parity, pytest.mark.adapter]
 

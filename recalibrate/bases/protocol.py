@@ -2,7 +2,7 @@
 
 A base is anything that satisfies the small protocol `Base`. Arrays and callables are wrapped
 here; models of frameworks and their files are wrapped by adapters, which are found by
-`recalibrate.registry` and loaded only when a model of their framework arrives. The core therefore
+`recalibrate.bases.registry` and loaded only when a model of their framework arrives. The core therefore
 imports no framework and no adapter.
 """
 
@@ -17,14 +17,14 @@ from typing import Any, Literal, Protocol, get_args, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.data.labels import read_scores
-from recalibrate.registry import (
+from recalibrate.bases.registry import (
     adapter_names,
     file_suffixes,
     find_adapter,
     find_reader,
     load_factory,
 )
+from recalibrate.data.labels import read_scores
 
 Link = Literal["identity", "logit"]
 
@@ -173,7 +173,7 @@ def as_base(model: Any, *, link: Link | None = None, target_class: Any = None) -
 
     Examples
     --------
-    >>> from recalibrate.scores import as_base
+    >>> from recalibrate.bases.protocol import as_base
     >>> as_base([0.2, 0.7]).values
     array([0.2, 0.7])
     >>> import numpy as np
@@ -224,7 +224,7 @@ def sigmoid(margin: NDArray[np.float64]) -> NDArray[np.float64]:
     Examples
     --------
     >>> import numpy as np
-    >>> from recalibrate.scores import sigmoid
+    >>> from recalibrate.bases.protocol import sigmoid
     >>> sigmoid(np.array([-1000.0, 0.0, 1000.0]))
     array([0. , 0.5, 1. ])
     """
@@ -248,7 +248,7 @@ def predicted_mean(base: Base, X: Any) -> NDArray[np.float64]:
 
     Examples
     --------
-    >>> from recalibrate.scores import as_base, predicted_mean
+    >>> from recalibrate.bases.protocol import as_base, predicted_mean
     >>> predicted_mean(as_base(lambda X: [0.0] * len(X), link="logit"), ["row", "row"])
     array([0.5, 0.5])
     """
@@ -329,7 +329,7 @@ def _adapt(entry: EntryPoint, model: object, options: dict[str, Any]) -> Base:
     if not isinstance(base, Base):
         raise TypeError(
             f"The adapter {entry.name!r} ({entry.value}) returned {_type_name(base)}, which lacks "
-            "part of the interface recalibrate.scores.Base. This is a fault of the adapter."
+            "part of the interface recalibrate.bases.protocol.Base. This is a fault of the adapter."
         )
     return base
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.bases.protocol import Base, ScoreColumn, count_rows
 from recalibrate.core.fixedpoint import snap
 from recalibrate.core.learning import SCORE_COLUMN
 from recalibrate.core.levels import MARGIN_LIMIT, MARGIN_STEP, Link, from_margin, to_margin
 from recalibrate.data.labels import Labels, read_labels, read_scores
 from recalibrate.data.table import Schema, Table, read_table
-from recalibrate.scores import Base, ScoreColumn, count_rows
 from recalibrate.support.notices import warn_user
 
 SCORE_LIMIT = 2.0**40

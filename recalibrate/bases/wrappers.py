@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.bases.protocol import Base, Link, ScoreColumn
 from recalibrate.classes import Estimator
 from recalibrate.core.learning import SCORE_COLUMN
 from recalibrate.data.table import find_columns
-from recalibrate.scores import Base, Link, ScoreColumn
 from recalibrate.support.wording import listed
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def remember_columns(base: Base, X: Any) -> Base:
     Examples
     --------
     >>> import pandas as pd
-    >>> from recalibrate.scores import as_base
+    >>> from recalibrate.bases.protocol import as_base
     >>> X = pd.DataFrame({"a": [1.0], "b": [0.0]})
     >>> base = remember_columns(as_base(lambda X: X.to_numpy() @ [1.0, 0.5]), X)
     >>> base.scores(pd.DataFrame({"b": [2.0], "c": [9.0], "a": [3.0]}))
