@@ -26,7 +26,7 @@ from recalibrate.core.learning import MARGIN_STEP_LIMIT
 from recalibrate.core.part import Draft
 from recalibrate.core.rounds import Rounds, Step
 from recalibrate.data.table import Schema
-from recalibrate.engines.memory import StatsSource, total
+from recalibrate.rows.memory import StatsSource, total
 
 MANY_CATEGORIES = 128
 """With more than this many, a column's categories are moved at once.

@@ -21,7 +21,7 @@ from recalibrate.core.learning import Penalty
 from recalibrate.core.levels import MARGIN_LIMIT, Levels
 from recalibrate.core.rounds import Rounds, Step
 from recalibrate.core.statistics import mean_loss
-from recalibrate.engines.memory import StatsSource
+from recalibrate.rows.memory import StatsSource
 
 NEWTON_STEPS = 8
 LINE_CLASS = Linear(features=(), base_score=True)

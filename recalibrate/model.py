@@ -107,7 +107,7 @@ class Recalibrated:
         array([0.3, 0.5])
         """
         if is_collection(X):
-            from recalibrate.shipping import predict_partitions
+            from recalibrate.rows.dask.shipping import predict_partitions
 
             return predict_partitions(self, X, base)  # type: ignore[no-any-return]
         start, blocks, scores = self._encode(X, base, Z)
@@ -124,7 +124,7 @@ class Recalibrated:
             )
         p = self.predict(X, base=base, Z=Z)
         if is_collection(X):
-            from recalibrate.shipping import both_classes
+            from recalibrate.rows.dask.shipping import both_classes
 
             return both_classes(p)  # type: ignore[no-any-return]
         return np.column_stack([1.0 - p, p])

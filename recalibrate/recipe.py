@@ -52,11 +52,11 @@ from recalibrate.defaults import (
     main_settings,
     standard_errors,
 )
-from recalibrate.engines.memory import rows_in_memory
 from recalibrate.largecategories import LargeCategories, large_columns
 from recalibrate.levelstage import HeldOutScores, add_level_sets, weight_spread
 from recalibrate.line import LINE_CLASS, Line
 from recalibrate.pantry import Pantry
+from recalibrate.rows.memory import rows_in_memory
 from recalibrate.stages import Path, Stage
 from recalibrate.support.threads import take_turns
 from recalibrate.validation import paired_gain, say_gain

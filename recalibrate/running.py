@@ -23,7 +23,6 @@ from recalibrate.data.folds import (
     restrict_folds,
     split_folds,
 )
-from recalibrate.engines.memory import Rows
 from recalibrate.model import Recalibrated
 from recalibrate.options import (
     Knobs,
@@ -36,6 +35,7 @@ from recalibrate.options import (
 from recalibrate.pantry import Pantry, PantryInMemory
 from recalibrate.paper import certify
 from recalibrate.recipe import follow_recipe
+from recalibrate.rows.memory import Rows
 from recalibrate.validation import Verdict, judge, run_folds
 from recalibrate.workbench import Bench, Workbench, make_workbench
 

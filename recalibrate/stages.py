@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from recalibrate.core.boost import Boosted, Settings, boost, boost_in_turns
 from recalibrate.core.learning import Learner
 from recalibrate.core.rounds import Rounds
-from recalibrate.engines.memory import StatsSource
+from recalibrate.rows.memory import StatsSource
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from recalibrate.core.learning import Learner
 from recalibrate.core.levels import Link
 from recalibrate.core.rounds import Rounds, Scores
 from recalibrate.data.folds import Fold
-from recalibrate.engines.memory import Rows, rows_in_memory
+from recalibrate.rows.memory import Rows, rows_in_memory
 from recalibrate.support.threads import take_turns
 
 

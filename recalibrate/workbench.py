@@ -19,7 +19,7 @@ from recalibrate.core.learning import FunctionClass, Learner
 from recalibrate.core.rounds import Rounds, Scores
 from recalibrate.data.labels import read_more_labels
 from recalibrate.data.table import Table
-from recalibrate.engines.memory import Rows, StatsSource, rows_in_memory
+from recalibrate.rows.memory import Rows, StatsSource, rows_in_memory
 
 
 class HeldOutRows(Protocol):

@@ -25,9 +25,9 @@ from test_streaming import (
 
 import recalibrate as rc
 from recalibrate.bases.protocol import as_base
-from recalibrate.engines.dask import OnWorkers
 from recalibrate.files.graphs import GraphBase
-from recalibrate.shipping import travelling
+from recalibrate.rows.dask.shipping import travelling
+from recalibrate.rows.dask.workers import OnWorkers
 
 pytestmark = [
     pytest.mark.adapter,

@@ -16,8 +16,8 @@ from recalibrate.core.fixedpoint import make_scale
 from recalibrate.core.part import Draft, Draw, Part
 from recalibrate.core.rounds import Rounds
 from recalibrate.data.table import read_table
-from recalibrate.engines.memory import Rows, rows_in_memory
 from recalibrate.pantry import PantryInMemory, row_lots
+from recalibrate.rows.memory import Rows, rows_in_memory
 from recalibrate.support.hashing import mix
 
 MASK = 2**64 - 1

@@ -19,7 +19,7 @@ from recalibrate.core.levels import Levels, to_margin
 from recalibrate.core.part import Answer, Part, Question
 from recalibrate.core.rounds import Rounds, Scores
 from recalibrate.data.table import read_table
-from recalibrate.engines.memory import InMemory, Rows, rows_in_memory
+from recalibrate.rows.memory import InMemory, Rows, rows_in_memory
 
 CLASSES = {
     "trees": rc.Trees(depth=2),

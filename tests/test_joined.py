@@ -21,8 +21,8 @@ from recalibrate.core.learning import Penalty
 from recalibrate.core.levels import Levels, to_margin
 from recalibrate.core.rounds import Rounds, Step
 from recalibrate.data.table import read_table
-from recalibrate.engines.memory import Rows, rows_in_memory
 from recalibrate.kernels import masks
+from recalibrate.rows.memory import Rows, rows_in_memory
 
 WAYS = {"masks": (0, 1 << 25, 64), "walk": (10**9, 1 << 25, 64), "too large": (0, 0, 64)}
 

@@ -13,9 +13,9 @@ from recalibrate.classes.groups.cells import CellTotals
 from recalibrate.classes.groups.groups import GroupTable
 from recalibrate.core.fixedpoint import make_scale
 from recalibrate.core.rounds import Rounds
-from recalibrate.engines.memory import Rows, rows_in_memory
 from recalibrate.largecategories import MANY_CATEGORIES, LargeCategories, large_columns
 from recalibrate.levelstage import weight_spread
+from recalibrate.rows.memory import Rows, rows_in_memory
 
 
 def towns(seed, n, kinds=200, spread=0.5):

@@ -22,8 +22,8 @@ from recalibrate.core.learning import FunctionClass, Learner, Penalty
 from recalibrate.core.levels import Levels, to_margin
 from recalibrate.core.rounds import Rounds
 from recalibrate.data.table import read_table
-from recalibrate.engines.memory import Rows as EngineRows
-from recalibrate.engines.memory import rows_in_memory
+from recalibrate.rows.memory import Rows as EngineRows
+from recalibrate.rows.memory import rows_in_memory
 
 
 def slow(learner: Learner) -> Fitter:

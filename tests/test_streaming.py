@@ -14,9 +14,10 @@ import recalibrate as rc
 from recalibrate import pantry, recipe
 from recalibrate.data.growing import GrowingColumn, recode
 from recalibrate.data.table import read_table
-from recalibrate.engines.blocks import temporary_shelf
-from recalibrate.streaming import Reading, distributions, is_streamed, sampling
-from recalibrate.streaming.reading import read_rows
+from recalibrate.rows import distributions, sampling
+from recalibrate.rows.disk import temporary_shelf
+from recalibrate.rows.reading import read_rows
+from recalibrate.streaming import Reading, is_streamed
 
 CLASSES = {
     "trees": rc.Trees(depth=2, base_score=True, bins=20),

@@ -17,7 +17,7 @@ from recalibrate.core.levels import Levels
 from recalibrate.core.part import Draft
 from recalibrate.core.rounds import Rounds
 from recalibrate.data.bins import Bins
-from recalibrate.engines.memory import Rows, rows_in_memory
+from recalibrate.rows.memory import Rows, rows_in_memory
 
 Floats = NDArray[np.float64]
 

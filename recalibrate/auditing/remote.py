@@ -13,7 +13,7 @@ from recalibrate.bases.protocol import Link, ScoreColumn, as_base, predicted_mea
 from recalibrate.data.table import find_columns
 from recalibrate.data.vectors import Float64
 from recalibrate.groups.expressions import columns_of, parse
-from recalibrate.shipping import Parcel, pack
+from recalibrate.rows.dask.shipping import Parcel, pack
 from recalibrate.support.optional import require
 
 

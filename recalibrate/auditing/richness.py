@@ -24,8 +24,8 @@ from recalibrate.core.part import Draft
 from recalibrate.core.rounds import Rounds
 from recalibrate.data.labels import Labels
 from recalibrate.data.table import Table
-from recalibrate.engines.memory import Rows, rows_in_memory
 from recalibrate.options import read_class
+from recalibrate.rows.memory import Rows, rows_in_memory
 from recalibrate.support.checks import check_whole
 
 Floats = NDArray[np.float64]

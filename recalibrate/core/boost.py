@@ -20,7 +20,7 @@ from recalibrate.core.levels import MARGIN_LIMIT, Levels, Link
 from recalibrate.core.part import Draft, Draw
 from recalibrate.core.rounds import Rounds, Step
 from recalibrate.core.statistics import LevelLosses, Losses, ScoreCells, mean_loss, mean_of
-from recalibrate.engines.memory import StatsSource, total
+from recalibrate.rows.memory import StatsSource, total
 from recalibrate.support.notices import warn_user
 from recalibrate.support.progress import Progress
 

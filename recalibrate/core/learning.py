@@ -14,7 +14,7 @@ from recalibrate.core.fixedpoint import VALUE_STEP
 from recalibrate.core.part import Draft
 from recalibrate.core.rounds import Encoder, Learned
 from recalibrate.data.table import Schema, Table
-from recalibrate.engines.memory import StatsSource
+from recalibrate.rows.memory import StatsSource
 
 SCORE_COLUMN = "base score"
 """Name of the column that holds the base model's score when H may look at it."""

@@ -14,10 +14,10 @@ from recalibrate.core.boost import Boosted, Settings, boost
 from recalibrate.core.fixedpoint import label_bits, make_scale
 from recalibrate.core.learning import FunctionClass
 from recalibrate.core.rounds import Scores
-from recalibrate.engines.memory import Rows, Sided, StatsSource, rows_in_memory
-from recalibrate.streaming.binding import Binder
-from recalibrate.streaming.dealing import Folds
-from recalibrate.streaming.pieces import Encoded, Pieces, Weigh, extreme_weights
+from recalibrate.rows.binding import Binder
+from recalibrate.rows.dealing import Folds
+from recalibrate.rows.memory import Rows, Sided, StatsSource, rows_in_memory
+from recalibrate.rows.pieces import Encoded, Pieces, Weigh, extreme_weights
 from recalibrate.validation import (
     FoldRun,
     Verdict,

@@ -10,13 +10,13 @@ from recalibrate.bases.protocol import Base
 from recalibrate.crossfit import is_unfitted
 from recalibrate.data.folds import is_splitter
 from recalibrate.data.inputs import open_frames
-from recalibrate.engines.blocks import temporary_shelf
-from recalibrate.engines.dask import find_client
 from recalibrate.model import Recalibrated
+from recalibrate.rows.binding import binds
+from recalibrate.rows.dask.partitions import read_collection
+from recalibrate.rows.dask.workers import find_client
+from recalibrate.rows.disk import temporary_shelf
+from recalibrate.rows.reading import Reading, read_rows
 from recalibrate.running import Plan, Run
-from recalibrate.streaming.binding import binds
-from recalibrate.streaming.cluster import read_collection
-from recalibrate.streaming.reading import Reading, read_rows
 from recalibrate.streaming.run import StreamRun
 
 BYTES_A_ROW = 400

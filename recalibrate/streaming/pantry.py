@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from recalibrate.core.fixedpoint import make_scale
 from recalibrate.core.learning import FunctionClass, Learner
 from recalibrate.core.rounds import Encoder
-from recalibrate.engines.memory import Rows, StatsSource
 from recalibrate.pantry import choosing_rows
-from recalibrate.streaming.binding import Binder
-from recalibrate.streaming.pieces import Pieces, Weigh, extreme_weights
-from recalibrate.streaming.sampling import sample_pieces
+from recalibrate.rows.binding import Binder
+from recalibrate.rows.memory import Rows, StatsSource
+from recalibrate.rows.pieces import Pieces, Weigh, extreme_weights
+from recalibrate.rows.sampling import sample_pieces
 
 
 class PantryInPieces:

@@ -16,13 +16,13 @@ from recalibrate.data.folds import count_folds
 from recalibrate.data.quantiles import cut_at_quantiles, integer_weights
 from recalibrate.options import gives_rows, is_share, ranked_values
 from recalibrate.pantry import Pantry, PantryInMemory, choosing_rows
+from recalibrate.rows.dealing import deal, set_aside
+from recalibrate.rows.distributions import distribution
+from recalibrate.rows.pieces import Pieces
+from recalibrate.rows.sampling import collect
 from recalibrate.running import Run, check_share
 from recalibrate.streaming.bench import StreamBench, make_bench
-from recalibrate.streaming.dealing import deal, set_aside
-from recalibrate.streaming.distributions import distribution
 from recalibrate.streaming.pantry import PantryInPieces
-from recalibrate.streaming.pieces import Pieces
-from recalibrate.streaming.sampling import collect
 from recalibrate.validation import Verdict
 from recalibrate.workbench import Bench
 

@@ -16,8 +16,8 @@ from recalibrate.core.learning import Lesson, Task, as_names, choose_columns
 from recalibrate.core.part import Answer, Draft, Part
 from recalibrate.core.rounds import Block, Scores
 from recalibrate.data.table import Column, Schema, Table
-from recalibrate.engines.memory import total
 from recalibrate.kernels import gram as kernels
+from recalibrate.rows.memory import total
 from recalibrate.support.checks import check_number
 
 UNIT_BITS = 15

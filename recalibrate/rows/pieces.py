@@ -14,7 +14,7 @@ from recalibrate.bases.problem import Problem
 from recalibrate.core.fixedpoint import Scale
 from recalibrate.core.rounds import Encoder, Scores
 from recalibrate.data.table import Table
-from recalibrate.engines.memory import StatsSource
+from recalibrate.rows.memory import StatsSource
 
 T = TypeVar("T")
 

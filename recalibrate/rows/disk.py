@@ -232,7 +232,7 @@ def _bare(state: State) -> State:
 
 
 class OnDisk:
-    """A :class:`~recalibrate.engines.memory.StatsSource` over rows in files.
+    """A :class:`~recalibrate.rows.memory.StatsSource` over rows in files.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from recalibrate.bases.problem import Problem
 from recalibrate.data.folds import apart, dealing_hash, number_equals
 from recalibrate.data.table import Table
-from recalibrate.streaming.pieces import Pieces
+from recalibrate.rows.pieces import Pieces
 
 HASHES_AT_ONCE = 1 << 26
 """Hashes that are looked at together (512 MiB); of more rows a share at a time."""

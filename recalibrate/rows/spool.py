@@ -20,14 +20,14 @@ from recalibrate.bases.problem import Problem
 from recalibrate.core.fixedpoint import Scale
 from recalibrate.core.rounds import Encoder, Scores
 from recalibrate.data.table import Table
-from recalibrate.engines.blocks import (
+from recalibrate.rows.disk import (
     Shelf,
     Stored,
     StoredRows,
     rows_on_disk,
 )
-from recalibrate.engines.memory import StatsSource
-from recalibrate.streaming.pieces import Encoded, Size, chosen, encode_blocks, size_of, sum_sizes
+from recalibrate.rows.memory import StatsSource
+from recalibrate.rows.pieces import Encoded, Size, chosen, encode_blocks, size_of, sum_sizes
 
 T = TypeVar("T")
 

@@ -35,9 +35,9 @@ from recalibrate.data.labels import (
     scale_labels,
 )
 from recalibrate.data.table import Schema, Table, find_columns, split_columns
-from recalibrate.engines.blocks import Shelf
-from recalibrate.streaming.pieces import Pieces, Size
-from recalibrate.streaming.spool import Spool, SpooledFiles, SpooledPieces
+from recalibrate.rows.disk import Shelf
+from recalibrate.rows.pieces import Pieces, Size
+from recalibrate.rows.spool import Spool, SpooledFiles, SpooledPieces
 from recalibrate.support.wording import listed
 
 if TYPE_CHECKING:

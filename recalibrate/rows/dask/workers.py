@@ -23,7 +23,7 @@ from recalibrate.core.fixedpoint import Scale
 from recalibrate.core.levels import Levels
 from recalibrate.core.part import Answer, Part, Question
 from recalibrate.core.rounds import Rounds, Scores, Step
-from recalibrate.engines.memory import Rows
+from recalibrate.rows.memory import Rows
 from recalibrate.support.optional import require
 
 FAN_IN = 8
@@ -230,7 +230,7 @@ class ScoresOf:
 
 
 class OnWorkers:
-    """A :class:`~recalibrate.engines.memory.StatsSource` over rows on Dask workers.
+    """A :class:`~recalibrate.rows.memory.StatsSource` over rows on Dask workers.
 
     Parameters
     ----------

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from recalibrate.bases.problem import Problem
 from recalibrate.data.folds import BAND_QUANTILES, dealing_keys, tell_apart
-from recalibrate.streaming.distributions import distribution
-from recalibrate.streaming.pieces import Pieces
+from recalibrate.rows.distributions import distribution
+from recalibrate.rows.pieces import Pieces
 
 BUCKETS = 64
 """Rows are sorted in so many lots, by the leading bits of their hash."""

@@ -19,7 +19,7 @@ from recalibrate.bases.problem import Problem
 from recalibrate.core.fixedpoint import Scale
 from recalibrate.data.bins import distinct_values
 from recalibrate.kernels.radix import count_prefixes
-from recalibrate.streaming.pieces import Pieces
+from recalibrate.rows.pieces import Pieces
 
 MOST_DISTINCT = 1 << 17
 """More distinct values than this (and than any number of bins) are not listed."""

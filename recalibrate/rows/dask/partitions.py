@@ -21,10 +21,10 @@ from recalibrate.core.levels import Link
 from recalibrate.core.rounds import Encoder, Scores
 from recalibrate.data.growing import GrowingColumn, growing, recode
 from recalibrate.data.table import Table
-from recalibrate.engines.dask import rows_on_workers
-from recalibrate.engines.memory import Rows, StatsSource
-from recalibrate.shipping import Parcel, pack
-from recalibrate.streaming.pieces import (
+from recalibrate.rows.dask.shipping import Parcel, pack
+from recalibrate.rows.dask.workers import rows_on_workers
+from recalibrate.rows.memory import Rows, StatsSource
+from recalibrate.rows.pieces import (
     Encoded,
     Pieces,
     Size,
@@ -33,7 +33,7 @@ from recalibrate.streaming.pieces import (
     size_of,
     sum_sizes,
 )
-from recalibrate.streaming.reading import (
+from recalibrate.rows.reading import (
     Facts,
     Finish,
     RawRows,
