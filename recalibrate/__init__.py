@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from recalibrate.classes import Estimator, Groups, Linear, Trees
     from recalibrate.core.certificate import Certificate
     from recalibrate.estimators import LSBoostClassifier, LSBoostRegressor
-    from recalibrate.fitting import fit
+    from recalibrate.fitting.entry import fit
     from recalibrate.loading import load
     from recalibrate.model import Recalibrated
 
@@ -55,7 +55,7 @@ _HOME = {
     "Recalibrated": "recalibrate.model",
     "Trees": "recalibrate.classes",
     "audit": "recalibrate.auditing",
-    "fit": "recalibrate.fitting",
+    "fit": "recalibrate.fitting.entry",
     "load": "recalibrate.loading",
 }
 

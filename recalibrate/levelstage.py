@@ -25,9 +25,9 @@ from recalibrate.core.fixedpoint import Scale
 from recalibrate.core.learning import SCORE_COLUMN, FunctionClass, Penalty, Task
 from recalibrate.core.part import Draft
 from recalibrate.core.rounds import Rounds, Scores, Step
+from recalibrate.fitting.validation import row_losses
 from recalibrate.groups.groupset import GroupSet, bind
 from recalibrate.rows.memory import Rows, rows_in_memory
-from recalibrate.validation import row_losses
 
 EVERYONE = f"`{SCORE_COLUMN}` is not missing"
 """The term of all rows: plain calibration of the levels."""

@@ -52,6 +52,7 @@ from recalibrate.defaults import (
     main_settings,
     standard_errors,
 )
+from recalibrate.fitting.validation import paired_gain, say_gain
 from recalibrate.largecategories import LargeCategories, large_columns
 from recalibrate.levelstage import HeldOutScores, add_level_sets, weight_spread
 from recalibrate.line import LINE_CLASS, Line
@@ -59,7 +60,6 @@ from recalibrate.pantry import Pantry
 from recalibrate.rows.memory import rows_in_memory
 from recalibrate.stages import Path, Stage
 from recalibrate.support.threads import take_turns
-from recalibrate.validation import paired_gain, say_gain
 from recalibrate.weighing import best_weights, correction_weight
 
 UNCHANGED = "the data supports no correction: the base's predictions are returned unchanged"

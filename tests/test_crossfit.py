@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import recalibrate as rc
-from recalibrate.crossfit import cross_fit, is_unfitted
+from recalibrate.fitting.crossfit import cross_fit, is_unfitted
 
 H = rc.Groups("group > 0")
 
@@ -59,7 +59,7 @@ def adapters(monkeypatch):
             return CallableBase(lambda X: model.predict_proba(X)[:, 1], name="classifier")
         return CallableBase(model.predict, name="regressor")
 
-    monkeypatch.setattr("recalibrate.crossfit.as_base", wrap)
+    monkeypatch.setattr("recalibrate.fitting.crossfit.as_base", wrap)
     Mean.fits = []
 
 

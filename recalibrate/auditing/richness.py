@@ -24,7 +24,7 @@ from recalibrate.core.part import Draft
 from recalibrate.core.rounds import Rounds
 from recalibrate.data.labels import Labels
 from recalibrate.data.table import Table
-from recalibrate.options import read_class
+from recalibrate.fitting.arguments import read_class
 from recalibrate.rows.memory import Rows, rows_in_memory
 from recalibrate.support.checks import check_whole
 

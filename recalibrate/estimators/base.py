@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from recalibrate.bases.constant import Constant
 from recalibrate.classes import Estimator, Trees
 from recalibrate.core.levels import Link
-from recalibrate.fitting import fit
-from recalibrate.options import LevelKind
+from recalibrate.fitting.arguments import LevelKind
+from recalibrate.fitting.entry import fit
 
 Float64 = NDArray[np.float64]
 

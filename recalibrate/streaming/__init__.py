@@ -1,7 +1,7 @@
 """Fits on rows that do not fit in memory: read in pieces, encoded where they are."""
 
 from recalibrate.data.inputs import is_streamed
+from recalibrate.fitting.streamed import fit_collection, fit_streamed
 from recalibrate.rows.reading import Reading
-from recalibrate.streaming.entry import fit_collection, fit_streamed
 
 __all__ = ["Reading", "fit_collection", "fit_streamed", "is_streamed"]

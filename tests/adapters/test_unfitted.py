@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 import recalibrate as rc
-from recalibrate.crossfit import is_unfitted
+from recalibrate.fitting.crossfit import is_unfitted
 
 pytestmark = pytest.mark.adapter
 

@@ -14,17 +14,17 @@ from recalibrate.core.boost import Settings
 from recalibrate.core.rounds import Scores
 from recalibrate.data.folds import count_folds
 from recalibrate.data.quantiles import cut_at_quantiles, integer_weights
-from recalibrate.options import gives_rows, is_share, ranked_values
+from recalibrate.fitting.arguments import gives_rows, is_share, ranked_values
+from recalibrate.fitting.run import Run, check_share
+from recalibrate.fitting.streamed_bench import StreamBench, make_bench
+from recalibrate.fitting.streamed_pantry import PantryInPieces
+from recalibrate.fitting.validation import Verdict
+from recalibrate.fitting.workbench import Bench
 from recalibrate.pantry import Pantry, PantryInMemory, choosing_rows
 from recalibrate.rows.dealing import deal, set_aside
 from recalibrate.rows.distributions import distribution
 from recalibrate.rows.pieces import Pieces
 from recalibrate.rows.sampling import collect
-from recalibrate.running import Run, check_share
-from recalibrate.streaming.bench import StreamBench, make_bench
-from recalibrate.streaming.pantry import PantryInPieces
-from recalibrate.validation import Verdict
-from recalibrate.workbench import Bench
 
 
 class StreamRun(Run):
@@ -59,7 +59,7 @@ class StreamRun(Run):
         return self.pieces.size.n_rows
 
     def borders(self, levels: int) -> NDArray[np.float64]:
-        """Borders of cells with equally many labels, see `recalibrate.options`."""
+        """Borders of cells with equally many labels, see `recalibrate.fitting.arguments`."""
         size = self.pieces.size
         weighted = self.problem.labels.weight is not None
         reader = RankedValues(levels, size.n_rows, size.heaviest if weighted else None)

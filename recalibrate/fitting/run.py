@@ -23,8 +23,7 @@ from recalibrate.data.folds import (
     restrict_folds,
     split_folds,
 )
-from recalibrate.model import Recalibrated
-from recalibrate.options import (
+from recalibrate.fitting.arguments import (
     Knobs,
     gives_rows,
     is_share,
@@ -32,12 +31,13 @@ from recalibrate.options import (
     loop_settings,
     paper_settings,
 )
+from recalibrate.fitting.paper import certify
+from recalibrate.fitting.validation import Verdict, judge, run_folds
+from recalibrate.fitting.workbench import Bench, Workbench, make_workbench
+from recalibrate.model import Recalibrated
 from recalibrate.pantry import Pantry, PantryInMemory
-from recalibrate.paper import certify
 from recalibrate.recipe import follow_recipe
 from recalibrate.rows.memory import Rows
-from recalibrate.validation import Verdict, judge, run_folds
-from recalibrate.workbench import Bench, Workbench, make_workbench
 
 
 @dataclass(frozen=True)

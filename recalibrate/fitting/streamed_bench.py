@@ -14,18 +14,18 @@ from recalibrate.core.boost import Boosted, Settings, boost
 from recalibrate.core.fixedpoint import label_bits, make_scale
 from recalibrate.core.learning import FunctionClass
 from recalibrate.core.rounds import Scores
-from recalibrate.rows.binding import Binder
-from recalibrate.rows.dealing import Folds
-from recalibrate.rows.memory import Rows, Sided, StatsSource, rows_in_memory
-from recalibrate.rows.pieces import Encoded, Pieces, Weigh, extreme_weights
-from recalibrate.validation import (
+from recalibrate.fitting.validation import (
     FoldRun,
     Verdict,
     mean_rounds,
     pass_verdict,
     row_losses,
 )
-from recalibrate.workbench import Bench, alone_scale
+from recalibrate.fitting.workbench import Bench, alone_scale
+from recalibrate.rows.binding import Binder
+from recalibrate.rows.dealing import Folds
+from recalibrate.rows.memory import Rows, Sided, StatsSource, rows_in_memory
+from recalibrate.rows.pieces import Encoded, Pieces, Weigh, extreme_weights
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,17 +7,17 @@ from typing import Any
 
 from recalibrate.bases.problem import Problem
 from recalibrate.bases.protocol import Base
-from recalibrate.crossfit import is_unfitted
 from recalibrate.data.folds import is_splitter
 from recalibrate.data.inputs import open_frames
+from recalibrate.fitting.crossfit import is_unfitted
+from recalibrate.fitting.run import Plan, Run
+from recalibrate.fitting.streamed_run import StreamRun
 from recalibrate.model import Recalibrated
 from recalibrate.rows.binding import binds
 from recalibrate.rows.dask.partitions import read_collection
 from recalibrate.rows.dask.workers import find_client
 from recalibrate.rows.disk import temporary_shelf
 from recalibrate.rows.reading import Reading, read_rows
-from recalibrate.running import Plan, Run
-from recalibrate.streaming.run import StreamRun
 
 BYTES_A_ROW = 400
 """What a run in memory needs per row beside two bytes per feature (measured)."""

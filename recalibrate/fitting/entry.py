@@ -11,11 +11,9 @@ from recalibrate.bases.problem import read_problem
 from recalibrate.bases.protocol import as_base
 from recalibrate.bases.wrappers import remember_columns
 from recalibrate.core.levels import Link
-from recalibrate.crossfit import cross_fit, is_unfitted, refuse_unfitted
 from recalibrate.data.collection import is_collection
 from recalibrate.defaults import DEFAULT_CLASS
-from recalibrate.model import Recalibrated
-from recalibrate.options import (
+from recalibrate.fitting.arguments import (
     Knobs,
     LevelKind,
     check_paper,
@@ -23,7 +21,9 @@ from recalibrate.options import (
     gives_rows,
     read_class,
 )
-from recalibrate.running import Plan, Run
+from recalibrate.fitting.crossfit import cross_fit, is_unfitted, refuse_unfitted
+from recalibrate.fitting.run import Plan, Run
+from recalibrate.model import Recalibrated
 from recalibrate.streaming import Reading, fit_collection, fit_streamed, is_streamed
 from recalibrate.support.checks import check_flag, check_whole
 from recalibrate.support.threads import resolve_threads
