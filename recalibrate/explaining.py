@@ -15,7 +15,7 @@ from recalibrate.classes.reasons import Reasons, reasons_of
 from recalibrate.core.levels import Levels
 from recalibrate.core.rounds import Block, Rounds, Scores
 from recalibrate.data.table import Schema
-from recalibrate.levelstage import EVERYONE
+from recalibrate.fitting.default.level_sets import EVERYONE
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,7 +8,6 @@ import pytest
 from test_identity import content, people
 
 import recalibrate as rc
-from recalibrate import defaults
 from recalibrate.bases.problem import read_problem
 from recalibrate.bases.protocol import as_base
 from recalibrate.core.boost import Settings, boost
@@ -16,7 +15,8 @@ from recalibrate.core.fixedpoint import make_scale
 from recalibrate.core.part import Draft, Draw, Part
 from recalibrate.core.rounds import Rounds
 from recalibrate.data.table import read_table
-from recalibrate.pantry import PantryInMemory, row_lots
+from recalibrate.fitting.default import settings as defaults
+from recalibrate.fitting.default.sample import PantryInMemory, row_lots
 from recalibrate.rows.memory import Rows, rows_in_memory
 from recalibrate.support.hashing import mix
 
@@ -128,7 +128,7 @@ def test_large_tables_have_no_lots(monkeypatch):
     X, y, base, _ = people(400)
     problem = read_problem(as_base(base), X, y)
     for most, count in [(400, 400), (300, 0)]:
-        monkeypatch.setattr("recalibrate.pantry.CHOOSING_ROWS", most)
+        monkeypatch.setattr("recalibrate.fitting.default.sample.CHOOSING_ROWS", most)
         pantry = PantryInMemory(problem, 0, 1, None)
         encoder = pantry.bind(rc.Trees(), 0).encoder
         assert len(pantry.encode([encoder], lots=True).lots) == count

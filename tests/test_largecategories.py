@@ -13,8 +13,12 @@ from recalibrate.classes.groups.cells import CellTotals
 from recalibrate.classes.groups.groups import GroupTable
 from recalibrate.core.fixedpoint import make_scale
 from recalibrate.core.rounds import Rounds
-from recalibrate.largecategories import MANY_CATEGORIES, LargeCategories, large_columns
-from recalibrate.levelstage import weight_spread
+from recalibrate.fitting.default.large_categories import (
+    MANY_CATEGORIES,
+    LargeCategories,
+    large_columns,
+)
+from recalibrate.fitting.default.level_sets import weight_spread
 from recalibrate.rows.memory import Rows, rows_in_memory
 
 

@@ -9,7 +9,7 @@ from recalibrate.bases.problem import read_problem
 from recalibrate.bases.protocol import as_base, sigmoid
 from recalibrate.core.fixedpoint import make_scale
 from recalibrate.core.rounds import Rounds
-from recalibrate.levelstage import HeldOutScores, add_level_sets
+from recalibrate.fitting.default.level_sets import HeldOutScores, add_level_sets
 
 
 def people(seed, n):

@@ -10,7 +10,7 @@ import recalibrate as rc
 from recalibrate.bases.problem import read_features, read_problem
 from recalibrate.bases.protocol import as_base
 from recalibrate.core.rounds import Rounds
-from recalibrate.line import LINE_CLASS, Line
+from recalibrate.fitting.default.line import LINE_CLASS, Line
 
 
 def _problem(link):

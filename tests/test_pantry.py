@@ -7,12 +7,12 @@ import pytest
 from test_identity import content, people
 
 import recalibrate as rc
-from recalibrate import pantry
 from recalibrate.bases.problem import read_problem
 from recalibrate.bases.protocol import as_base
 from recalibrate.core.rounds import Rounds
 from recalibrate.core.statistics import mean_loss
-from recalibrate.pantry import PantryInMemory
+from recalibrate.fitting.default import sample as pantry
+from recalibrate.fitting.default.sample import PantryInMemory
 
 
 def problem(n=500):

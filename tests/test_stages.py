@@ -11,7 +11,7 @@ import recalibrate as rc
 from recalibrate.classes.trees.trees import TreeLearner
 from recalibrate.core.boost import Boosted, History
 from recalibrate.core.rounds import Rounds
-from recalibrate.stages import _side_by_side
+from recalibrate.fitting.default.stages import _side_by_side
 
 
 def interaction(n=4000, seed=3):

@@ -11,9 +11,10 @@ import pytest
 from test_identity import content, people
 
 import recalibrate as rc
-from recalibrate import pantry, recipe
 from recalibrate.data.growing import GrowingColumn, recode
 from recalibrate.data.table import read_table
+from recalibrate.fitting.default import recipe
+from recalibrate.fitting.default import sample as pantry
 from recalibrate.rows import distributions, sampling
 from recalibrate.rows.disk import temporary_shelf
 from recalibrate.rows.reading import read_rows

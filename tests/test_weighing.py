@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from recalibrate.core.levels import from_margin
-from recalibrate.weighing import best_weights, correction_weight
+from recalibrate.fitting.default.shrinkage import best_weights, correction_weight
 
 
 def test_the_share_of_a_correction_that_goes_twice_too_far_is_a_half():

@@ -12,7 +12,6 @@ from recalibrate.bases.protocol import as_base
 from recalibrate.bases.wrappers import remember_columns
 from recalibrate.core.levels import Link
 from recalibrate.data.collection import is_collection
-from recalibrate.defaults import DEFAULT_CLASS
 from recalibrate.fitting.arguments import (
     Knobs,
     LevelKind,
@@ -22,6 +21,7 @@ from recalibrate.fitting.arguments import (
     read_class,
 )
 from recalibrate.fitting.crossfit import cross_fit, is_unfitted, refuse_unfitted
+from recalibrate.fitting.default.settings import DEFAULT_CLASS
 from recalibrate.fitting.run import Plan, Run
 from recalibrate.model import Recalibrated
 from recalibrate.streaming import Reading, fit_collection, fit_streamed, is_streamed

@@ -31,12 +31,12 @@ from recalibrate.fitting.arguments import (
     loop_settings,
     paper_settings,
 )
+from recalibrate.fitting.default.recipe import follow_recipe
+from recalibrate.fitting.default.sample import Pantry, PantryInMemory
 from recalibrate.fitting.paper import certify
 from recalibrate.fitting.validation import Verdict, judge, run_folds
 from recalibrate.fitting.workbench import Bench, Workbench, make_workbench
 from recalibrate.model import Recalibrated
-from recalibrate.pantry import Pantry, PantryInMemory
-from recalibrate.recipe import follow_recipe
 from recalibrate.rows.memory import Rows
 
 

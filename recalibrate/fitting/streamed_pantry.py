@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from recalibrate.core.fixedpoint import make_scale
 from recalibrate.core.learning import FunctionClass, Learner
 from recalibrate.core.rounds import Encoder
-from recalibrate.pantry import choosing_rows
+from recalibrate.fitting.default.sample import choosing_rows
 from recalibrate.rows.binding import Binder
 from recalibrate.rows.memory import Rows, StatsSource
 from recalibrate.rows.pieces import Pieces, Weigh, extreme_weights
@@ -16,7 +16,7 @@ from recalibrate.rows.sampling import sample_pieces
 
 
 class PantryInPieces:
-    """A `recalibrate.pantry.Pantry`: the sample in this process, all rows where they are.
+    """A `recalibrate.fitting.default.sample.Pantry`: the sample in this process, all rows where they are.
 
     Parameters
     ----------

@@ -15,12 +15,12 @@ from recalibrate.core.rounds import Scores
 from recalibrate.data.folds import count_folds
 from recalibrate.data.quantiles import cut_at_quantiles, integer_weights
 from recalibrate.fitting.arguments import gives_rows, is_share, ranked_values
+from recalibrate.fitting.default.sample import Pantry, PantryInMemory, choosing_rows
 from recalibrate.fitting.run import Run, check_share
 from recalibrate.fitting.streamed_bench import StreamBench, make_bench
 from recalibrate.fitting.streamed_pantry import PantryInPieces
 from recalibrate.fitting.validation import Verdict
 from recalibrate.fitting.workbench import Bench
-from recalibrate.pantry import Pantry, PantryInMemory, choosing_rows
 from recalibrate.rows.dealing import deal, set_aside
 from recalibrate.rows.distributions import distribution
 from recalibrate.rows.pieces import Pieces

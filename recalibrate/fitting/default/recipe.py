@@ -31,7 +31,11 @@ from recalibrate.core.fixedpoint import Scale
 from recalibrate.core.learning import SCORE_COLUMN, FunctionClass, Learner
 from recalibrate.core.rounds import Encoder, Rounds
 from recalibrate.data.folds import Fold
-from recalibrate.defaults import (
+from recalibrate.fitting.default.large_categories import LargeCategories, large_columns
+from recalibrate.fitting.default.level_sets import HeldOutScores, add_level_sets, weight_spread
+from recalibrate.fitting.default.line import LINE_CLASS, Line
+from recalibrate.fitting.default.sample import Pantry
+from recalibrate.fitting.default.settings import (
     CERTAIN,
     CERTAIN_CLASS,
     CERTAIN_ENCODER,
@@ -52,15 +56,11 @@ from recalibrate.defaults import (
     main_settings,
     standard_errors,
 )
+from recalibrate.fitting.default.shrinkage import best_weights, correction_weight
+from recalibrate.fitting.default.stages import Path, Stage
 from recalibrate.fitting.validation import paired_gain, say_gain
-from recalibrate.largecategories import LargeCategories, large_columns
-from recalibrate.levelstage import HeldOutScores, add_level_sets, weight_spread
-from recalibrate.line import LINE_CLASS, Line
-from recalibrate.pantry import Pantry
 from recalibrate.rows.memory import rows_in_memory
-from recalibrate.stages import Path, Stage
 from recalibrate.support.threads import take_turns
-from recalibrate.weighing import best_weights, correction_weight
 
 UNCHANGED = "the data supports no correction: the base's predictions are returned unchanged"
 

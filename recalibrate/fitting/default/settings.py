@@ -15,7 +15,7 @@ from recalibrate.classes.trees.trees import Trees
 from recalibrate.core.boost import Settings
 from recalibrate.core.learning import FunctionClass, Penalty
 from recalibrate.data.bins import DEFAULT_BINS, MOST_BINS
-from recalibrate.levelstage import level_count
+from recalibrate.fitting.default.level_sets import level_count
 
 DEFAULT_CLASS = Trees(
     depth=6,
