@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from recalibrate.deciding import Decision
-    from recalibrate.explaining import Explanation
+    from recalibrate.explain.explaining import Explanation
 
 
 @dataclass(frozen=True, eq=False)
@@ -334,14 +334,14 @@ class Recalibrated:
         >>> model.explain(X[:2], base=[0.4, 0.4]).table["rule"].iloc[1]
         'sex = M'
         """
-        from recalibrate.explaining import explain
+        from recalibrate.explain.explaining import explain
 
         start, blocks, _ = self._encode(X, base, Z)
         return explain(self.rounds, self.schema, start, blocks, self._finish)
 
     def plot_errors(self) -> Figure:
         """Training and held-out error by round, as a matplotlib figure (extra "report")."""
-        from recalibrate.plotting import plot_errors
+        from recalibrate.explain.plots import plot_errors
 
         return plot_errors(self.history_, self.rounds.link)
 
@@ -369,7 +369,7 @@ class Recalibrated:
 
     def summary(self) -> str:
         """What was fitted and what was decided, in words."""
-        from recalibrate.summaries import summarise
+        from recalibrate.explain.summary import summarise
 
         return summarise(self)
 

@@ -13,7 +13,7 @@ import recalibrate as rc
 from recalibrate.core.levels import Levels
 from recalibrate.core.rounds import Rounds, Step
 from recalibrate.data.table import Schema
-from recalibrate.explaining import LEVEL_SET, MOST_CELLS, explain
+from recalibrate.explain.explaining import LEVEL_SET, MOST_CELLS, explain
 from recalibrate.simulate import census
 
 SHOWN = 40

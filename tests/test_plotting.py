@@ -7,7 +7,7 @@ import pytest
 
 import recalibrate as rc
 from recalibrate.core.boost import History
-from recalibrate.plotting import plot_errors
+from recalibrate.explain.plots import plot_errors
 
 
 @pytest.fixture(scope="module")
