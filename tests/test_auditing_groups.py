@@ -8,7 +8,7 @@ import pytest
 
 import recalibrate as rc
 from recalibrate.auditing import audit
-from recalibrate.auditing.segments import MOST_TERMS
+from recalibrate.auditing.measure.segments import MOST_TERMS
 from recalibrate.simulate import census
 
 
@@ -194,7 +194,7 @@ def test_masks_and_expressions_agree_in_every_number(data):
 
 def test_many_groups_are_audited_in_blocks(data, monkeypatch):
     """The cut into blocks changes nothing, also where a cluster or a tie is cut in two."""
-    from recalibrate.auditing import sweep
+    from recalibrate.auditing.measure import sweep
 
     household = np.arange(6_000) // 4
     scores = data.scores.round(2)
@@ -206,7 +206,7 @@ def test_many_groups_are_audited_in_blocks(data, monkeypatch):
 
 
 def test_a_sample_of_rows_gives_about_the_same_critical_value(data, monkeypatch):
-    from recalibrate.auditing import sweep
+    from recalibrate.auditing.measure import sweep
 
     for options in ({}, {"cluster": np.arange(6_000) // 4}):
         groups = ["SEX", "MAR", "AGEP"]
@@ -219,8 +219,8 @@ def test_a_sample_of_rows_gives_about_the_same_critical_value(data, monkeypatch)
 
 
 def test_more_groups_than_can_be_correlated(data, monkeypatch):
-    from recalibrate.auditing import redraws, sweep
-    from recalibrate.auditing.simultaneous import critical_value
+    from recalibrate.auditing.measure import redraws, sweep
+    from recalibrate.auditing.measure.simultaneous import critical_value
 
     monkeypatch.setattr(redraws, "MOST_MEMBERSHIPS", 0)
     monkeypatch.setattr(sweep, "MOST_CORRELATED", 3)

@@ -6,8 +6,8 @@ import pytest
 from scipy.special import ndtr
 
 from recalibrate.auditing import audit
-from recalibrate.auditing.shift import Shifts
-from recalibrate.auditing.simultaneous import critical_value, holm
+from recalibrate.auditing.measure.shift import Shifts
+from recalibrate.auditing.measure.simultaneous import critical_value, holm
 
 RUNS = 100
 

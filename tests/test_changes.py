@@ -10,8 +10,8 @@ import pytest
 from scipy.stats import spearmanr
 from sklearn.metrics import roc_auc_score
 
-from recalibrate.auditing.changes import auc, changes, rank_correlation
-from recalibrate.auditing.segments import read_segments
+from recalibrate.auditing.measure.changes import auc, changes, rank_correlation
+from recalibrate.auditing.measure.segments import read_segments
 from recalibrate.data.labels import read_labels
 
 

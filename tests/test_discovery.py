@@ -12,10 +12,10 @@ import pandas as pd
 import pytest
 
 from recalibrate import Groups, Linear, Trees
-from recalibrate.auditing.axes import Rule
-from recalibrate.auditing.discovery import discover, weighted_holm
-from recalibrate.auditing.halves import deal, level_bounds, say_level, score_levels
-from recalibrate.auditing.tails import binary_score, summed_score, two_sided
+from recalibrate.auditing.measure.tails import binary_score, summed_score, two_sided
+from recalibrate.auditing.search.axes import Rule
+from recalibrate.auditing.search.discovery import discover, weighted_holm
+from recalibrate.auditing.search.halves import deal, level_bounds, say_level, score_levels
 from recalibrate.core.levels import Levels
 from recalibrate.data.labels import read_labels
 from recalibrate.data.table import read_table

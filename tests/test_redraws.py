@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from recalibrate.auditing import audit
-from recalibrate.auditing.redraws import critical_score
+from recalibrate.auditing.measure.redraws import critical_score
 
 
 @pytest.mark.parametrize("kind", ["binary", "soft", "clusters"])

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.auditing.assemble import Findings, find_everything
-from recalibrate.auditing.changes import changes
 from recalibrate.auditing.findings import Discoveries, Richness
-from recalibrate.auditing.notes import method_notes
+from recalibrate.auditing.measure.assemble import Findings, find_everything
+from recalibrate.auditing.measure.changes import changes
+from recalibrate.auditing.measure.sample import read_clusters, take_sample
+from recalibrate.auditing.measure.segments import read_segments
 from recalibrate.auditing.predictions import count_rows, read_baseline, read_predictions
 from recalibrate.auditing.report import AuditReport
-from recalibrate.auditing.sample import read_clusters, take_sample
-from recalibrate.auditing.segments import read_segments
+from recalibrate.auditing.views.notes import method_notes
 from recalibrate.data.collection import is_collection
 from recalibrate.data.labels import Labels, read_labels
 from recalibrate.data.table import Table, read_table
@@ -220,8 +220,8 @@ def _search(
     """What is wrong beyond the given groups; nothing unless H asks for it."""
     if H is None or H is False:
         return None, None
-    from recalibrate.auditing.discovery import discover
-    from recalibrate.auditing.richness import richness
+    from recalibrate.auditing.search.discovery import discover
+    from recalibrate.auditing.search.richness import richness
     from recalibrate.classes import Groups, Trees
 
     wanted = None if H is True else H

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from recalibrate.auditing import plots, text
 from recalibrate.auditing.findings import Changes, Discoveries, Richness
 from recalibrate.auditing.gate import AuditFailed, Rule, Violation, find_violations
-from recalibrate.auditing.plain import plain
 from recalibrate.auditing.records import Calibration, GroupAudit, LeftOut, Note, Overall
+from recalibrate.auditing.views import plots, text
+from recalibrate.auditing.views.plain import plain
 from recalibrate.support.atomic import atomic_write
 
 if TYPE_CHECKING:
@@ -255,7 +255,7 @@ class AuditReport:
         >>> report.to_html(title="Churn model")[:15]
         '<!DOCTYPE html>'
         """
-        from recalibrate.auditing.html import page
+        from recalibrate.auditing.views.html import page
 
         return _write(path, page(self, title))
 
@@ -324,7 +324,7 @@ class AuditReport:
 
     def _repr_html_(self) -> str:
         """What notebooks show: the verdict, the worst gaps, the reliability of all rows."""
-        from recalibrate.auditing.html import fragment
+        from recalibrate.auditing.views.html import fragment
 
         return fragment(self)
 

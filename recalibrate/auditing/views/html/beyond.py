@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 from recalibrate.auditing.findings import Changes, ClassGain, Discoveries, Flips, MovedRow, Richness
-from recalibrate.auditing.html import numbers
-from recalibrate.auditing.html.forest import Forest, Interval
-from recalibrate.auditing.html.markup import Markup, element, join
-from recalibrate.auditing.html.numbers import Digits
-from recalibrate.auditing.html.tables import Cell, Column, build_table, clipped
+from recalibrate.auditing.views.html import numbers
+from recalibrate.auditing.views.html.forest import Forest, Interval
+from recalibrate.auditing.views.html.markup import Markup, element, join
+from recalibrate.auditing.views.html.numbers import Digits
+from recalibrate.auditing.views.html.tables import Cell, Column, build_table, clipped
 
 _FLIPS = 60  # rows of the table of flipped decisions, by size
 

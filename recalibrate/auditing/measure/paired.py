@@ -17,10 +17,10 @@ import numpy as np
 from numpy.random import default_rng
 from numpy.typing import NDArray
 
-from recalibrate.auditing.noise import Noise
-from recalibrate.auditing.sample import Sample
-from recalibrate.auditing.segments import Segments
-from recalibrate.auditing.sweep import W2, W2R2, WEIGHT, R, Sums, blocks, cluster_numbers
+from recalibrate.auditing.measure.noise import Noise
+from recalibrate.auditing.measure.sample import Sample
+from recalibrate.auditing.measure.segments import Segments
+from recalibrate.auditing.measure.sweep import W2, W2R2, WEIGHT, R, Sums, blocks, cluster_numbers
 from recalibrate.data.vectors import Float64
 from recalibrate.metrics.levelsets import ratio
 

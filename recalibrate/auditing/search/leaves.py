@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.auditing.axes import Rule
-from recalibrate.auditing.search import LEAST_EVENTS, LEAST_SCORE, Found, Half, price_of
+from recalibrate.auditing.search.axes import Rule
+from recalibrate.auditing.search.scan import LEAST_EVENTS, LEAST_SCORE, Found, Half, price_of
 from recalibrate.classes.trees.paths import Paths
 from recalibrate.classes.trees.trees import TreeLearner, Trees, TreeTable
 from recalibrate.core.fixedpoint import make_scale

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from recalibrate.auditing.html.markup import Markup, element, join
-from recalibrate.auditing.html.scales import Scale
+from recalibrate.auditing.views.html.markup import Markup, element, join
+from recalibrate.auditing.views.html.scales import Scale
 
 _RIGHT, _TOP, _BOTTOM = 14.0, 28.0, 44.0
 _LETTER = 7.0  # width of a digit, about

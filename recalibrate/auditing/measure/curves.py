@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from recalibrate.auditing.noise import Noise, label_model, sum_variance
+from recalibrate.auditing.measure.noise import Noise, label_model, sum_variance
+from recalibrate.auditing.measure.sample import Sample
+from recalibrate.auditing.measure.simultaneous import critical_value, wider
+from recalibrate.auditing.measure.sweep import ROWS, W2, W2V, WEIGHT, F, R, Sums
 from recalibrate.auditing.records import Curve
-from recalibrate.auditing.sample import Sample
-from recalibrate.auditing.simultaneous import critical_value, wider
-from recalibrate.auditing.sweep import ROWS, W2, W2V, WEIGHT, F, R, Sums
 from recalibrate.data.vectors import Float64
 from recalibrate.metrics.levelsets import ratio
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from recalibrate.auditing.noise import Noise, label_model, sum_variance
-from recalibrate.auditing.sample import Sample
-from recalibrate.auditing.simultaneous import holm, two_sided, wider
-from recalibrate.auditing.skewness import skewness_terms, unskewed
-from recalibrate.auditing.sweep import LOSS, R2, W2, W2V, WEIGHT, F, R, Sums
+from recalibrate.auditing.measure.noise import Noise, label_model, sum_variance
+from recalibrate.auditing.measure.sample import Sample
+from recalibrate.auditing.measure.simultaneous import holm, two_sided, wider
+from recalibrate.auditing.measure.skewness import skewness_terms, unskewed
+from recalibrate.auditing.measure.sweep import LOSS, R2, W2, W2V, WEIGHT, F, R, Sums
 from recalibrate.data.vectors import Float64
 from recalibrate.metrics.binned import absolute_mean
 from recalibrate.metrics.cumulative import Excursion

@@ -16,7 +16,7 @@ from math import log, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.auditing.axes import Axis, Everyone, Rule
+from recalibrate.auditing.search.axes import Axis, Everyone, Rule
 from recalibrate.kernels.pairs import add_overlaps, add_pair
 
 LEAST_EVENTS = 5.0

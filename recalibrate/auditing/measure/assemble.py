@@ -7,16 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.auditing.curves import draw_curves
-from recalibrate.auditing.measures import measure
-from recalibrate.auditing.noise import find_noise
-from recalibrate.auditing.paired import compare
-from recalibrate.auditing.records import Calibration, Curve, Difference, GroupAudit, Overall
-from recalibrate.auditing.redraws import critical_score, largest_scores
-from recalibrate.auditing.sample import Sample
-from recalibrate.auditing.segments import Segments
-from recalibrate.auditing.simultaneous import critical_value
-from recalibrate.auditing.sweep import (
+from recalibrate.auditing.measure.curves import draw_curves
+from recalibrate.auditing.measure.measures import measure
+from recalibrate.auditing.measure.noise import find_noise
+from recalibrate.auditing.measure.paired import compare
+from recalibrate.auditing.measure.redraws import critical_score, largest_scores
+from recalibrate.auditing.measure.sample import Sample
+from recalibrate.auditing.measure.segments import Segments
+from recalibrate.auditing.measure.simultaneous import critical_value
+from recalibrate.auditing.measure.sweep import (
     ROWS,
     WEIGHT,
     ClusterSums,
@@ -25,6 +24,7 @@ from recalibrate.auditing.sweep import (
     sum_clusters,
     sum_groups,
 )
+from recalibrate.auditing.records import Calibration, Curve, Difference, GroupAudit, Overall
 from recalibrate.data.labels import Labels
 from recalibrate.data.vectors import Float64
 

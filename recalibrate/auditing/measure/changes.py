@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.auditing.findings import Changes, Flips, MovedRow
-from recalibrate.auditing.segments import EverybodyOnly, Segments
+from recalibrate.auditing.measure.segments import EverybodyOnly, Segments
 from recalibrate.data.labels import Labels
 from recalibrate.support.checks import check_number, check_whole
 

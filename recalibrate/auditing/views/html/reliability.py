@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from recalibrate.auditing.html.charts import Frame, Point
-from recalibrate.auditing.html.markup import Markup
-from recalibrate.auditing.html.numbers import MINUS, Digits
-from recalibrate.auditing.html.scales import extent
 from recalibrate.auditing.records import Curve, GroupAudit
+from recalibrate.auditing.views.html.charts import Frame, Point
+from recalibrate.auditing.views.html.markup import Markup
+from recalibrate.auditing.views.html.numbers import MINUS, Digits
+from recalibrate.auditing.views.html.scales import extent
 
 if TYPE_CHECKING:
     from recalibrate.auditing.report import AuditReport

@@ -13,8 +13,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.auditing.sample import Sample
-from recalibrate.auditing.segments import Segments
+from recalibrate.auditing.measure.sample import Sample
+from recalibrate.auditing.measure.segments import Segments
 from recalibrate.data.quantiles import quantile_edges
 from recalibrate.data.vectors import Float64
 from recalibrate.support.hashing import mix

@@ -6,15 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from recalibrate.auditing.html import numbers
-from recalibrate.auditing.html.forest import Forest, Interval
-from recalibrate.auditing.html.markup import Markup, element, join
-from recalibrate.auditing.html.numbers import Digits
-from recalibrate.auditing.html.reliability import common_range, diagram, residuals
-from recalibrate.auditing.html.tables import Cell, Column, build_table, clipped
-from recalibrate.auditing.ranking import is_off, worst_curves, worst_gaps
 from recalibrate.auditing.records import GroupAudit
-from recalibrate.auditing.text import confidence
+from recalibrate.auditing.views.html import numbers
+from recalibrate.auditing.views.html.forest import Forest, Interval
+from recalibrate.auditing.views.html.markup import Markup, element, join
+from recalibrate.auditing.views.html.numbers import Digits
+from recalibrate.auditing.views.html.reliability import common_range, diagram, residuals
+from recalibrate.auditing.views.html.tables import Cell, Column, build_table, clipped
+from recalibrate.auditing.views.ranking import is_off, worst_curves, worst_gaps
+from recalibrate.auditing.views.text import confidence
 
 if TYPE_CHECKING:
     from recalibrate.auditing.report import AuditReport

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from recalibrate.auditing.ranking import is_off, worst_curves, worst_gaps
 from recalibrate.auditing.records import Calibration, Curve, GroupAudit
-from recalibrate.auditing.text import confidence
+from recalibrate.auditing.views.ranking import is_off, worst_curves, worst_gaps
+from recalibrate.auditing.views.text import confidence
 from recalibrate.support.checks import check_whole
 from recalibrate.support.optional import require
 from recalibrate.support.wording import listed

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.auditing.noise import (
+from recalibrate.auditing.measure.noise import (
     Residuals,
     Sizes,
     find_sizes,
@@ -34,11 +34,11 @@ from recalibrate.auditing.noise import (
     moderate,
     pooling_bins,
 )
-from recalibrate.auditing.sample import Sample
-from recalibrate.auditing.segments import Segments
-from recalibrate.auditing.simultaneous import normal_score
-from recalibrate.auditing.skewness import skewness_terms, unskewed
-from recalibrate.auditing.sweep import ROWS, ClusterSums, F, Sums, blocks
+from recalibrate.auditing.measure.sample import Sample
+from recalibrate.auditing.measure.segments import Segments
+from recalibrate.auditing.measure.simultaneous import normal_score
+from recalibrate.auditing.measure.skewness import skewness_terms, unskewed
+from recalibrate.auditing.measure.sweep import ROWS, ClusterSums, F, Sums, blocks
 from recalibrate.data.vectors import Float64
 from recalibrate.metrics.levelsets import ratio
 from recalibrate.support.hashing import combine, mix
@@ -78,7 +78,7 @@ def largest_scores(
 ) -> Float64 | None:
     """Largest score of all groups in each of many drawn data sets; None if that takes too long.
 
-    Scores are normal ones, as `recalibrate.auditing.simultaneous.wider` translates them.
+    Scores are normal ones, as `recalibrate.auditing.measure.simultaneous.wider` translates them.
     """
     memberships = float(sums.total[:, ROWS].sum())
     if memberships > MOST_MEMBERSHIPS:

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.auditing.axes import Axis, Rule, feature_axes, term_axes
 from recalibrate.auditing.findings import Discoveries, Subgroup
-from recalibrate.auditing.halves import (
+from recalibrate.auditing.measure.tails import CERTAIN, binary_score, summed_score, two_sided
+from recalibrate.auditing.search.axes import Axis, Rule, feature_axes, term_axes
+from recalibrate.auditing.search.halves import (
     Counted,
     deal,
     level_bounds,
@@ -20,9 +21,8 @@ from recalibrate.auditing.halves import (
     say_level,
     score_levels,
 )
-from recalibrate.auditing.leaves import find_leaves
-from recalibrate.auditing.search import Half, choose_candidates, find_rules
-from recalibrate.auditing.tails import CERTAIN, binary_score, summed_score, two_sided
+from recalibrate.auditing.search.leaves import find_leaves
+from recalibrate.auditing.search.scan import Half, choose_candidates, find_rules
 from recalibrate.classes.groups.groups import Groups
 from recalibrate.classes.trees.trees import Trees
 from recalibrate.core.levels import Levels

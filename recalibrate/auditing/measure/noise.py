@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from recalibrate.auditing.sample import Sample
-from recalibrate.auditing.shift import Shifts
-from recalibrate.auditing.sweep import (
+from recalibrate.auditing.measure.sample import Sample
+from recalibrate.auditing.measure.shift import Shifts
+from recalibrate.auditing.measure.sweep import (
     R2,
     R3,
     W2,

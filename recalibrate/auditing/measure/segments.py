@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.auditing.lookup import Lookup, bind_for_lookup
+from recalibrate.auditing.measure.lookup import Lookup, bind_for_lookup
 from recalibrate.auditing.records import LeftOut
 from recalibrate.data.table import Table, read_table
 from recalibrate.groups.expressions import Term, columns_of, parse, to_text

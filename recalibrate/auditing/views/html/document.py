@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from recalibrate.auditing.html import beyond, groups, method, summary
-from recalibrate.auditing.html.markup import Markup, element, join
-from recalibrate.auditing.html.numbers import Digits
+from recalibrate.auditing.views.html import beyond, groups, method, summary
+from recalibrate.auditing.views.html.markup import Markup, element, join
+from recalibrate.auditing.views.html.numbers import Digits
 
 if TYPE_CHECKING:
     from recalibrate.auditing.report import AuditReport
@@ -155,4 +155,4 @@ def _policy(script: str) -> str:
 
 
 def _resource(name: str) -> Markup:
-    return Markup(files("recalibrate.auditing.html").joinpath(name).read_text("utf-8"))
+    return Markup(files("recalibrate.auditing.views.html").joinpath(name).read_text("utf-8"))

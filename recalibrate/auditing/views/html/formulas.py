@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from html import escape
 
-from recalibrate.auditing.html.markup import Markup, element, join
-from recalibrate.auditing.html.numbers import MINUS
+from recalibrate.auditing.views.html.markup import Markup, element, join
+from recalibrate.auditing.views.html.numbers import MINUS
 
 # In this order, on escaped text.
 _SIGNS = (

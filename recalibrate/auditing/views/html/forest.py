@@ -9,10 +9,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from recalibrate.auditing.html.markup import Markup, element
-from recalibrate.auditing.html.scales import Scale, extent
-from recalibrate.auditing.ranking import is_off
 from recalibrate.auditing.records import Calibration
+from recalibrate.auditing.views.html.markup import Markup, element
+from recalibrate.auditing.views.html.scales import Scale, extent
+from recalibrate.auditing.views.ranking import is_off
 
 _MARGIN = 4.0  # per cent on both sides, for markers and labels at the ends
 _BEYOND = 400.0  # rules go on through rows that are higher than the drawing

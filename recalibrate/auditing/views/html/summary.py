@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from recalibrate.auditing.html import numbers
-from recalibrate.auditing.html.markup import Markup, element
-from recalibrate.auditing.html.numbers import Digits
-from recalibrate.auditing.html.tables import Cell, Column, build_table
-from recalibrate.auditing.text import measure_names
+from recalibrate.auditing.views.html import numbers
+from recalibrate.auditing.views.html.markup import Markup, element
+from recalibrate.auditing.views.html.numbers import Digits
+from recalibrate.auditing.views.html.tables import Cell, Column, build_table
+from recalibrate.auditing.views.text import measure_names
 
 if TYPE_CHECKING:
     from recalibrate.auditing.records import Difference

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from recalibrate.auditing.html import numbers
-from recalibrate.auditing.html.formulas import typeset
-from recalibrate.auditing.html.markup import Markup, element, join
-from recalibrate.auditing.html.numbers import Digits
-from recalibrate.auditing.text import confidence
+from recalibrate.auditing.views.html import numbers
+from recalibrate.auditing.views.html.formulas import typeset
+from recalibrate.auditing.views.html.markup import Markup, element, join
+from recalibrate.auditing.views.html.numbers import Digits
+from recalibrate.auditing.views.text import confidence
 
 if TYPE_CHECKING:
     from recalibrate.auditing.report import AuditReport

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from recalibrate.auditing.html.markup import Markup, element
+from recalibrate.auditing.views.html.markup import Markup, element
 
 
 @dataclass(frozen=True)

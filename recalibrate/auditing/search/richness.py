@@ -14,7 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.auditing.findings import ClassGain, LevelGain, Richness
-from recalibrate.auditing.halves import Counted, deal, level_bounds, rows_that_count, score_levels
+from recalibrate.auditing.search.halves import (
+    Counted,
+    deal,
+    level_bounds,
+    rows_that_count,
+    score_levels,
+)
 from recalibrate.bases.problem import with_scores
 from recalibrate.classes.trees.trees import MAX_DEPTH, Trees
 from recalibrate.core.fixedpoint import make_scale
