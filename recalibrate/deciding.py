@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from recalibrate.core.certificate import Certificate
 from recalibrate.data.labels import Labels
 from recalibrate.losses import Loss, Squared, losses_of, read_loss
-from recalibrate.rules import Formula, Lookup, Rule, cheapest
+from recalibrate.losses.rules import Formula, Lookup, Rule, cheapest
 from recalibrate.support.checks import check_number
 
 GRID_POINTS = 1001

@@ -9,9 +9,10 @@ import pytest
 from test_identity import CLASSES, RUNS, content, make_bench
 
 from recalibrate.core.rounds import Rounds
+from recalibrate.core.source import total
 from recalibrate.core.statistics import mean_loss
 from recalibrate.rows.disk import rows_on_disk, store_rows, temporary_shelf
-from recalibrate.rows.memory import Sided, rows_in_memory, total
+from recalibrate.rows.memory import Sided, rows_in_memory
 from recalibrate.support.threads import cut
 
 

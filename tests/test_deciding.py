@@ -21,7 +21,7 @@ from recalibrate.losses import (
     Squared,
     read_loss,
 )
-from recalibrate.rules import cheapest
+from recalibrate.losses.rules import cheapest
 
 PROBABILITIES = np.linspace(0, 1, 201)
 CONVEX = [

@@ -12,13 +12,13 @@ from test_identity import content, people
 
 import recalibrate as rc
 from recalibrate.data.growing import GrowingColumn, recode
+from recalibrate.data.inputs import is_streamed
 from recalibrate.data.table import read_table
 from recalibrate.fitting.default import recipe
 from recalibrate.fitting.default import sample as pantry
 from recalibrate.rows import distributions, sampling
 from recalibrate.rows.disk import temporary_shelf
-from recalibrate.rows.reading import read_rows
-from recalibrate.streaming import Reading, is_streamed
+from recalibrate.rows.reading import Reading, read_rows
 
 CLASSES = {
     "trees": rc.Trees(depth=2, base_score=True, bins=20),

@@ -1,4 +1,4 @@
-"""Adapters from model frameworks to `recalibrate.bases.protocol.Base`, one module per framework.
+"""Adapters from model frameworks to `recalibrate.scores.Base`, one module per framework.
 
 Each is registered as an entry point of the group ``recalibrate.adapters`` under the root module
 name of its framework, and loaded only when a model of that framework arrives. Importing this

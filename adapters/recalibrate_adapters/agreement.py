@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.bases.protocol import Link, sigmoid
+from recalibrate.scores import Link, sigmoid
 from recalibrate_adapters.runtime import Feed, GraphRunner
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.bases.protocol import Link, sigmoid
 from recalibrate.data.table import Column, find_columns, split_columns
+from recalibrate.scores import Link, sigmoid
 from recalibrate.support.notices import warn_user
 from recalibrate.support.wording import listed
 from recalibrate_adapters.agreement import check_finite, disagreement

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recalibrate.bases.protocol import Link
 from recalibrate.data.table import Column, Schema
 from recalibrate.ensemble import join_trees
+from recalibrate.scores import Link
 from recalibrate.support.optional import require
 from recalibrate_adapters.boosted import (
     BoostedBase,

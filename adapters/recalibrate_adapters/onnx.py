@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.bases.protocol import Link, sigmoid
+from recalibrate.scores import Link, sigmoid
 from recalibrate.support.ort import open_session
 from recalibrate_adapters.agreement import ENOUGH_ROWS, Candidate, Decision, check_finite
 from recalibrate_adapters.graphs import enclose

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.bases.protocol import Link
+from recalibrate.scores import Link
 from recalibrate_adapters.classes import choose_class
 from recalibrate_adapters.graphs import INNER, as_vector, cast, constant
 

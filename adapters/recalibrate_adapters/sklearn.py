@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.bases.protocol import Base, Link, as_base, sigmoid
 from recalibrate.bases.registry import find_adapter
+from recalibrate.scores import Base, Link, as_base, sigmoid
 from recalibrate.support.notices import warn_user
 from recalibrate_adapters.agreement import Candidate, Decision, check_finite, disagreement
 from recalibrate_adapters.forest import Forest

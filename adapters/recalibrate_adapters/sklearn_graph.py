@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from recalibrate.bases.protocol import Base
+from recalibrate.scores import Base
 from recalibrate_adapters.agreement import Candidate
 from recalibrate_adapters.frames import column_feed, numbers, text_columns
 from recalibrate_adapters.graphs import (

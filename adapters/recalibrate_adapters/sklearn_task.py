@@ -8,8 +8,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.bases.protocol import Link, sigmoid
 from recalibrate.core.levels import to_margin
+from recalibrate.scores import Link, sigmoid
 from recalibrate_adapters.classes import choose_class
 
 Method = Literal["predict_proba", "decision_function", "predict"]

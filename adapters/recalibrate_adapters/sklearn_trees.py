@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.bases.protocol import Link
 from recalibrate.data.table import Column, Schema
 from recalibrate.data.values import plain_value
 from recalibrate.ensemble import Ensemble, Tree, join_trees
+from recalibrate.scores import Link
 from recalibrate_adapters.forest import Forest, Values, plain_schema
 
 Reader = Callable[[Any, int | None, Sequence[str] | None], Forest | None]

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.bases.protocol import Link, sigmoid
 from recalibrate.data.labels import read_scores
 from recalibrate.data.table import find_columns
 from recalibrate.data.values import read_numbers
+from recalibrate.scores import Link, sigmoid
 from recalibrate_adapters.agreement import Candidate, Decision
 from recalibrate_adapters.frames import numbers
 from recalibrate_adapters.torch_graph import exporters, score_graph, try_export

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recalibrate.bases.protocol import Link
+from recalibrate.scores import Link
 from recalibrate.support.optional import require
 from recalibrate_adapters.graphs import INNER, OPSET, as_vector, cast, constant, enclose
 

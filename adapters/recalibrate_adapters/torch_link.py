@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from recalibrate.bases.protocol import Link
+from recalibrate.scores import Link
 
 # The model gives probabilities.
 _PROBABILITY = {"sigmoid", "softmax"}

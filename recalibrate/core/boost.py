@@ -19,8 +19,8 @@ from recalibrate.core.learning import Learner, Penalty, Task
 from recalibrate.core.levels import MARGIN_LIMIT, Levels, Link
 from recalibrate.core.part import Draft, Draw
 from recalibrate.core.rounds import Rounds, Step
+from recalibrate.core.source import StatsSource, total
 from recalibrate.core.statistics import LevelLosses, Losses, ScoreCells, mean_loss, mean_of
-from recalibrate.rows.memory import StatsSource, total
 from recalibrate.support.notices import warn_user
 from recalibrate.support.progress import Progress
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from recalibrate.core.fixedpoint import VALUE_STEP
 from recalibrate.core.part import Draft
 from recalibrate.core.rounds import Encoder, Learned
+from recalibrate.core.source import StatsSource
 from recalibrate.data.table import Schema, Table
-from recalibrate.rows.memory import StatsSource
 
 SCORE_COLUMN = "base score"
 """Name of the column that holds the base model's score when H may look at it."""

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from recalibrate.core.levels import QUANTILE_CELLS
 from recalibrate.core.part import Answer, Draft, Part
 from recalibrate.core.rounds import Rounds, Step
+from recalibrate.core.source import StatsSource, total
 from recalibrate.kernels.rows import count_cells
-from recalibrate.rows.memory import StatsSource, total
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,7 @@ from recalibrate.bases.protocol import as_base
 from recalibrate.bases.wrappers import remember_columns
 from recalibrate.core.levels import Link
 from recalibrate.data.collection import is_collection
+from recalibrate.data.inputs import is_streamed
 from recalibrate.fitting.arguments import (
     Knobs,
     LevelKind,
@@ -23,8 +24,9 @@ from recalibrate.fitting.arguments import (
 from recalibrate.fitting.crossfit import cross_fit, is_unfitted, refuse_unfitted
 from recalibrate.fitting.default.settings import DEFAULT_CLASS
 from recalibrate.fitting.run import Plan, Run
+from recalibrate.fitting.streamed import fit_collection, fit_streamed
 from recalibrate.model import Recalibrated
-from recalibrate.streaming import Reading, fit_collection, fit_streamed, is_streamed
+from recalibrate.rows.reading import Reading
 from recalibrate.support.checks import check_flag, check_whole
 from recalibrate.support.threads import resolve_threads
 

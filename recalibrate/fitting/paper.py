@@ -14,10 +14,10 @@ from recalibrate.core.certificate import NORMAL_95, Certificate, HeldOut
 from recalibrate.core.learning import Learner, Task
 from recalibrate.core.part import Answer, Draft, Part
 from recalibrate.core.rounds import Rounds, Step
+from recalibrate.core.source import StatsSource, total
 from recalibrate.core.statistics import mean_loss
 from recalibrate.fitting.validation import paired_gain, row_losses
 from recalibrate.fitting.workbench import Bench, R
-from recalibrate.rows.memory import StatsSource, total
 from recalibrate.support.notices import warn_user
 
 

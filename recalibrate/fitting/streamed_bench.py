@@ -14,6 +14,7 @@ from recalibrate.core.boost import Boosted, Settings, boost
 from recalibrate.core.fixedpoint import label_bits, make_scale
 from recalibrate.core.learning import FunctionClass
 from recalibrate.core.rounds import Scores
+from recalibrate.core.source import StatsSource
 from recalibrate.fitting.validation import (
     FoldRun,
     Verdict,
@@ -24,7 +25,7 @@ from recalibrate.fitting.validation import (
 from recalibrate.fitting.workbench import Bench, alone_scale
 from recalibrate.rows.binding import Binder
 from recalibrate.rows.dealing import Folds
-from recalibrate.rows.memory import Rows, Sided, StatsSource, rows_in_memory
+from recalibrate.rows.memory import Rows, Sided, rows_in_memory
 from recalibrate.rows.pieces import Encoded, Pieces, Weigh, extreme_weights
 
 

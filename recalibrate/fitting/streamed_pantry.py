@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from recalibrate.core.fixedpoint import make_scale
 from recalibrate.core.learning import FunctionClass, Learner
 from recalibrate.core.rounds import Encoder
+from recalibrate.core.source import StatsSource
 from recalibrate.fitting.default.sample import choosing_rows
 from recalibrate.rows.binding import Binder
-from recalibrate.rows.memory import Rows, StatsSource
+from recalibrate.rows.memory import Rows
 from recalibrate.rows.pieces import Pieces, Weigh, extreme_weights
 from recalibrate.rows.sampling import sample_pieces
 

@@ -17,9 +17,10 @@ from recalibrate.core.boost import Boosted, Settings, boost
 from recalibrate.core.fixedpoint import Scale, label_bits, make_scale
 from recalibrate.core.learning import FunctionClass, Learner
 from recalibrate.core.rounds import Rounds, Scores
+from recalibrate.core.source import StatsSource
 from recalibrate.data.labels import read_more_labels
 from recalibrate.data.table import Table
-from recalibrate.rows.memory import Rows, StatsSource, rows_in_memory
+from recalibrate.rows.memory import Rows, rows_in_memory
 
 
 class HeldOutRows(Protocol):

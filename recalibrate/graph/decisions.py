@@ -12,7 +12,7 @@ from recalibrate.graph.base import constant_margin
 from recalibrate.graph.builder import GraphBuilder
 from recalibrate.graph.errors import ExportError
 from recalibrate.graph.trees import Leaf, flatten, search
-from recalibrate.rules import Formula, Lookup, Rule
+from recalibrate.losses.rules import Formula, Lookup, Rule
 from recalibrate.support.wording import listed
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from recalibrate.bases.problem import Problem
 from recalibrate.core.fixedpoint import Scale
 from recalibrate.core.rounds import Encoder, Scores
+from recalibrate.core.source import StatsSource
 from recalibrate.data.table import Table
-from recalibrate.rows.memory import StatsSource
 
 T = TypeVar("T")
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from recalibrate.bases.problem import Problem
 from recalibrate.core.fixedpoint import Scale
 from recalibrate.core.rounds import Encoder, Scores
+from recalibrate.core.source import StatsSource
 from recalibrate.data.table import Table
 from recalibrate.rows.disk import (
     Shelf,
@@ -26,7 +27,6 @@ from recalibrate.rows.disk import (
     StoredRows,
     rows_on_disk,
 )
-from recalibrate.rows.memory import StatsSource
 from recalibrate.rows.pieces import Encoded, Size, chosen, encode_blocks, size_of, sum_sizes
 
 T = TypeVar("T")

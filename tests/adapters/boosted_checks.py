@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from recalibrate.bases.protocol import predicted_mean
+from recalibrate.scores import predicted_mean
 
 
 def assert_same(base: Any, frame: Any, native: Any) -> None:

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from cases_catboost import classifier, regressor
 
-from recalibrate.bases.protocol import as_base, predicted_mean
+from recalibrate.scores import as_base, predicted_mean
 
 pytestmark = pytest.mark.adapter
 

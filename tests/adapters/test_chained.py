@@ -6,7 +6,7 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import recalibrate as rc
-from recalibrate.bases.protocol import as_base
+from recalibrate.scores import as_base
 
 pytestmark = [pytest.mark.adapter, pytest.mark.parity]
 

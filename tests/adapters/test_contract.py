@@ -19,7 +19,7 @@ import pytest
 from cases import FRAMEWORKS, Case, as_float32, floats, with_missing
 
 import recalibrate as rc
-from recalibrate.bases.protocol import Base, as_base, predicted_mean
+from recalibrate.scores import Base, as_base, predicted_mean
 
 HERE = Path(__file__).parent
 MODULES = sorted(path.stem for path in HERE.glob("cases_*.py"))
@@ -261,7 +261,7 @@ def test_no_other_framework_is_imported(case):
     code = f"""
 import sys
 from {module} import CASES
-from recalibrate.bases.protocol import as_base
+from recalibrate.scores import as_base
 case = next(case for case in CASES if case.name == {case.name!r})
 as_base(case.build(), **case.options).scores(case.frame(5, 1))
 print(*sorted({set(FRAMEWORKS) - set(case.frameworks)!r} & set(sys.modules)))

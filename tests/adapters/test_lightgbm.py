@@ -8,7 +8,7 @@ from boosted_data import ROWS, SIZES, TOWNS, categories, codes, labels, numbers,
 from cases import with_missing
 from recalibrate_adapters.lightgbm_trees import Model
 
-from recalibrate.bases.protocol import as_base, predicted_mean
+from recalibrate.scores import as_base, predicted_mean
 
 lightgbm = pytest.importorskip("lightgbm")
 

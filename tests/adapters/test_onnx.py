@@ -23,7 +23,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import recalibrate as rc
-from recalibrate.bases.protocol import as_base, predicted_mean
+from recalibrate.scores import as_base, predicted_mean
 
 pytestmark = pytest.mark.adapter
 

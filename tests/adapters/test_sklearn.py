@@ -35,7 +35,7 @@ from sklearn.preprocessing import OneHotEncoder, SplineTransformer, StandardScal
 from sklearn.svm import SVR, LinearSVC
 
 import recalibrate as rc
-from recalibrate.bases.protocol import as_base, predicted_mean
+from recalibrate.scores import as_base, predicted_mean
 
 pytestmark = pytest.mark.adapter
 

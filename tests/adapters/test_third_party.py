@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import recalibrate as rc
-from recalibrate.bases.protocol import as_base
+from recalibrate.scores import as_base
 
 PACKAGE = Path(__file__).parent / "third_party_package"
 

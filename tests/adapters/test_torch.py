@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import recalibrate as rc
-from recalibrate.bases.protocol import as_base, predicted_mean
+from recalibrate.scores import as_base, predicted_mean
 
 torch = pytest.importorskip("torch")
 nn, functional = torch.nn, torch.nn.functional

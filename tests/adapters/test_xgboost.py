@@ -11,7 +11,7 @@ from cases import with_missing
 from recalibrate_adapters.xgboost import XGBoostBase
 from recalibrate_adapters.xgboost_trees import Model
 
-from recalibrate.bases.protocol import as_base, predicted_mean
+from recalibrate.scores import as_base, predicted_mean
 
 xgboost = pytest.importorskip("xgboost")
 

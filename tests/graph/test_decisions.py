@@ -11,7 +11,7 @@ import recalibrate as rc
 from recalibrate.graph import ExportError, ParityError, check_parity, export_model, load_served
 from recalibrate.graph.decisions import is_best
 from recalibrate.losses import CostMatrix
-from recalibrate.rules import Formula, Lookup
+from recalibrate.losses.rules import Formula, Lookup
 
 pytestmark = pytest.mark.parity
 

@@ -22,8 +22,8 @@ from recalibrate.classes.groups.groups import GroupEncoder, GroupTable
 from recalibrate.core.fixedpoint import snap
 from recalibrate.core.learning import Lesson, Task
 from recalibrate.core.part import Answer, Draft, Part
+from recalibrate.core.source import total
 from recalibrate.kernels.histogram import count_rows
-from recalibrate.rows.memory import total
 
 LEAST_CELL_ROWS, LEAST_CELL_EVENTS = 25, 5.0
 """Smaller cells have no usable normal approximation; they are neither tested nor moved.

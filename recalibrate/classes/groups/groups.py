@@ -15,10 +15,10 @@ from recalibrate.core.fixedpoint import snap
 from recalibrate.core.learning import Lesson, Task
 from recalibrate.core.part import Answer, Draft, Part
 from recalibrate.core.rounds import Block, Scores
+from recalibrate.core.source import total
 from recalibrate.data.table import Table, read_table
 from recalibrate.groups.groupset import GroupSet, bind
 from recalibrate.kernels import gram as kernels
-from recalibrate.rows.memory import total
 
 LARGEST_SYSTEM = 1 << 28
 """Numbers in all level sets' systems together (2 GiB); more groups need fewer levels."""

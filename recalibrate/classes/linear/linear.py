@@ -15,9 +15,9 @@ from recalibrate.core.fixedpoint import INT64_BITS, RESPONSE_LIMIT_BITS, Scale, 
 from recalibrate.core.learning import Lesson, Task, as_names, choose_columns
 from recalibrate.core.part import Answer, Draft, Part
 from recalibrate.core.rounds import Block, Scores
+from recalibrate.core.source import total
 from recalibrate.data.table import Column, Schema, Table
 from recalibrate.kernels import gram as kernels
-from recalibrate.rows.memory import total
 from recalibrate.support.checks import check_number
 
 UNIT_BITS = 15

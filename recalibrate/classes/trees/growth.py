@@ -17,9 +17,9 @@ from recalibrate.core.learning import Task
 from recalibrate.core.levels import Levels
 from recalibrate.core.part import Answer, Draft, Part
 from recalibrate.core.rounds import Scores
+from recalibrate.core.source import total
 from recalibrate.data.bins import Bins
 from recalibrate.kernels import alone, forest, histogram, splits, walk
-from recalibrate.rows.memory import total
 
 Ints = NDArray[np.int32]
 MANY_CELLS = 100_000

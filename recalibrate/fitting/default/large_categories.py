@@ -25,8 +25,8 @@ from recalibrate.core.fixedpoint import snap
 from recalibrate.core.learning import MARGIN_STEP_LIMIT
 from recalibrate.core.part import Draft
 from recalibrate.core.rounds import Rounds, Step
+from recalibrate.core.source import StatsSource, total
 from recalibrate.data.table import Schema
-from recalibrate.rows.memory import StatsSource, total
 
 MANY_CATEGORIES = 128
 """With more than this many, a column's categories are moved at once.

@@ -20,8 +20,8 @@ from recalibrate.core.fixedpoint import snap
 from recalibrate.core.learning import Penalty
 from recalibrate.core.levels import MARGIN_LIMIT, Levels
 from recalibrate.core.rounds import Rounds, Step
+from recalibrate.core.source import StatsSource
 from recalibrate.core.statistics import mean_loss
-from recalibrate.rows.memory import StatsSource
 
 NEWTON_STEPS = 8
 LINE_CLASS = Linear(features=(), base_score=True)

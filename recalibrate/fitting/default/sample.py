@@ -20,8 +20,9 @@ from recalibrate.bases.problem import Problem
 from recalibrate.core.fixedpoint import Scale, make_scale
 from recalibrate.core.learning import FunctionClass, Learner
 from recalibrate.core.rounds import Encoder
+from recalibrate.core.source import StatsSource
 from recalibrate.data.folds import dealing_hash, first_rows, tell_apart
-from recalibrate.rows.memory import Rows, StatsSource, rows_in_memory
+from recalibrate.rows.memory import Rows, rows_in_memory
 
 CHOOSING_ROWS = 1_000_000
 """Most rows that choices are made on.

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from recalibrate.core.boost import Boosted, Settings, boost, boost_in_turns
 from recalibrate.core.learning import Learner
 from recalibrate.core.rounds import Rounds
-from recalibrate.rows.memory import StatsSource
+from recalibrate.core.source import StatsSource
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,11 +19,12 @@ from recalibrate.bases.wrappers import select_columns
 from recalibrate.core.fixedpoint import Scale
 from recalibrate.core.levels import Link
 from recalibrate.core.rounds import Encoder, Scores
+from recalibrate.core.source import StatsSource
 from recalibrate.data.growing import GrowingColumn, growing, recode
 from recalibrate.data.table import Table
 from recalibrate.rows.dask.shipping import Parcel, pack
 from recalibrate.rows.dask.workers import rows_on_workers
-from recalibrate.rows.memory import Rows, StatsSource
+from recalibrate.rows.memory import Rows
 from recalibrate.rows.pieces import (
     Encoded,
     Pieces,

@@ -32,7 +32,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from recalibrate.rules import Formula, Lookup, Rule, cheapest
+from recalibrate.losses.rules import Formula, Lookup, Rule, cheapest
 from recalibrate.support.checks import check_number
 
 __all__ = [

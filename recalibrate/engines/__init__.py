@@ -1,1 +1,0 @@
-"""Where rows live. An engine evaluates questions on its parts; answers are summed."""

@@ -1,0 +1,24 @@
+"""What an adapter needs: the protocol of base models, and the ways to make and read one.
+
+The interface for packages that register adapters of their own; it stays where it is.
+"""
+
+from recalibrate.bases.protocol import (
+    Base,
+    CallableBase,
+    Link,
+    ScoreColumn,
+    as_base,
+    predicted_mean,
+    sigmoid,
+)
+
+__all__ = [
+    "Base",
+    "CallableBase",
+    "Link",
+    "ScoreColumn",
+    "as_base",
+    "predicted_mean",
+    "sigmoid",
+]
