@@ -105,3 +105,32 @@ def tree_specs() -> st.SearchStrategy[Trees]:
         one_vs_rest=st.sampled_from([0, 10]),
         category_smoothing=st.sampled_from([0.0, 10.0]),
     )
+
+
+def people(n: int, seed: int, *, binary: bool, weighted: bool) -> Case:
+    rng = np.random.default_rng(seed)
+
+    def frame(n: int) -> pd.DataFrame:
+        age = rng.integers(18, 70, n).astype(float)
+        age[rng.random(n) < 0.1] = np.nan
+        letters = rng.choice([*CATEGORIES, None], n, p=[0.4, 0.2, 0.1, 0.1, 0.05, 0.15])
+        return pd.DataFrame(
+            {
+                "age": age,
+                "hours": rng.normal(size=n).round(3),
+                "letter": pd.Categorical(letters, categories=list(CATEGORIES)),
+                "code": rng.integers(0, 12, n).astype(str),
+            }
+        )
+
+    X, X_other = frame(n), frame(200)
+    X_other.loc[:5, "code"] = "never seen"
+    old = X["age"].fillna(30).to_numpy() > 45
+    odd = X["code"].isin(["1", "3", "5", "7"]).to_numpy()
+    mean = 0.2 + 0.3 * (old ^ odd) + 0.2 * (X["letter"] == "p").to_numpy()
+    base, base_other = rng.beta(2, 3, n), rng.beta(2, 3, 200)
+    base[::2] = np.rint(base[::2] * 20) / 20  # half of these are thresholds of ten levels
+    mean = np.clip(0.7 * mean + 0.3 * base, 0, 1)
+    y = (rng.random(n) < mean).astype(float) if binary else rng.beta(4 * mean, 4 * (1 - mean))
+    weight = rng.gamma(2.0, size=n) if weighted else None
+    return Case(X, y, base, weight, X_other, base_other)

@@ -2,7 +2,7 @@
 
 A base is anything that satisfies the small protocol `Base`. Arrays and callables are wrapped
 here; models of frameworks and their files are wrapped by adapters, which are found by
-`recalibrate.bases.registry` and loaded only when a model of their framework arrives. The core therefore
+``bases.registry`` and loaded only when a model of their framework arrives. The core therefore
 imports no framework and no adapter.
 """
 

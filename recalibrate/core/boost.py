@@ -67,7 +67,7 @@ class Settings:
         it rejected a round.
     row_share
         Share of the rows that every table is learned on, drawn anew for each; rows without lots
-        (see ``engines.memory.Rows``) are always in.
+        (see ``rows.memory.Rows``) are always in.
     seed
         For whatever is drawn at random.
     """

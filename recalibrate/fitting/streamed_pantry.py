@@ -17,7 +17,7 @@ from recalibrate.rows.sampling import sample_pieces
 
 
 class PantryInPieces:
-    """A `recalibrate.fitting.default.sample.Pantry`: the sample in this process, all rows where they are.
+    """A `Pantry`: the sample in this process, all rows where they are.
 
     Parameters
     ----------

@@ -94,7 +94,7 @@ def temporary_shelf(folder: str | os.PathLike[str] | None = None) -> Iterator[Sh
 
 @dataclass(frozen=True)
 class StoredRows:
-    """Encoded rows in files; like ``engines.memory.Rows``, block by block."""
+    """Encoded rows in files; like ``rows.memory.Rows``, block by block."""
 
     blocks: tuple[Stored, ...]
     y: Stored
@@ -246,7 +246,7 @@ class OnDisk:
         Blocks in memory at a time.
     """
 
-    has_held_out = False  # see engines.memory.Sided
+    has_held_out = False  # see rows.memory.Sided
     only_part = None
 
     def __init__(

@@ -1,6 +1,6 @@
 """Rows in pieces brought together: all of them, or a sample that is the same however they are cut.
 
-The sample is that of `recalibrate.fitting.default.sample`: rows with the smallest hashes, equal rows told apart.
+The sample is that of ``fitting.default``: rows with the smallest hashes, equal rows told apart.
 Hashes are collected first, which says how many copies of which rows are wanted; copies are
 interchangeable, so every piece then hands over its own until there are enough.
 """

@@ -1,1 +1,1 @@
-"""measure."""
+"""The numbers of an audit: gaps with their limits, by group, before and after."""

@@ -120,7 +120,7 @@ def bind_for_lookup(
     min_rows: int,
     bands: int,
 ) -> tuple[GroupSet, Lookup]:
-    """Bind terms to a table as `recalibrate.groups.groupset.bind` does, and keep the cells of all rows."""
+    """Bind terms to a table as `groups.groupset.bind` does, and keep the cells of all rows."""
     counted = None if weight is None else np.flatnonzero(weight > 0)
     rows_that_count = table if counted is None else table.take(counted)
     mass = None if weight is None or counted is None else weight[counted]

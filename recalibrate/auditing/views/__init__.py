@@ -1,1 +1,1 @@
-"""views."""
+"""A report as text, JSON, figures and one HTML page; views only read the records."""

@@ -1,1 +1,1 @@
-"""linear."""
+"""The class of linear functions, and everything that is special about it."""

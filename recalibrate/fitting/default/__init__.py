@@ -1,1 +1,4 @@
-"""default."""
+"""What ``fit`` does when it is left to itself: stages that held-out rows have to approve of.
+
+Comes in: rows and a class H. Leaves: rounds, and notes on what was decided and why.
+"""

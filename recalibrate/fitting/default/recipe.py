@@ -2,17 +2,17 @@
 
 1. A line through the base score (on the log-odds for 0/1 labels): repairs over-confidence.
 2. What is certain: single groups that are off by four standard errors are moved, in full.
-3. Columns of many categories (``largecategories``): each category by what its rows support.
+3. Columns of many categories (``large_categories``): each category by what its rows support.
 4. Boosting from there with H: small penalised steps, as many as held-out rows support.
 5. Weights of the line and of what was added to it, from held-out scores: boosting leaves them
    over-confident.
-6. Level sets have the last word (``levelstage``): on held-out predictions, every column and
+6. Level sets have the last word (``level_sets``): on held-out predictions, every column and
    pair of columns is tested on every level set, and what is more than noise is moved.
 
 A stage has to pay on held-out rows, otherwise it is left out; the base itself is the first
 candidate. Boosting that points the right way but does not pay in full is taken in part
-(``weighing``). Folds choose the number of steps, then everything is refitted on all rows. Choosing
-needs no more than a sample of them (``pantry``), and refitting does not care where they are.
+(``shrinkage``). Folds choose the number of steps, then everything is refitted on all rows. Choosing
+needs no more than a sample of them (``sample``), and refitting does not care where they are.
 """
 
 from __future__ import annotations

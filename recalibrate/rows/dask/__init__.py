@@ -1,1 +1,1 @@
-"""dask."""
+"""Everything about Dask: rows on workers, models on their way there, predictions there."""

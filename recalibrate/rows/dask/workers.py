@@ -244,7 +244,7 @@ class OnWorkers:
         Fixed point shared by all parts.
     """
 
-    has_held_out = False  # see engines.memory.Sided
+    has_held_out = False  # see rows.memory.Sided
     only_part = None
 
     def __init__(self, client: Any, rows: Sequence[Any], n_rows: int, scale: Scale) -> None:

@@ -11,7 +11,7 @@ import recalibrate as rc
 from recalibrate.classes.trees.trees import TreeLearner
 from recalibrate.core.boost import Boosted, History
 from recalibrate.core.rounds import Rounds
-from recalibrate.fitting.default.stages import _side_by_side
+from recalibrate.fitting.default.stages import Stage, _side_by_side
 
 
 def interaction(n=4000, seed=3):
@@ -57,7 +57,7 @@ def test_interrupted_refit_keeps_its_rounds_at_full_strength(monkeypatch, thread
     base, X, y = interaction()
     whole = rc.fit(base, X, y, threads=threads)
     refit, learn, after = [], TreeLearner.learn, 12
-    several = rc.stages.Stage.run_several
+    several = Stage.run_several
 
     def begin(*args, **kwargs):
         refit.append(True)
@@ -71,7 +71,7 @@ def test_interrupted_refit_keeps_its_rounds_at_full_strength(monkeypatch, thread
                 raise KeyboardInterrupt
         return learn(self, task)
 
-    monkeypatch.setattr(rc.stages.Stage, "run_several", begin)
+    monkeypatch.setattr(Stage, "run_several", begin)
     monkeypatch.setattr(TreeLearner, "learn", interrupted)
     with pytest.warns(UserWarning, match="interrupted: the model has the"):
         model = rc.fit(base, X, y, threads=threads)

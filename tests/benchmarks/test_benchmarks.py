@@ -11,7 +11,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-FOLDER = Path(__file__).resolve().parents[1] / "benchmarks"
+FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 
 # What paper_table.py needs of the authors' module: rounds of learners, and a fit that takes
 # Ctrl-C as the end. Three learners a round.

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import cases, tree_specs
-from test_oracle_parity import people
+from strategies import cases, people, tree_specs
 
 from recalibrate.classes import Groups, Trees
-from recalibrate.classes.trees.trees import TreeTable, joined, trees
+from recalibrate.classes.trees import joined, trees
+from recalibrate.classes.trees.trees import TreeTable
 from recalibrate.core.boost import Settings, boost
 from recalibrate.core.fixedpoint import make_scale
 from recalibrate.core.learning import Penalty

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import Fitter, Rows, TreeFitter, group_fitter, linear_fitter, lsboost
-from strategies import CATEGORIES, Case, cases, tree_specs
+from strategies import Case, cases, people, tree_specs
 
 from recalibrate.classes import Groups, Linear, Trees
 from recalibrate.classes.groups.groups import GroupLearner
@@ -137,35 +137,6 @@ def test_groups(case, terms, run, words):
 
 
 # ---- larger tables, where more can happen in one run
-
-
-def people(n: int, seed: int, *, binary: bool, weighted: bool) -> Case:
-    rng = np.random.default_rng(seed)
-
-    def frame(n: int) -> pd.DataFrame:
-        age = rng.integers(18, 70, n).astype(float)
-        age[rng.random(n) < 0.1] = np.nan
-        letters = rng.choice([*CATEGORIES, None], n, p=[0.4, 0.2, 0.1, 0.1, 0.05, 0.15])
-        return pd.DataFrame(
-            {
-                "age": age,
-                "hours": rng.normal(size=n).round(3),
-                "letter": pd.Categorical(letters, categories=list(CATEGORIES)),
-                "code": rng.integers(0, 12, n).astype(str),
-            }
-        )
-
-    X, X_other = frame(n), frame(200)
-    X_other.loc[:5, "code"] = "never seen"
-    old = X["age"].fillna(30).to_numpy() > 45
-    odd = X["code"].isin(["1", "3", "5", "7"]).to_numpy()
-    mean = 0.2 + 0.3 * (old ^ odd) + 0.2 * (X["letter"] == "p").to_numpy()
-    base, base_other = rng.beta(2, 3, n), rng.beta(2, 3, 200)
-    base[::2] = np.rint(base[::2] * 20) / 20  # half of these are thresholds of ten levels
-    mean = np.clip(0.7 * mean + 0.3 * base, 0, 1)
-    y = (rng.random(n) < mean).astype(float) if binary else rng.beta(4 * mean, 4 * (1 - mean))
-    weight = rng.gamma(2.0, size=n) if weighted else None
-    return Case(X, y, base, weight, X_other, base_other)
 
 
 ROUNDED = Settings(grid=Levels.uniform(10), max_rounds=4)

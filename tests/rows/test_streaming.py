@@ -271,7 +271,7 @@ def test_estimators_are_worked_out_in_memory():
 def test_too_many_rows_for_memory_are_refused_with_what_works(monkeypatch):
     from sklearn.linear_model import Ridge
 
-    from recalibrate.fitting.entry import streamed as entry
+    from recalibrate.fitting import streamed as entry
 
     monkeypatch.setattr(entry, "BYTES_A_ROW", 1 << 60)
     with pytest.raises(MemoryError, match=r"Estimator .* Trees, Linear and Groups are not bound"):

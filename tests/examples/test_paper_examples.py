@@ -16,7 +16,7 @@ import pytest
 
 import recalibrate as rc
 
-FOLDER = Path(__file__).resolve().parents[1] / "examples" / "paper"
+FOLDER = Path(__file__).resolve().parents[2] / "examples" / "paper"
 MODULES = ("common", "surfaces", "survey", "c0", "c1", "census_income", "timing")
 
 Load = Callable[[str], ModuleType]

@@ -377,7 +377,7 @@ def test_level_sets_are_cut_at_short_numbers():
 
 @pytest.fixture(scope="module")
 def benchmark():
-    path = Path(__file__).resolve().parents[1] / "benchmarks" / "discovery.py"
+    path = Path(__file__).resolve().parents[2] / "benchmarks" / "discovery.py"
     spec = importlib.util.spec_from_file_location("benchmark_discovery", path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look their module up
