@@ -4,9 +4,9 @@ A class says which statistics it needs from the rows, how to solve them into one
 level set, and what that model does to a score.
 """
 
-from recalibrate.classes.estimator.estimator import Estimator
-from recalibrate.classes.groups.groups import Groups
-from recalibrate.classes.linear.linear import Linear
-from recalibrate.classes.trees.trees import Trees
+from recalibrate.classes.estimator.spec import Estimator
+from recalibrate.classes.groups.spec import Groups
+from recalibrate.classes.linear.spec import Linear
+from recalibrate.classes.trees.spec import Trees
 
 __all__ = ["Estimator", "Groups", "Linear", "Trees"]

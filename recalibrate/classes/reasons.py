@@ -9,10 +9,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.classes.groups.groups import GroupEncoder, GroupTable
-from recalibrate.classes.linear.linear import LinearTable, Quantiser
+from recalibrate.classes.groups.spec import GroupEncoder, GroupTable
+from recalibrate.classes.linear.spec import LinearTable, Quantiser
 from recalibrate.classes.trees.paths import Paths
-from recalibrate.classes.trees.trees import TreeTable
+from recalibrate.classes.trees.spec import TreeTable
 from recalibrate.core.rounds import Block, Encoder, Learned
 from recalibrate.data.bins import Bins
 from recalibrate.data.table import Schema

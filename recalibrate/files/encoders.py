@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from recalibrate.classes.estimator.estimator import Matrix
-from recalibrate.classes.groups.groups import GroupEncoder
-from recalibrate.classes.linear.linear import Quantiser, Term
+from recalibrate.classes.estimator.spec import Matrix
+from recalibrate.classes.groups.spec import GroupEncoder
+from recalibrate.classes.linear.spec import Quantiser, Term
 from recalibrate.core.rounds import Encoder
 from recalibrate.data.bins import MOST_BINS, Bins, FeatureBins
 from recalibrate.data.table import Column, Schema

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.bases.protocol import as_base
-from recalibrate.classes.estimator.estimator import Scaled
+from recalibrate.classes.estimator.spec import Scaled
 from recalibrate.files.container import Arrays
 from recalibrate.files.fields import Fields, number
 from recalibrate.files.graphs import GraphBase, as_array, check_graph, to_bytes

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.classes.estimator.estimator import EstimatorTable, Matrix
-from recalibrate.classes.groups.groups import GroupEncoder, GroupTable
-from recalibrate.classes.linear.linear import LinearTable, Quantiser
-from recalibrate.classes.trees.trees import TreeTable
+from recalibrate.classes.estimator.spec import EstimatorTable, Matrix
+from recalibrate.classes.groups.spec import GroupEncoder, GroupTable
+from recalibrate.classes.linear.spec import LinearTable, Quantiser
+from recalibrate.classes.trees.spec import TreeTable
 from recalibrate.core.rounds import Encoder, Learned
 from recalibrate.data.bins import Bins
 from recalibrate.files.container import Arrays

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from recalibrate.classes.groups.groups import GroupEncoder
+from recalibrate.classes.groups.spec import GroupEncoder
 from recalibrate.core.boost import Boosted, Settings
 from recalibrate.core.certificate import NORMAL_95, Certificate, HeldOut
 from recalibrate.core.learning import Learner, Task

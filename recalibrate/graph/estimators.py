@@ -9,7 +9,7 @@ import onnx
 from onnx import compose
 
 from recalibrate.bases.protocol import as_base
-from recalibrate.classes.estimator.estimator import Scaled
+from recalibrate.classes.estimator.spec import Scaled
 from recalibrate.core.fixedpoint import VALUE_STEP
 from recalibrate.data.table import Schema
 from recalibrate.graph.builder import GraphBuilder

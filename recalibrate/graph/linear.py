@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.classes.linear.linear import UNIT, WIDEST, Quantiser, Term
+from recalibrate.classes.linear.spec import UNIT, WIDEST, Quantiser, Term
 from recalibrate.core.learning import SCORE_COLUMN
 from recalibrate.data.table import Schema
 from recalibrate.graph.builder import GraphBuilder

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from recalibrate.bases.constant import Constant
 from recalibrate.bases.protocol import count_rows
-from recalibrate.classes.estimator.estimator import EstimatorTable
+from recalibrate.classes.estimator.spec import EstimatorTable
 from recalibrate.core.learning import SCORE_COLUMN
 from recalibrate.graph.decisions import ACTION, is_best
 from recalibrate.graph.errors import ParityError

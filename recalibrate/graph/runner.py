@@ -8,7 +8,7 @@ from math import inf
 
 import numpy as np
 
-from recalibrate.classes.linear.linear import Quantiser
+from recalibrate.classes.linear.spec import Quantiser
 from recalibrate.core.levels import Levels
 from recalibrate.data.table import Schema
 from recalibrate.graph.builder import GraphBuilder

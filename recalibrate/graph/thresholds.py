@@ -11,9 +11,9 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
-from recalibrate.classes.groups.groups import GroupEncoder
-from recalibrate.classes.linear.linear import Quantiser
-from recalibrate.classes.trees.trees import TreeTable
+from recalibrate.classes.groups.spec import GroupEncoder
+from recalibrate.classes.linear.spec import Quantiser
+from recalibrate.classes.trees.spec import TreeTable
 from recalibrate.core.rounds import Rounds
 from recalibrate.data.bins import Bins
 from recalibrate.graph.builder import ML_DOMAIN

@@ -8,7 +8,7 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.classes.trees.trees import TreeTable
+from recalibrate.classes.trees.spec import TreeTable
 from recalibrate.data.bins import Bins, FeatureBins
 from recalibrate.data.table import Schema
 from recalibrate.graph.errors import ExportError

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.classes.estimator.estimator import EstimatorTable
-from recalibrate.classes.groups.groups import GroupEncoder, GroupTable
-from recalibrate.classes.linear.linear import UNIT, LinearTable, Quantiser
-from recalibrate.classes.trees.trees import TreeTable
+from recalibrate.classes.estimator.spec import EstimatorTable
+from recalibrate.classes.groups.spec import GroupEncoder, GroupTable
+from recalibrate.classes.linear.spec import UNIT, LinearTable, Quantiser
+from recalibrate.classes.trees.spec import TreeTable
 from recalibrate.core.levels import Levels
 from recalibrate.core.rounds import Encoder, Rounds, Step
 from recalibrate.data.bins import Bins

@@ -1,6 +1,6 @@
 """Growing trees on a single block of rows, all depths in one call.
 
-The same steps, by the same kernels, as ``classes.trees.growth.grow`` takes between passes over several
+The same steps, by the same kernels, as ``growth.grow`` takes between passes over several
 blocks. Small tables are where it pays: a tree then costs little more than its histograms, and
 folds on other threads need not wait for the interpreter.
 """

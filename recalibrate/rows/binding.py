@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from recalibrate.bases.problem import Problem
 from recalibrate.classes import Groups, Linear, Trees
-from recalibrate.classes.linear.linear import Term, column_terms
+from recalibrate.classes.linear.spec import Term, column_terms
 from recalibrate.core.fixedpoint import Scale
 from recalibrate.core.learning import SCORE_COLUMN, FunctionClass, Learner
 from recalibrate.data.bins import (

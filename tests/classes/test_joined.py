@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from strategies import cases, people, tree_specs
 
 from recalibrate.classes import Groups, Trees
-from recalibrate.classes.trees import joined, trees
-from recalibrate.classes.trees.trees import TreeTable
+from recalibrate.classes.trees import joined
+from recalibrate.classes.trees import spec as trees
+from recalibrate.classes.trees.spec import TreeTable
 from recalibrate.core.boost import Settings, boost
 from recalibrate.core.fixedpoint import make_scale
 from recalibrate.core.learning import Penalty

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import recalibrate as rc
-from recalibrate.classes.groups.groups import GroupLearner
+from recalibrate.classes.groups.spec import GroupLearner
 from recalibrate.core.boost import Settings
 from recalibrate.core.learning import Penalty
 from recalibrate.core.levels import MARGIN_LIMIT, Levels

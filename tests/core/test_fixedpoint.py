@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import recalibrate as rc
-from recalibrate.classes.linear.linear import UNIT, bits_to_cut
+from recalibrate.classes.linear.spec import UNIT, bits_to_cut
 from recalibrate.core.fixedpoint import (
     LEAST_RESPONSE_BITS,
     RESPONSE_LIMIT_BITS,

@@ -13,9 +13,9 @@ from oracle import Fitter, Rows, TreeFitter, group_fitter, linear_fitter, lsboos
 from strategies import Case, cases, people, tree_specs
 
 from recalibrate.classes import Groups, Linear, Trees
-from recalibrate.classes.groups.groups import GroupLearner
-from recalibrate.classes.linear.linear import LinearLearner
-from recalibrate.classes.trees.trees import TreeLearner
+from recalibrate.classes.groups.spec import GroupLearner
+from recalibrate.classes.linear.spec import LinearLearner
+from recalibrate.classes.trees.spec import TreeLearner
 from recalibrate.core.boost import Settings, boost
 from recalibrate.core.fixedpoint import Scale, label_bits, make_scale
 from recalibrate.core.learning import FunctionClass, Learner, Penalty

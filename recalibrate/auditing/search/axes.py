@@ -10,8 +10,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.classes.groups.groups import Groups
-from recalibrate.classes.trees.trees import Trees
+from recalibrate.classes.groups.spec import Groups
+from recalibrate.classes.trees.spec import Trees
 from recalibrate.core.learning import as_names, choose_columns
 from recalibrate.data.bins import Bins, FeatureBins, make_bins
 from recalibrate.data.table import Column, Table

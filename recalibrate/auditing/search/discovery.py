@@ -23,8 +23,8 @@ from recalibrate.auditing.search.halves import (
 )
 from recalibrate.auditing.search.leaves import find_leaves
 from recalibrate.auditing.search.scan import Half, choose_candidates, find_rules
-from recalibrate.classes.groups.groups import Groups
-from recalibrate.classes.trees.trees import Trees
+from recalibrate.classes.groups.spec import Groups
+from recalibrate.classes.trees.spec import Trees
 from recalibrate.core.levels import Levels
 from recalibrate.data.bins import Bins
 from recalibrate.data.labels import Labels

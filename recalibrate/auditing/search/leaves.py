@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from recalibrate.auditing.search.axes import Rule
 from recalibrate.auditing.search.scan import LEAST_EVENTS, LEAST_SCORE, Found, Half, price_of
 from recalibrate.classes.trees.paths import Paths
-from recalibrate.classes.trees.trees import TreeLearner, Trees, TreeTable
+from recalibrate.classes.trees.spec import TreeLearner, Trees, TreeTable
 from recalibrate.core.fixedpoint import make_scale
 from recalibrate.core.learning import Penalty, Task
 from recalibrate.core.levels import Levels

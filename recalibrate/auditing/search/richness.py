@@ -22,7 +22,7 @@ from recalibrate.auditing.search.halves import (
     score_levels,
 )
 from recalibrate.bases.problem import with_scores
-from recalibrate.classes.trees.trees import MAX_DEPTH, Trees
+from recalibrate.classes.trees.spec import MAX_DEPTH, Trees
 from recalibrate.core.fixedpoint import make_scale
 from recalibrate.core.learning import FunctionClass, Penalty, Task
 from recalibrate.core.levels import Levels

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.classes.groups.groups import GroupEncoder, GroupTable
+from recalibrate.classes.groups.spec import GroupEncoder, GroupTable
 from recalibrate.core.fixedpoint import snap
 from recalibrate.core.learning import Lesson, Task
 from recalibrate.core.part import Answer, Draft, Part

@@ -15,7 +15,7 @@ from recalibrate.kernels import walk
 from recalibrate.support.threads import cut, share_out, threads_for
 
 if TYPE_CHECKING:
-    from recalibrate.classes.trees.trees import TreeTable
+    from recalibrate.classes.trees.spec import TreeTable
     from recalibrate.data.bins import Bins
 
 LEAST_ROWS = 512

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.classes.trees.trees import TreeTable
+from recalibrate.classes.trees.spec import TreeTable
 from recalibrate.data.bins import Bins
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.classes.groups.cells import CellSums, CellTotals
-from recalibrate.classes.groups.groups import GroupEncoder, GroupTable
+from recalibrate.classes.groups.spec import GroupEncoder, GroupTable
 from recalibrate.core.boost import EVERYTHING
 from recalibrate.core.fixedpoint import snap
 from recalibrate.core.learning import MARGIN_STEP_LIMIT

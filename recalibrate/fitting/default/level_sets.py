@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from recalibrate.bases.problem import Problem
 from recalibrate.classes.groups.cells import CellLearner
-from recalibrate.classes.groups.groups import GroupEncoder, Groups, GroupTable
+from recalibrate.classes.groups.spec import GroupEncoder, Groups, GroupTable
 from recalibrate.core.boost import Settings, boost, draw_levels
 from recalibrate.core.fixedpoint import Scale
 from recalibrate.core.learning import SCORE_COLUMN, FunctionClass, Penalty, Task

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.bases.problem import Problem
-from recalibrate.classes.linear.linear import UNIT, Linear, LinearLearner, LinearTable
+from recalibrate.classes.linear.spec import UNIT, Linear, LinearLearner, LinearTable
 from recalibrate.core.boost import Settings, boost
 from recalibrate.core.fixedpoint import snap
 from recalibrate.core.learning import Penalty

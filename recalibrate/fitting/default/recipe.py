@@ -23,9 +23,9 @@ from typing import cast
 
 import numpy as np
 
-from recalibrate.classes.groups.groups import GroupLearner, Groups
-from recalibrate.classes.linear.linear import LinearLearner
-from recalibrate.classes.trees.trees import TreeLearner, Trees
+from recalibrate.classes.groups.spec import GroupLearner, Groups
+from recalibrate.classes.linear.spec import LinearLearner
+from recalibrate.classes.trees.spec import TreeLearner, Trees
 from recalibrate.core.boost import Boosted, History, Settings
 from recalibrate.core.fixedpoint import Scale
 from recalibrate.core.learning import SCORE_COLUMN, FunctionClass, Learner

@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from recalibrate.bases.problem import Problem
-from recalibrate.classes.groups.groups import Groups
-from recalibrate.classes.linear.linear import Linear
-from recalibrate.classes.trees.trees import Trees
+from recalibrate.classes.groups.spec import Groups
+from recalibrate.classes.linear.spec import Linear
+from recalibrate.classes.trees.spec import Trees
 from recalibrate.core.boost import Settings
 from recalibrate.core.learning import FunctionClass, Penalty
 from recalibrate.data.bins import DEFAULT_BINS, MOST_BINS

@@ -10,7 +10,7 @@ import recalibrate as rc
 from recalibrate.bases.problem import read_problem
 from recalibrate.bases.protocol import as_base, sigmoid
 from recalibrate.classes.groups.cells import CellTotals
-from recalibrate.classes.groups.groups import GroupTable
+from recalibrate.classes.groups.spec import GroupTable
 from recalibrate.core.fixedpoint import make_scale
 from recalibrate.core.rounds import Rounds
 from recalibrate.fitting.default.large_categories import (

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import recalibrate as rc
-from recalibrate.classes.trees.trees import TreeLearner
+from recalibrate.classes.trees.spec import TreeLearner
 from recalibrate.core.boost import Boosted, History
 from recalibrate.core.rounds import Rounds
 from recalibrate.fitting.default.stages import Stage, _side_by_side
