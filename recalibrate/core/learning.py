@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,9 +113,13 @@ class Learner(Protocol):
         """Fit one small model per level set."""
 
 
-class FunctionClass(Protocol):
+class FunctionClass(ABC):
     """A class H as the user describes it."""
 
+    kind: ClassVar[str]
+    """Its name in :mod:`recalibrate.core.kinds`."""
+
+    @abstractmethod
     def bind(
         self, table: Table, weight: NDArray[np.int64], *, threads: int = 1, index: int = 0
     ) -> Learner:

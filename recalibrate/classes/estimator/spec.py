@@ -11,7 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.core.fixedpoint import snap
-from recalibrate.core.learning import MARGIN_STEP_LIMIT, Lesson, Task, as_names, choose_columns
+from recalibrate.core.learning import (
+    MARGIN_STEP_LIMIT,
+    FunctionClass,
+    Lesson,
+    Task,
+    as_names,
+    choose_columns,
+)
 from recalibrate.core.levels import from_margin
 from recalibrate.core.part import Answer, Draft, Part
 from recalibrate.core.rounds import Block, Scores
@@ -19,7 +26,7 @@ from recalibrate.data.table import Table
 
 
 @dataclass(frozen=True)
-class Estimator:
+class Estimator(FunctionClass):
     """Any scikit-learn regressor as the class H.
 
     The general and slow way: one ``fit`` per level set and round, where :class:`Trees`,
@@ -47,6 +54,7 @@ class Estimator:
     1
     """
 
+    kind = "estimator"
     regressor: Any
     features: Sequence[str] | None = None
     base_score: bool = False
@@ -78,6 +86,7 @@ class Estimator:
 class Matrix:
     """Turns a table into a plain float32 matrix."""
 
+    kind = "estimator"
     names: tuple[str, ...]
 
     def encode(self, table: Table, threads: int = 1) -> NDArray[np.float32]:
@@ -110,6 +119,7 @@ class EstimatorTable:
     What is added to a score is cut at +-``limit``.
     """
 
+    kind, exact = "estimator", False
     models: tuple[Any, ...]
     limit: float = inf
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from recalibrate.classes.leastsquares import solve_levels
 from recalibrate.core.fixedpoint import snap
-from recalibrate.core.learning import Lesson, Task
+from recalibrate.core.learning import FunctionClass, Lesson, Task
 from recalibrate.core.part import Answer, Draft, Part
 from recalibrate.core.rounds import Block, Scores
 from recalibrate.core.source import total
@@ -25,7 +25,7 @@ LARGEST_SYSTEM = 1 << 28
 
 
 @dataclass(frozen=True, init=False)
-class Groups:
+class Groups(FunctionClass):
     """Indicators of groups of people, and an intercept.
 
     Parameters
@@ -45,6 +45,7 @@ class Groups:
     Groups('sex', 'race*sex', 'age < 25')
     """
 
+    kind = "groups"
     terms: tuple[str, ...]
     min_rows: int = 1
 
@@ -96,6 +97,7 @@ class Groups:
 class GroupEncoder:
     """Turns a table into group numbers, one column per term, 0 = in none of its groups."""
 
+    kind = "groups"
     groups: GroupSet
 
     @property
@@ -150,6 +152,7 @@ class GroupTable:
     to a score is cut at +-``limit``.
     """
 
+    kind, exact = "groups", True
     present: NDArray[np.bool_]
     coefficient: NDArray[np.float64]
     columns: NDArray[np.int64]

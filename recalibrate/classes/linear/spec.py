@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from recalibrate.classes.leastsquares import solve_levels
 from recalibrate.core.fixedpoint import INT64_BITS, RESPONSE_LIMIT_BITS, Scale, snap
-from recalibrate.core.learning import Lesson, Task, as_names, choose_columns
+from recalibrate.core.learning import FunctionClass, Lesson, Task, as_names, choose_columns
 from recalibrate.core.part import Answer, Draft, Part
 from recalibrate.core.rounds import Block, Scores
 from recalibrate.core.source import total
@@ -29,7 +29,7 @@ MOST_INDICATORS = 32
 
 
 @dataclass(frozen=True)
-class Linear:
+class Linear(FunctionClass):
     """Linear functions of the features with an intercept.
 
     Numeric columns are centred at their median, scaled by a power of two into [-1, 1] and
@@ -53,6 +53,7 @@ class Linear:
     Linear(features=('age',), ridge=1.0, base_score=False)
     """
 
+    kind = "linear"
     features: Sequence[str] | None = None
     ridge: float = 0.0
     base_score: bool = False
@@ -96,6 +97,7 @@ class Term:
 class Quantiser:
     """Turns a table into integer columns in units of 2**-15."""
 
+    kind = "linear"
     terms: tuple[Term, ...]
 
     @property
@@ -204,6 +206,7 @@ class LinearTable:
     What is added to a score is cut at +-``limit``.
     """
 
+    kind, exact = "linear", True
     present: NDArray[np.bool_]
     coefficient: NDArray[np.float64]
     limit: float = inf

@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 from recalibrate.classes.trees.growth import Forest, Rules, grow
 from recalibrate.classes.trees.joined import JoinedTrees, join_trees
 from recalibrate.core.fixedpoint import snap
-from recalibrate.core.learning import SCORE_COLUMN, Lesson, Task, as_names, choose_columns
+from recalibrate.core.learning import (
+    SCORE_COLUMN,
+    FunctionClass,
+    Lesson,
+    Task,
+    as_names,
+    choose_columns,
+)
 from recalibrate.core.rounds import Block, Scores
 from recalibrate.data.bins import DEFAULT_BINS, MOST_BINS, Bins, make_bins
 from recalibrate.data.table import Schema, Table
@@ -32,7 +39,7 @@ so many bins each."""
 
 
 @dataclass(frozen=True)
-class Trees:
+class Trees(FunctionClass):
     """Regression trees of limited depth.
 
     Numeric features split at thresholds, categories by the order of their residual means (one
@@ -75,6 +82,7 @@ class Trees:
     Trees(depth=2, features=('age', 'sex'))
     """
 
+    kind = "trees"
     depth: int = 2
     leaves: int | None = None
     features: Sequence[str] | None = None
@@ -165,6 +173,7 @@ class TreeTable:
     codes that go left at a categorical split. ``rows`` and ``gain`` are for explanations.
     """
 
+    kind, exact = "trees", True
     roots: Ints
     feature: Ints
     last_bin: Ints
