@@ -118,6 +118,12 @@ class FunctionClass(ABC):
 
     kind: ClassVar[str]
     """Its name in :mod:`recalibrate.core.kinds`."""
+    features: Sequence[str] | None = None
+    """Columns that it may look at; None: all."""
+
+    def reads(self, schema: Schema) -> list[str]:
+        """The columns among these that it looks at, without the base score."""
+        return choose_columns(schema, as_names(self.features), base_score=False)
 
     @abstractmethod
     def bind(

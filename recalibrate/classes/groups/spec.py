@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from recalibrate.classes.leastsquares import solve_levels
 from recalibrate.core.fixedpoint import snap
-from recalibrate.core.learning import FunctionClass, Lesson, Task
+from recalibrate.core.learning import SCORE_COLUMN, FunctionClass, Lesson, Task
 from recalibrate.core.part import Answer, Draft, Part
 from recalibrate.core.rounds import Block, Scores
 from recalibrate.core.source import total
-from recalibrate.data.table import Table, read_table
+from recalibrate.data.table import Schema, Table, read_table
+from recalibrate.groups.expressions import columns_of, parse
 from recalibrate.groups.groupset import GroupSet, bind
 from recalibrate.kernels import gram as kernels
 
@@ -58,6 +59,12 @@ class Groups(FunctionClass):
         if self.min_rows != 1:
             shown.append(f"min_rows={self.min_rows!r}")
         return f"Groups({', '.join(shown)})"
+
+    def reads(self, schema: Schema) -> list[str]:
+        """Columns that the terms speak of."""
+        own = schema.select([name for name in schema.names if name != SCORE_COLUMN])
+        terms = [parse(term, own) for term in self.terms]
+        return list(dict.fromkeys(name for term in terms for name in columns_of(term)))
 
     def masks(self, X: Any) -> Iterator[tuple[str, NDArray[np.bool_]]]:
         """Name and rows of every group in a table, for the metrics.
