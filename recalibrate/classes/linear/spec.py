@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from recalibrate.classes.leastsquares import solve_levels
 from recalibrate.core.fixedpoint import INT64_BITS, RESPONSE_LIMIT_BITS, Scale, snap
-from recalibrate.core.learning import FunctionClass, Lesson, Task, as_names, choose_columns
+from recalibrate.core.learning import FunctionClass, Lesson, Pace, Task, as_names, choose_columns
+from recalibrate.core.levels import Link
 from recalibrate.core.part import Answer, Draft, Part
 from recalibrate.core.rounds import Block, Scores
 from recalibrate.core.source import total
@@ -26,6 +27,8 @@ UNIT = 1 << UNIT_BITS
 WIDEST = 1 << 30
 """Values beyond this many units, far outside of the calibration rows, are clipped to it."""
 MOST_INDICATORS = 32
+LINEAR_PRIOR = 10.0
+"""Ridge on the coefficients in a default fit."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,10 @@ class Linear(FunctionClass):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", as_names(self.features))
+
+    def pace(self, link: Link) -> Pace:
+        """It cannot split on the score, and gets as many level sets as there are rows for."""
+        return Pace(LINEAR_PRIOR, levels=None, step=0.3, patience=10)
 
     def bind(
         self, table: Table, weight: NDArray[np.int64], *, threads: int = 1, index: int = 0
