@@ -222,10 +222,10 @@ def _search(
         return None, None
     from recalibrate.auditing.search.discovery import discover
     from recalibrate.auditing.search.richness import richness
-    from recalibrate.classes import Groups, Trees
+    from recalibrate.fitting.arguments import read_class
 
-    wanted = None if H is True else H
-    rules = wanted if isinstance(wanted, Trees | Groups) else None
+    wanted = None if H is True else read_class(H)
+    rules = wanted if wanted is not None and wanted.has_rules else None
     return (
         discover(predictions, table, labels, H=rules, cluster=clusters, alpha=alpha),
         richness(predictions, table, labels, H=wanted, richer=richer, cluster=clusters),

@@ -5,8 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from inspect import signature
 from math import inf
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from recalibrate.core.part import Draft
 from recalibrate.core.rounds import Encoder, Learned
 from recalibrate.core.source import StatsSource
 from recalibrate.data.table import Schema, Table
+from recalibrate.support.shorthand import read_parameters
 
 SCORE_COLUMN = "base score"
 """Name of the column that holds the base model's score when H may look at it."""
@@ -157,6 +159,10 @@ class FunctionClass(ABC):
 
     kind: ClassVar[str]
     """Its name in :mod:`recalibrate.core.kinds`."""
+    shorthand: ClassVar[tuple[str, ...]] = ()
+    """Examples of it as a text; the bare name is one of them if the class needs no arguments."""
+    has_rules: ClassVar[bool] = False
+    """Whether it consists of rules that have names, which an audit can search."""
     features: Sequence[str] | None = None
     """Columns that it may look at; None: all."""
     terms: tuple[str, ...] = ()
@@ -170,6 +176,20 @@ class FunctionClass(ABC):
     def pace(self, link: Link) -> Pace:
         """How the default fit boosts with it."""
         return Pace()
+
+    def richer(self) -> FunctionClass | None:
+        """A class that finds more, if there is one of the same kind."""
+        return None
+
+    @property
+    def takes_missing(self) -> bool:
+        """Whether values may be missing."""
+        return True
+
+    @classmethod
+    def read(cls, arguments: Sequence[str], text: str) -> Self:
+        """The class from its arguments in a short text."""
+        return cls(**read_parameters(list(signature(cls).parameters), arguments, text))
 
     @abstractmethod
     def bind(

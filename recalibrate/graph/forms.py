@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.bases.problem import Problem
-from recalibrate.core.kinds import CLASSES, part_of
+from recalibrate.core.kinds import CLASSES, part_of, say_classes
 from recalibrate.core.levels import Levels
 from recalibrate.core.rounds import Step
 from recalibrate.data.table import Schema
@@ -132,6 +132,6 @@ class Form(ABC, Generic[Table, Encoder]):
 def form_of(kind: str) -> Form[Any, Any]:
     """The form of a class."""
     if kind not in CLASSES:
-        raise ExportError(f"learners of kind {kind!r} have no translation to ONNX")
+        raise ExportError(f"{kind!r} has no ONNX form; {say_classes()} has one")
     form: Form[Any, Any] = part_of(kind, "graph").FORM
     return form

@@ -5,7 +5,8 @@ import re
 import pytest
 
 from recalibrate import Groups, Linear, Trees
-from recalibrate.commands.texts import read_class, read_groups, read_names, split_commas
+from recalibrate.commands.texts import read_class, read_groups, read_names
+from recalibrate.support.shorthand import split_commas
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ set, and judged on rows that it was not fitted on.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from recalibrate.auditing.search.halves import (
     score_levels,
 )
 from recalibrate.bases.problem import with_scores
-from recalibrate.classes.trees.spec import MAX_DEPTH, Trees
+from recalibrate.classes.trees.spec import Trees
 from recalibrate.core.fixedpoint import make_scale
 from recalibrate.core.learning import FunctionClass, Penalty, Task
 from recalibrate.core.levels import Levels
@@ -109,7 +109,9 @@ def richness(
     """
     check_whole("levels", levels, least=1)
     H = Trees(depth=2, min_leaf_rows=LEAST_LEAF_ROWS) if H is None else read_class(H)
-    other = _richer(H) if richer is None else read_class(richer)
+    other = H.richer() if richer is None else read_class(richer)
+    if other is None:
+        other = Trees(depth=2, min_leaf_rows=LEAST_LEAF_ROWS)
     counted = rows_that_count(predictions, table, labels, cluster)
     n_rows = len(counted.predictions)
     if n_rows < 2 * FOLDS:
@@ -118,12 +120,6 @@ def richness(
         )
     count = int(np.clip(n_rows // ROWS_PER_LEVEL, 1, MOST_LEVELS)) if levels is None else levels
     return _Check(counted, count, seed).report(H, other)
-
-
-def _richer(H: FunctionClass) -> Trees:
-    if isinstance(H, Trees):
-        return replace(H, depth=min(H.depth + 1, MAX_DEPTH), leaves=None)
-    return Trees(depth=2, min_leaf_rows=LEAST_LEAF_ROWS)
 
 
 @dataclass(frozen=True, eq=False)

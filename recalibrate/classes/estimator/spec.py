@@ -63,6 +63,20 @@ class Estimator(FunctionClass):
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", as_names(self.features))
 
+    @property
+    def takes_missing(self) -> bool:
+        """Whether the regressor, which sees them as they are, does."""
+        from sklearn.utils import get_tags
+
+        regressor = self.regressor
+        known = hasattr(regressor, "__sklearn_tags__")
+        return not known or bool(get_tags(regressor).input_tags.allow_nan)
+
+    @classmethod
+    def read(cls, arguments: Sequence[str], text: str) -> Estimator:
+        """A regressor cannot be written as a text."""
+        raise ValueError("estimator(...) needs Python: the command line cannot make the regressor")
+
     def bind(
         self, table: Table, weight: NDArray[np.int64], *, threads: int = 1, index: int = 0
     ) -> EstimatorLearner:
@@ -236,3 +250,6 @@ class EstimatorLearner:
             "(given weights, or the logit link); use link='identity' without weights, or "
             "another regressor"
         )
+
+
+CLASS = Estimator

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
@@ -24,6 +25,7 @@ from recalibrate.kernels import gram as kernels
 
 LARGEST_SYSTEM = 1 << 28
 """Numbers in all level sets' systems together (2 GiB); more groups need fewer levels."""
+_MIN_ROWS = re.compile(r"\s*min_rows\s*=\s*(\d+)\s*")
 GROUP_PRIOR = 100.0
 """Ridge on the shifts of groups in a default fit: a group is believed to be off by about .1 of
 log-odds.
@@ -55,6 +57,8 @@ class Groups(FunctionClass):
     """
 
     kind = "groups"
+    shorthand = ("groups(sex, race*sex, age < 25, min_rows=100)",)
+    has_rules = True
     terms: tuple[str, ...]
     min_rows: int = 1
 
@@ -89,6 +93,20 @@ class Groups(FunctionClass):
         """
         table = read_table(X)
         return bind(self.terms, table, min_rows=self.min_rows).masks(table)
+
+    @classmethod
+    def read(cls, arguments: Sequence[str], text: str) -> Groups:
+        """Groups from their expressions; min_rows may be among them."""
+        terms, min_rows = [], 1
+        for argument in arguments:
+            found = _MIN_ROWS.fullmatch(argument)
+            if found:
+                min_rows = int(found[1])
+            else:
+                terms.append(argument)
+        if not terms:
+            raise ValueError(f"{text!r} names no group; write for example {cls.shorthand[0]}")
+        return cls(*terms, min_rows=min_rows)
 
     def pace(self, link: Link) -> Pace:
         """It cannot split on the score, and gets as many level sets as there are rows for."""
@@ -269,3 +287,6 @@ class GroupLearner:
             for k in range(len(counts) - 1):
                 shares[labels[offsets[t] + k]] = float(counts[k + 1] / counts.sum())
         return shares
+
+
+CLASS = Groups

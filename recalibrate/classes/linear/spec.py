@@ -57,6 +57,7 @@ class Linear(FunctionClass):
     """
 
     kind = "linear"
+    shorthand = ("linear",)
     features: Sequence[str] | None = None
     ridge: float = 0.0
     base_score: bool = False
@@ -271,3 +272,6 @@ class LinearLearner:
         coefficient = snap(solved / UNIT)
         skipped = int(mass[~present].sum() * 2.0 ** (s_cut + gram_cut - 2 * UNIT_BITS))
         return Lesson(LinearTable(present, coefficient, task.limit), skipped)
+
+
+CLASS = Linear

@@ -95,6 +95,8 @@ class Trees(FunctionClass):
     """
 
     kind = "trees"
+    shorthand = ("trees", "trees(depth=2, features=[age, sex])")
+    has_rules = True
     depth: int = 2
     leaves: int | None = None
     features: Sequence[str] | None = None
@@ -124,6 +126,10 @@ class Trees(FunctionClass):
         l2 = TREE_PRIOR / 4 if link == "logit" else TREE_PRIOR
         draws = self.base_score and self.feature_share < 1
         return Pace(l2, levels=1 if self.base_score else 3, draws=draws, categories_first=True)
+
+    def richer(self) -> Trees:
+        """Trees that are one deeper."""
+        return replace(self, depth=min(self.depth + 1, MAX_DEPTH), leaves=None)
 
     def on_bins_of(self, learner: Learner, index: int) -> TreeLearner | None:
         """The class on bins that another learner has already; None if it has none that fit."""
@@ -385,3 +391,6 @@ def _values(task: Task, totals: NDArray[np.int64]) -> NDArray[np.float64]:
         limit = task.penalty.step_limit
         mean = np.clip(mean, -limit, limit)
     return snap(task.step * mean)
+
+
+CLASS = Trees
