@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from recalibrate.classes import Estimator, Groups, Linear, Trees
+from recalibrate import Estimator, Groups, Linear, Trees
 from recalibrate.data.bins import MOST_BINS
 from recalibrate.files.fields import Fields, number
 from recalibrate.files.records import LARGEST

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.bases.problem import Problem
-from recalibrate.classes import Groups, Linear, Trees
-from recalibrate.classes.linear.spec import Term, column_terms
+from recalibrate.classes.groups.spec import Groups
+from recalibrate.classes.linear.spec import Linear, Term, column_terms
+from recalibrate.classes.trees.spec import Trees
 from recalibrate.core.fixedpoint import Scale
 from recalibrate.core.learning import SCORE_COLUMN, FunctionClass, Learner
 from recalibrate.data.bins import (
