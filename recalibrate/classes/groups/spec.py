@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.classes.leastsquares import solve_levels
+from recalibrate.classes.leastsquares import check_systems, solve_levels
 from recalibrate.core.fixedpoint import snap
 from recalibrate.core.learning import SCORE_COLUMN, FunctionClass, Lesson, Pace, Task
 from recalibrate.core.levels import Link
@@ -23,8 +23,6 @@ from recalibrate.groups.expressions import columns_of, parse
 from recalibrate.groups.groupset import GroupSet, bind
 from recalibrate.kernels import gram as kernels
 
-LARGEST_SYSTEM = 1 << 28
-"""Numbers in all level sets' systems together (2 GiB); more groups need fewer levels."""
 _MIN_ROWS = re.compile(r"\s*min_rows\s*=\s*(\d+)\s*")
 GROUP_PRIOR = 100.0
 """Ridge on the shifts of groups in a default fit: a group is believed to be off by about .1 of
@@ -257,12 +255,8 @@ class GroupLearner:
     def learn(self, task: Task) -> Lesson:
         offsets = self.encoder.offsets
         count = int(offsets[-1]) + 1
-        if task.levels * count * count > LARGEST_SYSTEM:
-            raise ValueError(
-                f"{count - 1} groups on {task.levels} level sets need "
-                f"{task.levels * count * count * 8 / 2**30:.1f} GiB; use fewer level sets, or "
-                "fewer groups (Groups(..., min_rows=...) leaves small crossings out)"
-            )
+        advice = "groups (Groups(..., min_rows=...) leaves small crossings out)"
+        check_systems(task, count, f"{count - 1} groups", advice)
         scale = task.source.scale
         rows, gram, cross = total(
             task.source, GroupProducts(task.draft, self.index, task.levels, offsets)

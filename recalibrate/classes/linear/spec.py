@@ -109,8 +109,13 @@ class Quantiser:
     terms: tuple[Term, ...]
 
     @property
+    def labels(self) -> tuple[str, ...]:
+        """Column that every term is made of; none: the constant."""
+        return tuple(term.name for term in self.terms)
+
+    @property
     def names(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(term.name for term in self.terms if term.name))
+        return tuple(dict.fromkeys(label for label in self.labels if label))
 
     def encode(self, table: Table, threads: int = 1) -> NDArray[np.int32]:
         out = np.empty((table.n_rows, len(self.terms)), dtype=np.int32)
@@ -253,25 +258,28 @@ class LinearLearner:
         return f"ridge {self.spec.ridge:g} shrinks the coefficients" if self.spec.ridge else ""
 
     def learn(self, task: Task) -> Lesson:
-        count = len(self.encoder.terms)
-        scale = task.source.scale
-        question = Products(task.draft, self.index, task.levels, count)
-        rows, gram, cross = total(task.source, question)
-        s_cut, gram_cut, g_cut, cross_cut = bits_to_cut(scale)
-        real_gram: NDArray[Any] = gram * (
-            scale.weight_step * 2.0 ** (s_cut + gram_cut - 2 * UNIT_BITS)
-        )
-        real_cross: NDArray[Any] = cross * (
-            scale.response_step * 2.0 ** (g_cut + cross_cut - UNIT_BITS)
-        )
-        ridge = np.full(count, self.spec.ridge + task.penalty.l2)
-        ridge[0] = 0.0
-        mass = gram[:, 0, 0]
-        present, solved = solve_levels(task, rows, real_gram, real_cross, ridge)
-        # Snapped per quantised unit: coefficient * integer is then exact, and so are the sums.
-        coefficient = snap(solved / UNIT)
-        skipped = int(mass[~present].sum() * 2.0 ** (s_cut + gram_cut - 2 * UNIT_BITS))
-        return Lesson(LinearTable(present, coefficient, task.limit), skipped)
+        return fit_functions(task, self.index, len(self.encoder.terms), self.spec.ridge)
+
+
+def fit_functions(
+    task: Task, encoder: int, terms: int, ridge: float, kind: type[LinearTable] = LinearTable
+) -> Lesson:
+    """Least squares on all level sets; the encoder's first column is the constant."""
+    scale = task.source.scale
+    rows, gram, cross = total(task.source, Products(task.draft, encoder, task.levels, terms))
+    s_cut, gram_cut, g_cut, cross_cut = bits_to_cut(scale)
+    gram_unit = 2.0 ** (s_cut + gram_cut - 2 * UNIT_BITS)
+    cross_unit = 2.0 ** (g_cut + cross_cut - UNIT_BITS)
+    real_gram: NDArray[Any] = gram * (scale.weight_step * gram_unit)
+    real_cross: NDArray[Any] = cross * (scale.response_step * cross_unit)
+    penalty = np.full(terms, ridge + task.penalty.l2)
+    penalty[0] = 0.0
+    mass = gram[:, 0, 0]
+    present, solved = solve_levels(task, rows, real_gram, real_cross, penalty)
+    # Snapped per quantised unit: coefficient * integer is then exact, and so are the sums.
+    coefficient = snap(solved / UNIT)
+    skipped = int(mass[~present].sum() * gram_unit)
+    return Lesson(kind(present, coefficient, task.limit), skipped)
 
 
 CLASS = Linear
