@@ -27,8 +27,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.files.errors import ModelFileError
 from recalibrate.files.strictjson import dump, parse
+from recalibrate.support.errors import ModelFileError
 
 MAGIC = b"\x89RCAL\r\n\x1a"
 VERSION = 2
