@@ -1,17 +1,11 @@
 """Classes H in a file: each describes itself in ``recalibrate/classes/<kind>/files.py``.
 
-Such a module has one name that is looked for, ``FILES``, found by the list of
-:mod:`recalibrate.core.kinds`. With a line there and this module, whatever the class makes can be
-saved and loaded. For a class whose table holds one weight per column and level set::
+Such a module has one name that is looked for, ``FILES``; the list of classes is that of
+:mod:`recalibrate.core.kinds`. With a line there and such a module, whatever the class makes can
+be saved and loaded. For a class whose table holds one weight per column and level set::
 
-    FILES = ClassFiles(
-        spec=Record(Weights, {"features": Optional(TEXTS), "ridge": number(0.0)}),
-        encoder_kind="matrix",
-        encoder=Record(Matrix, {"names": TEXTS}),
-        check_encoder=check_matrix,
-        table=Record(WeightTable, {"weight": Array(np.float64, 2), "limit": number(0.0)}),
-        check_table=check_weights,
-    )
+    from recalibrate.files import codec
+    from recalibrate.files.classes import ClassFiles, are_scores, find_column
 
     def check_matrix(encoder: Matrix, schema: Schema) -> None:
         for name in encoder.names:
@@ -19,14 +13,23 @@ saved and loaded. For a class whose table holds one weight per column and level 
 
     def check_weights(table: WeightTable, encoder: Matrix, levels: int) -> None:
         if table.weight.shape != (levels, len(encoder.names)):
-            raise ModelFileError(f"there must be a weight per column and level set")
+            raise ModelFileError("there must be a weight per column and level set")
         if not are_scores(table.weight):
             raise ModelFileError("weights must be finite numbers")
 
-Records are named by the fields of the dataclass (:mod:`recalibrate.files.codec`); every value is
-checked by its own description, and then the two checks see what has to hold between the parts.
-Kernels follow indices without a check: whatever they could follow out of an array has to be
-refused there.
+    FILES = ClassFiles(
+        spec=codec.Record(Weights, {"ridge": codec.number(0.0)}),
+        encoder_kind="weight columns",
+        encoder=codec.Record(Matrix),
+        check_encoder=check_matrix,
+        table=codec.Record(WeightTable, {"weight": codec.Array(np.float64, 2)}),
+        check_table=check_weights,
+    )
+
+A record follows the types of its dataclass; what they do not say (limits, dimensions) is said
+beside it, see :mod:`recalibrate.files.codec`. Every value is checked by its description, and then
+the two checks see what has to hold between the parts. Kernels follow indices without a check:
+whatever they could follow out of an array has to be refused there.
 """
 
 from __future__ import annotations

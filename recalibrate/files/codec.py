@@ -9,11 +9,11 @@ both follow it, and nothing is used before it was checked:
 ...     column: str
 ...     cut: float
 ...     children: int
->>> STUMP = Record(Stump, {"children": Since(2, whole(0, 2), default=2)})
+>>> STUMP = Record(Stump, {"children": whole(0, 2)}, since={"children": (2, 0)})
 >>> STUMP.encode(Stump("age", float("inf"), 2), Writer())
 {'column': 'age', 'cut': 'inf', 'children': 2}
 >>> STUMP.decode({"column": "age", "cut": 30.5}, "model.stump", Reader(version=1))
-Stump(column='age', cut=30.5, children=2)
+Stump(column='age', cut=30.5, children=0)
 >>> STUMP.decode({"column": "age", "cut": "high", "children": 2}, "model.stump", Reader())
 Traceback (most recent call last):
 ...
@@ -22,9 +22,9 @@ recalibrate.support.errors.ModelFileError: model.stump.cut must be a number, got
 A record is described by the types of its dataclass, as far as they say enough (`by_type`), and by
 codecs for the fields where they do not: limits, dimensions, parts with rules of their own. There
 are `whole`, `number`, `text`, `choice`, `FLAG`, `TEXTS` and `own_form` for values of the header,
-`Array` for what is stored behind it; `Optional`, `Items`, `Record` and `OneOf` put them together,
-and `Since` is for fields that older files lack. What has to hold between fields is up to the
-``make`` of a record: it raises a ModelFileError, to which the place in the file is added here.
+`Array` for what is stored behind it; `Optional`, `Items`, `Record` and `OneOf` put them together.
+What has to hold between fields is up to the ``make`` of a record: it raises a ModelFileError, to
+which the place in the file is added here.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from typing import Any, Literal, Protocol, Union, get_args, get_origin, get_type
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.files.container import VERSION, Arrays
+from recalibrate.files.container import VERSION
 from recalibrate.support.errors import ModelFileError
 
 LARGEST = 2**53
@@ -55,7 +55,7 @@ NON_FINITE = {"nan": float("nan"), "inf": inf, "-inf": -inf}
 class Writer:
     """A model on its way into a file: its arrays, and objects that several of its parts share."""
 
-    arrays: Arrays = field(default_factory=Arrays)
+    arrays: list[NDArray[Any]] = field(default_factory=list)
     shared: dict[int, tuple[int, Any]] = field(default_factory=dict)
 
     def share(self, value: Any) -> int:
@@ -156,12 +156,8 @@ def number(least: float = -inf, most: float = inf) -> Value:
     free = least == -inf and most == inf
 
     def accepts(data: Any) -> bool:
-        if isinstance(data, str):
-            known = data in NON_FINITE
-        else:  # 1e999 is infinite to JSON
-            known = type(data) is float and isfinite(data)
-            known = known or (type(data) is int and abs(data) < LARGEST)
-        return known and (free or least <= _as_float(data) <= most)
+        value = _as_float(data)
+        return value is not None and (free or least <= value <= most)
 
     return Value(
         "a number" if free else f"a number from {least:g} to {most:g}",
@@ -171,8 +167,12 @@ def number(least: float = -inf, most: float = inf) -> Value:
     )
 
 
-def _as_float(data: Any) -> float:
-    return NON_FINITE[data] if isinstance(data, str) else float(data)
+def _as_float(data: Any) -> float | None:
+    """A number of the header; None for anything else. To JSON 1e999 is infinite."""
+    if isinstance(data, str):
+        return NON_FINITE.get(data)
+    known = isfinite(data) if type(data) is float else type(data) is int and abs(data) < LARGEST
+    return float(data) if known else None
 
 
 def text(most: int = MOST_TEXT) -> Value:
@@ -215,7 +215,8 @@ class Array:
     ndim: int = 1
 
     def encode(self, value: Any, writer: Writer) -> int:
-        return writer.arrays.add(value.astype(self.dtype, casting="safe", copy=False))
+        writer.arrays.append(value.astype(self.dtype, casting="safe", copy=False))
+        return len(writer.arrays) - 1
 
     def decode(self, data: Any, where: str, reader: Reader) -> NDArray[Any]:
         array = reader.take(data, where)
@@ -257,21 +258,6 @@ class Items:
 
 
 @dataclass(frozen=True)
-class Since:
-    """A field of a record that a format version brought; files of older ones mean the default."""
-
-    version: int
-    codec: Codec
-    default: Any
-
-    def encode(self, value: Any, writer: Writer) -> Any:
-        return self.codec.encode(value, writer)
-
-    def decode(self, data: Any, where: str, reader: Reader) -> Any:
-        return self.codec.decode(data, where, reader)
-
-
-@dataclass(frozen=True)
 class Record:
     """A dataclass as an object of the header, field by field.
 
@@ -289,6 +275,8 @@ class Record:
         Fields of the class that are not stored.
     names
         Names in the file, where they are not those of the fields.
+    since
+        Fields that came with a format version: its number, and what older files mean.
     take
         Fields of an object, by name.
     make
@@ -300,6 +288,7 @@ class Record:
     special: Mapping[str, Codec] = field(default_factory=dict)
     without: Collection[str] = ()
     names: Mapping[str, str] = field(default_factory=dict)
+    since: Mapping[str, tuple[int, Any]] = field(default_factory=dict)
     take: Callable[[Any], Mapping[str, Any]] = vars
     make: Callable[..., Any] | None = None
 
@@ -326,8 +315,8 @@ class Record:
             codec, stored = self.fields[name], self.names.get(name, name)
             if stored in left:
                 values[name] = codec.decode(left.pop(stored), f"{where}.{stored}", reader)
-            elif isinstance(codec, Since) and reader.version < codec.version:
-                values[name] = codec.default
+            elif name in self.since and reader.version < self.since[name][0]:
+                values[name] = self.since[name][1]
             else:
                 raise ModelFileError(f"{where} has no field {stored!r}")
         if left:
@@ -380,7 +369,7 @@ PLAIN: dict[Any, Codec] = {
 
 
 def by_type(hint: Any) -> Codec:
-    """How values of a type are stored where nothing else is said.
+    """How values of a type are stored where nothing else is said; whole numbers are from 0 on.
 
     Examples
     --------

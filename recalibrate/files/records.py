@@ -72,12 +72,15 @@ def _make_labels(*, kind: Any, low: float, high: float, observed: bool) -> Label
 
 LABELS = codec.Record(Labels, without=("values", "weight"), make=_make_labels)
 
-PENALTY = {
-    "l2": codec.number(0.0),
-    "min_gain": codec.number(0.0),
-    "min_level_rows": codec.whole(1),
-    "step_limit": codec.number(0.0),
-}
+PENALTY = codec.Record(
+    Penalty,
+    {
+        "l2": codec.number(0.0),
+        "min_gain": codec.number(0.0),
+        "min_level_rows": codec.whole(1),
+        "step_limit": codec.number(0.0),
+    },
+)
 
 SEED = codec.Value(
     # As text, because a seed may be larger than the whole numbers of JSON.
@@ -92,13 +95,14 @@ SETTINGS = codec.Record(
     {
         "grid": LEVEL_SETS,
         "levels": codec.whole(1),
-        "step_doubles": codec.Since(2, codec.Optional(codec.whole(1)), default=None),
+        "step_doubles": codec.Optional(codec.whole(1)),
         "tables_per_round": codec.whole(1),
-        "penalty": codec.Record(Penalty, PENALTY),
+        "penalty": PENALTY,
         "patience": codec.Optional(codec.whole(1)),
-        "row_share": codec.Since(2, codec.number(0.0, 1.0), default=1.0),
+        "row_share": codec.number(0.0, 1.0),
         "seed": SEED,
     },
+    since={"step_doubles": (2, None), "row_share": (2, 1.0)},
 )
 
 HISTORY = codec.Record(History)

@@ -37,12 +37,12 @@ SPEC = codec.Record(
         "bins": BINS,
         "min_leaf_rows": codec.whole(1),
         "feature_share": codec.number(0.0, 1.0),
-        "score_order": codec.Since(2, codec.Optional(codec.whole(0)), default=None),
         "category_smoothing": codec.number(0.0),
     },
+    since={"score_order": (2, None)},
 )
 
-FEATURE = codec.Record(FeatureBins, {"ordered": codec.Since(2, codec.FLAG, default=False)})
+FEATURE = codec.Record(FeatureBins, since={"ordered": (2, False)})
 
 TABLE = codec.Record(TreeTable, {"subsets": codec.Array(np.bool_, 2)})
 PER_NODE = TABLE.fields.keys() - {"roots", "subsets"}
