@@ -14,7 +14,8 @@ from recalibrate.core.fixedpoint import VALUE_STEP
 from recalibrate.core.part import Draft
 from recalibrate.core.rounds import Encoder, Learned
 from recalibrate.core.source import StatsSource
-from recalibrate.data.table import Schema, Table
+from recalibrate.data.columns import Columns
+from recalibrate.data.table import Schema
 
 SCORE_COLUMN = "base score"
 """Name of the column that holds the base model's score when H may look at it."""
@@ -115,13 +116,12 @@ class Learner(Protocol):
 class FunctionClass(Protocol):
     """A class H as the user describes it."""
 
-    def bind(
-        self, table: Table, weight: NDArray[np.int64], *, threads: int = 1, index: int = 0
-    ) -> Learner:
-        """The class on the columns of a table.
+    @property
+    def in_pieces(self) -> bool:
+        """Whether it learns from sums over pieces; otherwise it needs all rows at once."""
 
-        ``weight`` is empty when rows weigh one; ``index`` is the encoder's number in the model.
-        """
+    def bind(self, columns: Columns, *, index: int = 0) -> Learner:
+        """The class on some columns; ``index`` is the encoder's number in the model."""
 
 
 def as_names(features: Sequence[str] | None) -> tuple[str, ...] | None:

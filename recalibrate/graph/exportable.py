@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from recalibrate.bases.problem import Problem
 from recalibrate.bases.protocol import Base
 from recalibrate.classes import Estimator, Groups, Linear, Trees
 from recalibrate.core.learning import SCORE_COLUMN, choose_columns
+from recalibrate.data.columns import Columns
 from recalibrate.graph.base import read_base
 from recalibrate.graph.errors import ExportError
 from recalibrate.graph.estimators import convert_regressor
@@ -48,7 +47,7 @@ def _try_regressor(H: Estimator, problem: Problem) -> None:
     """Fit a copy on a few rows and convert it: only a fitted one says whether it can be."""
     from sklearn.base import clone
 
-    learner = H.bind(problem.table, np.empty(0, dtype=np.int64))
+    learner = H.bind(Columns.of(problem.table))
     rows = slice(0, TRIAL_ROWS)
     block = learner.encoder.encode(problem.table.take(rows))
     trial = clone(H.regressor).fit(block, problem.labels.values[rows])

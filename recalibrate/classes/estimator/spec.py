@@ -15,6 +15,7 @@ from recalibrate.core.learning import MARGIN_STEP_LIMIT, Lesson, Task, as_names,
 from recalibrate.core.levels import from_margin
 from recalibrate.core.part import Answer, Draft, Part
 from recalibrate.core.rounds import Block, Scores
+from recalibrate.data.columns import Columns
 from recalibrate.data.table import Table
 
 
@@ -52,20 +53,20 @@ class Estimator:
     base_score: bool = False
     n_jobs: int = 1
 
+    in_pieces = False
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", as_names(self.features))
 
-    def bind(
-        self, table: Table, weight: NDArray[np.int64], *, threads: int = 1, index: int = 0
-    ) -> EstimatorLearner:
-        """The regressor on the columns of a table."""
+    def bind(self, columns: Columns, *, index: int = 0) -> EstimatorLearner:
+        """The regressor on some columns."""
         for method in ("fit", "predict", "get_params"):
             if not hasattr(self.regressor, method):
                 raise TypeError(
                     f"Estimator() needs a scikit-learn regressor, got {self.regressor!r}, "
                     f"which has no {method}()"
                 )
-        names = choose_columns(table.schema, as_names(self.features), self.base_score)
+        names = choose_columns(columns.schema, as_names(self.features), self.base_score)
         if not names:
             raise ValueError(
                 "Estimator(features=[]) leaves the regressor no column; name one, or set "
@@ -175,7 +176,7 @@ class EstimatorLearner:
     def learn(self, task: Task) -> Lesson:
         from joblib import Parallel, delayed
 
-        gathered = list(task.source.answers(RowsOf(task.draft, self.index)))
+        gathered = list(task.source.each(RowsOf(task.draft, self.index)))
         block, level, y, f, weight = (
             np.concatenate(parts) for parts in zip(*gathered, strict=True)
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
@@ -16,8 +16,9 @@ from recalibrate.core.learning import Lesson, Task
 from recalibrate.core.part import Answer, Draft, Part
 from recalibrate.core.rounds import Block, Scores
 from recalibrate.core.source import total
+from recalibrate.data.columns import Columns
 from recalibrate.data.table import Table, read_table
-from recalibrate.groups.groupset import GroupSet, bind
+from recalibrate.groups.groupset import GroupSet, bind, bind_columns
 from recalibrate.kernels import gram as kernels
 
 LARGEST_SYSTEM = 1 << 28
@@ -48,6 +49,8 @@ class Groups:
     terms: tuple[str, ...]
     min_rows: int = 1
 
+    in_pieces = True
+
     def __init__(self, *terms: str, min_rows: int = 1) -> None:
         object.__setattr__(self, "terms", terms)
         object.__setattr__(self, "min_rows", min_rows)
@@ -74,22 +77,12 @@ class Groups:
         table = read_table(X)
         return bind(self.terms, table, min_rows=self.min_rows).masks(table)
 
-    def bind(
-        self, table: Table, weight: NDArray[np.int64], *, threads: int = 1, index: int = 0
-    ) -> GroupLearner:
-        """The groups on the columns of a table."""
-        mass = weight.astype(np.float64) if len(weight) else None
-
-        def groups() -> GroupSet:
-            return bind(self.terms, table, weight=mass, min_rows=self.min_rows)
-
-        return self.bind_by(groups, index=index)
-
-    def bind_by(self, groups: Callable[[], GroupSet], *, index: int = 0) -> GroupLearner:
-        """The groups on columns wherever their rows are; ``groups`` binds the terms."""
+    def bind(self, columns: Columns, *, index: int = 0) -> GroupLearner:
+        """The groups on some columns."""
         if not self.terms:
             raise ValueError('Groups() names no group; write for example Groups("sex", "age < 25")')
-        return GroupLearner(self, GroupEncoder(groups()), index)
+        groups = bind_columns(self.terms, columns, min_rows=self.min_rows)
+        return GroupLearner(self, GroupEncoder(groups), index)
 
 
 @dataclass(frozen=True, eq=False)
