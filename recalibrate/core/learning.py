@@ -17,7 +17,8 @@ from recalibrate.core.levels import Link
 from recalibrate.core.part import Draft
 from recalibrate.core.rounds import Encoder, Learned
 from recalibrate.core.source import StatsSource
-from recalibrate.data.table import Schema, Table
+from recalibrate.data.columns import Columns
+from recalibrate.data.table import Schema
 from recalibrate.support.shorthand import read_parameters
 
 SCORE_COLUMN = "base score"
@@ -163,6 +164,8 @@ class FunctionClass(ABC):
     """Examples of it as a text; the bare name is one of them if the class needs no arguments."""
     has_rules: ClassVar[bool] = False
     """Whether it consists of rules that have names, which an audit can search."""
+    in_pieces: ClassVar[bool] = True
+    """Whether it learns from sums over pieces; otherwise it needs all rows at once."""
     features: Sequence[str] | None = None
     """Columns that it may look at; None: all."""
     terms: tuple[str, ...] = ()
@@ -192,13 +195,8 @@ class FunctionClass(ABC):
         return cls(**read_parameters(list(signature(cls).parameters), arguments, text))
 
     @abstractmethod
-    def bind(
-        self, table: Table, weight: NDArray[np.int64], *, threads: int = 1, index: int = 0
-    ) -> Learner:
-        """The class on the columns of a table.
-
-        ``weight`` is empty when rows weigh one; ``index`` is the encoder's number in the model.
-        """
+    def bind(self, columns: Columns, *, index: int = 0) -> Learner:
+        """The class on some columns; ``index`` is the encoder's number in the model."""
 
 
 def as_names(features: Sequence[str] | None) -> tuple[str, ...] | None:

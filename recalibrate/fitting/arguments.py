@@ -15,7 +15,6 @@ from recalibrate.core.boost import Settings
 from recalibrate.core.kinds import CLASSES, class_of, say_classes
 from recalibrate.core.learning import FunctionClass, Penalty
 from recalibrate.core.levels import Levels, to_margin
-from recalibrate.data.quantiles import quantile_edges
 from recalibrate.support.checks import check_flag, check_number, check_whole
 from recalibrate.support.wording import either
 
@@ -160,7 +159,7 @@ def loop_settings(
 ) -> Settings:
     """The loop with every knob as given, or at its plain default.
 
-    ``borders`` finds the borders of cells with equally many labels, see `label_borders`.
+    ``borders`` finds the borders of cells with equally many labels, see ``fitting.run``.
     """
     rounded = bool(knobs.rounded)
     levels = _or(knobs.levels, 10)
@@ -209,13 +208,6 @@ def _grid(
         return Levels.uniform(levels, problem.link)
     found = borders(levels)
     return Levels.around((found[:-1] + found[1:]) / 2)
-
-
-def label_borders(problem: Problem, levels: int) -> NDArray[np.float64]:
-    """Borders of cells with equally many labels, as in the authors' code."""
-    values = ranked_values(problem)
-    inner = quantile_edges(values, levels, problem.labels.weight)
-    return np.concatenate([[values.min()], inner, [values.max()]])
 
 
 def ranked_values(problem: Problem) -> NDArray[np.float64]:

@@ -19,6 +19,7 @@ from recalibrate.data.table import Column, Schema, Table
 from recalibrate.groups import expressions as ex
 
 MOST_VALUES = 12  # numeric columns with more distinct values are cut into bands
+BANDS = 4  # of about equal weight
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.data.columns import Piece
 from recalibrate.groups import expressions as ex
 from recalibrate.groups.cells import Cells
 
@@ -69,6 +71,18 @@ def count_combinations(factors: tuple[Cells, ...], rows: Assigned) -> Counted:
     example[group] = np.arange(len(group))
     found = np.column_stack([cells[example] for cells in columns]).astype(np.int64)
     return found, np.bincount(group).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class CountCells:
+    """Combinations of cells that occur in a piece, for the factors of every term."""
+
+    terms: tuple[tuple[Cells, ...], ...]
+
+    def __call__(self, piece: Piece) -> list[Counted]:
+        table, weight = piece
+        rows = Assigned(table.take(weight > 0) if len(weight) else table)
+        return [count_combinations(factors, rows) for factors in self.terms]
 
 
 def add_counts(parts: Sequence[Counted]) -> Counted:

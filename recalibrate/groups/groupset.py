@@ -18,14 +18,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from recalibrate.data.columns import Columns
 from recalibrate.data.table import Column, Schema, Table
 from recalibrate.data.values import category_key
 from recalibrate.data.vectors import read_weight
 from recalibrate.groups import expressions as ex
-from recalibrate.groups.cells import Cells, PredicateCells, cut_column, load_cells
+from recalibrate.groups.cells import (
+    BANDS,
+    CategoryCells,
+    Cells,
+    PredicateCells,
+    cut_column,
+    cut_distinct,
+    load_cells,
+)
 from recalibrate.groups.combinations import (
     Assigned,
+    CountCells,
     Counted,
+    add_counts,
     count_combinations,
 )
 from recalibrate.groups.terms import BoundTerm
@@ -189,7 +200,7 @@ def bind(
     *,
     weight: ArrayLike | None = None,
     min_rows: int = 1,
-    bands: int = 4,
+    bands: int = BANDS,
 ) -> GroupSet:
     """Turn group expressions into groups of a table's rows.
 
@@ -249,6 +260,27 @@ def bind(
         return [count_combinations(factors, rows) for factors in terms]
 
     return bind_by(terms, table.schema, cut, count, min_rows=min_rows)
+
+
+def bind_columns(terms: Sequence[str], columns: Columns, *, min_rows: int = 1) -> GroupSet:
+    """Turn group expressions into groups of rows, wherever these are; see :func:`bind`."""
+
+    def cut(column: Column) -> Cells:
+        if column.kind == "categorical":
+            return CategoryCells(column.name, len(column.categories))
+        found = columns.distribution(column.name, _band_targets)
+        values = found.values + np.float32(0)  # -0 is called 0
+        return cut_distinct(column.name, values, found.mass, BANDS, complete=found.complete)
+
+    def count(terms: Sequence[tuple[Cells, ...]]) -> list[Counted]:
+        found = list(columns.map(CountCells(tuple(terms))))
+        return [add_counts([piece[t] for piece in found]) for t in range(len(terms))]
+
+    return bind_by(terms, columns.schema, cut, count, min_rows=min_rows)
+
+
+def _band_targets(total: int) -> NDArray[np.int64]:
+    return np.array([-(-total * j // BANDS) for j in range(1, BANDS)])
 
 
 def bind_by(

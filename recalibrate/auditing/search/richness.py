@@ -26,12 +26,13 @@ from recalibrate.classes.trees.spec import Trees
 from recalibrate.core.fixedpoint import make_scale
 from recalibrate.core.learning import FunctionClass, Penalty, Task
 from recalibrate.core.levels import Levels
-from recalibrate.core.part import Draft
+from recalibrate.core.part import Draft, Rows
 from recalibrate.core.rounds import Rounds
+from recalibrate.data.columns import Columns
 from recalibrate.data.labels import Labels
 from recalibrate.data.table import Table
 from recalibrate.fitting.arguments import read_class
-from recalibrate.rows.memory import Rows, rows_in_memory
+from recalibrate.rows.memory import rows_in_memory
 from recalibrate.support.checks import check_whole
 
 Floats = NDArray[np.float64]
@@ -228,7 +229,7 @@ class _Check:
     def _held_out(self, H: FunctionClass) -> Floats:
         """What functions fitted on the other folds say about every row."""
         weight = self.scale.quantise_weight(self.labels.weight)
-        learner = H.bind(self.table, weight)
+        learner = H.bind(Columns.of(self.table, weight))
         block = learner.encoder.encode(self.table)
         every = Rows((block,), self.labels.values, self.f, weight)
         start = Rounds("identity", None, (learner.encoder,))

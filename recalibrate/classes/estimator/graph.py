@@ -15,6 +15,7 @@ from recalibrate.bases.protocol import as_base
 from recalibrate.classes.estimator.spec import Estimator, EstimatorTable, Matrix, Scaled
 from recalibrate.core.fixedpoint import VALUE_STEP
 from recalibrate.core.levels import Levels
+from recalibrate.data.columns import Columns
 from recalibrate.graph.builder import GraphBuilder
 from recalibrate.graph.errors import ExportError
 from recalibrate.graph.features import feature_of
@@ -39,7 +40,7 @@ class EstimatorForm(Form[EstimatorTable, Matrix]):
         """Fit a copy on a few rows and convert it: only a fitted one says whether it can be."""
         from sklearn.base import clone
 
-        learner = H.bind(problem.table, np.empty(0, dtype=np.int64))
+        learner = H.bind(Columns.of(problem.table))
         rows = slice(0, TRIAL_ROWS)
         block = learner.encoder.encode(problem.table.take(rows))
         trial = clone(H.regressor).fit(block, problem.labels.values[rows])

@@ -22,6 +22,7 @@ from recalibrate.core.learning import (
 from recalibrate.core.levels import from_margin
 from recalibrate.core.part import Answer, Draft, Part
 from recalibrate.core.rounds import Block, Scores
+from recalibrate.data.columns import Columns
 from recalibrate.data.table import Table
 
 
@@ -55,6 +56,7 @@ class Estimator(FunctionClass):
     """
 
     kind = "estimator"
+    in_pieces = False
     regressor: Any
     features: Sequence[str] | None = None
     base_score: bool = False
@@ -77,17 +79,15 @@ class Estimator(FunctionClass):
         """A regressor cannot be written as a text."""
         raise ValueError("estimator(...) needs Python: the command line cannot make the regressor")
 
-    def bind(
-        self, table: Table, weight: NDArray[np.int64], *, threads: int = 1, index: int = 0
-    ) -> EstimatorLearner:
-        """The regressor on the columns of a table."""
+    def bind(self, columns: Columns, *, index: int = 0) -> EstimatorLearner:
+        """The regressor on some columns."""
         for method in ("fit", "predict", "get_params"):
             if not hasattr(self.regressor, method):
                 raise TypeError(
                     f"Estimator() needs a scikit-learn regressor, got {self.regressor!r}, "
                     f"which has no {method}()"
                 )
-        names = choose_columns(table.schema, as_names(self.features), self.base_score)
+        names = choose_columns(columns.schema, as_names(self.features), self.base_score)
         if not names:
             raise ValueError(
                 "Estimator(features=[]) leaves the regressor no column; name one, or set "
@@ -199,7 +199,7 @@ class EstimatorLearner:
     def learn(self, task: Task) -> Lesson:
         from joblib import Parallel, delayed
 
-        gathered = list(task.source.answers(RowsOf(task.draft, self.index)))
+        gathered = list(task.source.each(RowsOf(task.draft, self.index)))
         block, level, y, f, weight = (
             np.concatenate(parts) for parts in zip(*gathered, strict=True)
         )

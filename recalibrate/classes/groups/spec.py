@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
@@ -18,9 +18,10 @@ from recalibrate.core.levels import Link
 from recalibrate.core.part import Answer, Draft, Part
 from recalibrate.core.rounds import Block, Scores
 from recalibrate.core.source import StatsSource, total
+from recalibrate.data.columns import Columns
 from recalibrate.data.table import Schema, Table, read_table
 from recalibrate.groups.expressions import columns_of, parse
-from recalibrate.groups.groupset import GroupSet, bind
+from recalibrate.groups.groupset import GroupSet, bind, bind_columns
 from recalibrate.kernels import gram as kernels
 
 _MIN_ROWS = re.compile(r"\s*min_rows\s*=\s*(\d+)\s*")
@@ -110,22 +111,12 @@ class Groups(FunctionClass):
         """It cannot split on the score, and gets as many level sets as there are rows for."""
         return Pace(GROUP_PRIOR, levels=None, step=0.3, patience=10)
 
-    def bind(
-        self, table: Table, weight: NDArray[np.int64], *, threads: int = 1, index: int = 0
-    ) -> GroupLearner:
-        """The groups on the columns of a table."""
-        mass = weight.astype(np.float64) if len(weight) else None
-
-        def groups() -> GroupSet:
-            return bind(self.terms, table, weight=mass, min_rows=self.min_rows)
-
-        return self.bind_by(groups, index=index)
-
-    def bind_by(self, groups: Callable[[], GroupSet], *, index: int = 0) -> GroupLearner:
-        """The groups on columns wherever their rows are; ``groups`` binds the terms."""
+    def bind(self, columns: Columns, *, index: int = 0) -> GroupLearner:
+        """The groups on some columns."""
         if not self.terms:
             raise ValueError('Groups() names no group; write for example Groups("sex", "age < 25")')
-        return GroupLearner(self, GroupEncoder(groups()), index)
+        groups = bind_columns(self.terms, columns, min_rows=self.min_rows)
+        return GroupLearner(self, GroupEncoder(groups), index)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -17,7 +18,8 @@ from recalibrate.core.levels import Link
 from recalibrate.core.part import Answer, Draft, Part
 from recalibrate.core.rounds import Block, Scores
 from recalibrate.core.source import total
-from recalibrate.data.table import Column, Schema, Table
+from recalibrate.data.columns import Columns
+from recalibrate.data.table import Table
 from recalibrate.kernels import gram as kernels
 from recalibrate.support.checks import check_number
 
@@ -69,24 +71,13 @@ class Linear(FunctionClass):
         """It cannot split on the score, and gets as many level sets as there are rows for."""
         return Pace(LINEAR_PRIOR, levels=None, step=0.3, patience=10)
 
-    def bind(
-        self, table: Table, weight: NDArray[np.int64], *, threads: int = 1, index: int = 0
-    ) -> LinearLearner:
-        """The class on the columns of a table."""
-
-        def terms(column: Column) -> list[Term]:
-            return column_terms(column, table.column(column.name), weight)
-
-        return self.bind_by(table.schema, terms, index=index)
-
-    def bind_by(
-        self, schema: Schema, terms: Callable[[Column], list[Term]], *, index: int = 0
-    ) -> LinearLearner:
-        """The class on columns wherever their rows are; ``terms`` finds the terms of one."""
+    def bind(self, columns: Columns, *, index: int = 0) -> LinearLearner:
+        """The class on some columns."""
         check_number("ridge of Linear", self.ridge, least=0.0)
-        names = choose_columns(schema, as_names(self.features), self.base_score)
-        columns = [schema.columns[schema.index(name)] for name in names]
-        own = [term for column in columns for term in terms(column)]
+        names = choose_columns(columns.schema, as_names(self.features), self.base_score)
+        own = [
+            term for terms in columns.each(partial(column_terms, columns), names) for term in terms
+        ]
         return LinearLearner(self, Quantiser((Term("constant", ""), *own)), index)
 
 
@@ -137,35 +128,34 @@ class Quantiser:
         return out
 
 
-def column_terms(
-    column: Column, values: NDArray[np.float32], weight: NDArray[np.int64]
-) -> list[Term]:
-    """Terms of a column; they follow from its distinct values and their summed weights alone."""
-    mass = weight if len(weight) else np.ones(len(values), dtype=np.int64)
-    missing = np.isnan(values)
-    terms = [Term("missing", column.name)] if missing.any() else []
-    present = values[~missing]
-    if column.kind == "categorical":
-        weights = np.bincount(present.astype(np.int64), weights=mass[~missing])
-        heaviest = np.argsort(-weights, kind="stable")[:MOST_INDICATORS]
+def column_terms(columns: Columns, name: str) -> list[Term]:
+    """Terms of a column."""
+    if columns.column(name).kind == "categorical":
+        weights = columns.category_weights(name)
+        terms = [Term("missing", name)] if weights[0] else []
+        heaviest = 1 + np.argsort(-weights[1:], kind="stable")[:MOST_INDICATORS]
         kept = sorted(int(code) for code in heaviest if weights[code] > 0)
-        return terms + [Term("category", column.name, category=code) for code in kept]
-    if not len(present):
+        return terms + [Term("category", name, category=code) for code in kept]
+    low, high, missing = columns.span(name)
+    terms = [Term("missing", name)] if missing else []
+    if np.isnan(low):
         return terms
-    if not np.isfinite(present).all():
+    if not np.isfinite([low, high]).all():
         raise ValueError(
-            f"column {column.name!r} holds infinite values, which a linear function cannot use; "
+            f"column {name!r} holds infinite values, which a linear function cannot use; "
             "clip them, or leave the column out with Linear(features=...)"
         )
-    order = np.argsort(present, kind="stable")
-    reached = np.cumsum(mass[~missing][order])
-    centre = float(present[order][np.searchsorted(reached, (reached[-1] + 1) // 2)])
-    widest = float(np.abs(present.astype(np.float64) - centre).max())
+    found = columns.distribution(name, lambda total: np.array([(total + 1) // 2]))
+    if not len(found.values):  # all present values weigh next to nothing
+        return terms
+    reached = np.cumsum(found.mass)
+    centre = float(found.values[np.searchsorted(reached, (reached[-1] + 1) // 2)])
+    widest = max(high - centre, centre - low)
     if widest == 0.0:
         return terms
     fraction, exponent = np.frexp(widest)
     power = int(exponent) - (1 if fraction == 0.5 else 0)
-    return [Term("value", column.name, centre, float(2.0 ** (UNIT_BITS - power))), *terms]
+    return [Term("value", name, centre, float(2.0 ** (UNIT_BITS - power))), *terms]
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any, Literal
@@ -25,8 +25,9 @@ from recalibrate.core.learning import (
 )
 from recalibrate.core.levels import Link
 from recalibrate.core.rounds import Block, Scores
-from recalibrate.data.bins import DEFAULT_BINS, MOST_BINS, Bins, make_bins
-from recalibrate.data.table import Schema, Table
+from recalibrate.data.bins import DEFAULT_BINS, MOST_BINS, Bins, bin_columns
+from recalibrate.data.columns import Columns
+from recalibrate.data.table import Schema
 from recalibrate.kernels import forest, masks, walk
 from recalibrate.support.checks import check_number, check_whole
 from recalibrate.support.hashing import mix
@@ -45,9 +46,6 @@ rows less is needed than without, and small groups that are far off are reached 
 """
 
 Ints = NDArray[np.int32]
-Binning = Callable[[Sequence[str], Sequence[str], int], Bins]
-"""Bins some columns, and once more some of them in order of their mean base score, into at most
-so many bins each."""
 
 
 @dataclass(frozen=True)
@@ -137,35 +135,18 @@ class Trees(FunctionClass):
             return None
         return TreeLearner(self, learner.bins.of(self.features), index) if self.features else None
 
-    def bind(
-        self, table: Table, weight: NDArray[np.int64], *, threads: int = 1, index: int = 0
-    ) -> TreeLearner:
-        """The class on the columns of a table."""
-        mass = weight if len(weight) else None
-
-        def bins(names: Sequence[str], ordered: Sequence[str], most: int) -> Bins:
-            return make_bins(
-                table,
-                names,
-                weight=mass,
-                most=most,
-                threads=threads,
-                ordered=ordered,
-                score=SCORE_COLUMN,
-            )
-
-        return self.bind_by(table.schema, bins, index=index)
-
-    def bind_by(self, schema: Schema, bins: Binning, *, index: int = 0) -> TreeLearner:
-        """The class on columns wherever their rows are."""
+    def bind(self, columns: Columns, *, index: int = 0) -> TreeLearner:
+        """The class on some columns."""
         self._check()
-        names = choose_columns(schema, as_names(self.features), self.base_score)
+        names = choose_columns(columns.schema, as_names(self.features), self.base_score)
         if not names:
             raise ValueError(
                 "Trees(features=[]) leaves no column to split on; name one, or set base_score=True"
             )
         most = MOST_BINS if self.bins == "exact" else int(self.bins)
-        return TreeLearner(self, bins(names, self._ordered(schema, names), most), index)
+        ordered = self._ordered(columns.schema, names)
+        bins = bin_columns(columns, names, most=most, ordered=ordered, score=SCORE_COLUMN)
+        return TreeLearner(self, bins, index)
 
     def _ordered(self, schema: Schema, names: Sequence[str]) -> list[str]:
         """Columns whose categories are put in order of their mean base score."""
