@@ -65,6 +65,8 @@ def read_parameters(known: Sequence[str], arguments: Sequence[str], text: str) -
                 f"cannot read {argument!r} in {text!r}: write name=value with one of "
                 f"{listed(known)}"
             )
+        if found[1] in given:
+            raise ValueError(f"{found[1]} is given twice in {text!r}")
         given[found[1]] = _value(found[2], text)
     return given
 

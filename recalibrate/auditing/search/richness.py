@@ -65,10 +65,10 @@ def richness(
         Columns that the classes may look at.
     labels : Labels
         Outcomes and weights.
-    H : Trees, Linear, Groups, Estimator or str, optional
+    H : FunctionClass or str, optional
         The class that the predictions are meant to be multicalibrated for; by default trees of
         depth 2.
-    richer : Trees, Linear, Groups, Estimator, str or None
+    richer : FunctionClass, str or None
         A class to compare with: any other one, for example to see whether multicalibration for
         H carries over to it. By default trees that are one deeper than H (of depth 2 where H
         is no class of trees).
