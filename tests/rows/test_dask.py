@@ -24,8 +24,8 @@ from test_streaming import (
 )
 
 import recalibrate as rc
+from recalibrate.bases.graphbase import GraphBase
 from recalibrate.bases.protocol import as_base
-from recalibrate.files.graphs import GraphBase
 from recalibrate.rows.dask.shipping import travelling
 from recalibrate.rows.dask.workers import OnWorkers
 
