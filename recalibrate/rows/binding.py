@@ -25,14 +25,11 @@ from recalibrate.data.bins import (
     ordered_bins,
 )
 from recalibrate.data.table import Column
-from recalibrate.groups.cells import CategoryCells, Cells, cut_distinct
+from recalibrate.groups.cells import BANDS, CategoryCells, Cells, cut_distinct
 from recalibrate.groups.combinations import Assigned, Counted, add_counts, count_combinations
 from recalibrate.groups.groupset import GroupSet, bind_by
 from recalibrate.rows.distributions import ColumnOf, Distribution, distribution
 from recalibrate.rows.pieces import Pieces
-
-BANDS = 4
-"""Quantile bands of a numeric column of ``Groups``."""
 
 
 def binds(H: FunctionClass) -> bool:
