@@ -20,6 +20,7 @@ from recalibrate.data.collection import is_collection
 from recalibrate.data.labels import Labels, read_labels
 from recalibrate.data.table import Table, read_table
 from recalibrate.data.vectors import Float64
+from recalibrate.groups.cells import BANDS
 from recalibrate.support.checks import check_number, check_whole
 
 
@@ -39,7 +40,7 @@ def audit(
     thresholds: Sequence[float] = (),
     depth: int = 1,
     min_rows: int | None = None,
-    bands: int = 4,
+    bands: int = BANDS,
     bins: int = 10,
     alpha: float = 0.05,
 ) -> AuditReport:
