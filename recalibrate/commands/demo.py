@@ -1,4 +1,12 @@
-"""recalibrate demo: the whole way on simulated data, in under a minute."""
+"""recalibrate demo: the whole way on simulated data, in under a minute.
+
+Simulate a census, train a model with a planted fault, recalibrate it, audit it before and after
+on new rows, export it to ONNX, prove that the file gives the same predictions, and write
+everything into a folder. Takes less than a minute, most of it compiling on first use.
+
+  recalibrate demo
+  recalibrate demo results --rows 10000
+"""
 
 from __future__ import annotations
 
@@ -18,16 +26,6 @@ if TYPE_CHECKING:
     from recalibrate.model import Recalibrated
 
 SUMMARY = "see it work: simulated census, before and after"
-DESCRIPTION = """\
-Simulate a census, train a model with a planted fault, recalibrate it, audit it before and after
-on new rows, export it to ONNX, prove that the file gives the same predictions, and write
-everything into a folder. Takes less than a minute, most of it compiling on first use.
-"""
-EXAMPLE = """\
-examples:
-  recalibrate demo
-  recalibrate demo results --rows 10000
-"""
 FOLDER = "recalibrate-demo"
 LABEL = "HIGH_INCOME"
 FEWEST_ROWS = 1000
