@@ -11,8 +11,7 @@ from recalibrate.bases.problem import read_problem
 from recalibrate.bases.protocol import as_base
 from recalibrate.bases.wrappers import remember_columns
 from recalibrate.core.levels import Link
-from recalibrate.data.collection import is_collection
-from recalibrate.data.inputs import is_streamed
+from recalibrate.data.inputs import is_collection, is_streamed
 from recalibrate.fitting.arguments import (
     Knobs,
     LevelKind,

@@ -38,7 +38,7 @@ from recalibrate.data.table import Schema, Table, find_columns, split_columns
 from recalibrate.rows.disk import Shelf
 from recalibrate.rows.pieces import Pieces, Size
 from recalibrate.rows.spool import Spool, SpooledFiles, SpooledPieces
-from recalibrate.support.wording import listed
+from recalibrate.support.notices import listed
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -16,8 +16,7 @@ from recalibrate.auditing.records import LeftOut
 from recalibrate.data.table import Table, read_table
 from recalibrate.groups.expressions import Term, columns_of, parse, to_text
 from recalibrate.groups.groupset import GroupSet
-from recalibrate.support.notices import warn_user
-from recalibrate.support.wording import listed
+from recalibrate.support.notices import listed, warn_user
 
 EVERYBODY = "all"
 MOST_TERMS = 20_000
