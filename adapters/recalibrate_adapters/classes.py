@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from recalibrate.support.wording import listed
+from recalibrate.support.notices import listed
 
 
 def choose_class(classes: Sequence[Any], target_class: Any, name: str) -> int:

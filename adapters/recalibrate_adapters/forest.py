@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from recalibrate.bases.wrappers import column_names
 from recalibrate.data.table import Column, Schema
 from recalibrate.ensemble import Ensemble
-from recalibrate.support.wording import listed
+from recalibrate.support.notices import listed
 from recalibrate_adapters.edits import Edit
 from recalibrate_adapters.graphs import as_vector, cast, constant, score_model, value_info
 

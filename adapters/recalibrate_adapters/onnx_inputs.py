@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.support.wording import listed
+from recalibrate.support.notices import listed
 from recalibrate_adapters.frames import column_feed, numbers, read_frame
 from recalibrate_adapters.graphs import INNER, InputKind, constant, own_inputs, value_info
 from recalibrate_adapters.runtime import Feed

@@ -16,7 +16,7 @@ from recalibrate.auditing.measure.segments import read_segments
 from recalibrate.auditing.predictions import count_rows, read_baseline, read_predictions
 from recalibrate.auditing.report import AuditReport
 from recalibrate.auditing.views.notes import method_notes
-from recalibrate.data.collection import is_collection
+from recalibrate.data.inputs import is_collection
 from recalibrate.data.labels import Labels, read_labels
 from recalibrate.data.table import Table, read_table
 from recalibrate.data.vectors import Float64

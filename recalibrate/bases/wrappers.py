@@ -14,7 +14,7 @@ from recalibrate.bases.protocol import Base, Link, ScoreColumn
 from recalibrate.classes import Estimator
 from recalibrate.core.learning import SCORE_COLUMN
 from recalibrate.data.table import find_columns
-from recalibrate.support.wording import listed
+from recalibrate.support.notices import listed
 
 if TYPE_CHECKING:
     from recalibrate.model import Recalibrated

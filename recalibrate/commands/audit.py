@@ -1,4 +1,13 @@
-"""recalibrate audit: calibration by group, and a gate for pipelines."""
+r"""recalibrate audit: calibration by group, and a gate for pipelines.
+
+Measure the calibration of a model, or of a column of predictions, over all rows and in groups.
+Use rows that trained neither the model nor its calibration. A saved model is compared with its
+own base model. With --max-gap or --alpha the command is a gate: exit code 1 if a group fails.
+
+  recalibrate audit test.csv --label y --model model.rcal \
+      --groups "sex, race*sex, age < 25" --html audit.html --json audit.json
+  recalibrate audit test.csv --label y --score-column p --groups "sex" --max-gap 0.02
+"""
 
 from __future__ import annotations
 
@@ -18,17 +27,6 @@ if TYPE_CHECKING:
     from recalibrate.auditing import AuditReport
 
 SUMMARY = "measure calibration by group; fail beyond a tolerance"
-DESCRIPTION = """\
-Measure the calibration of a model, or of a column of predictions, over all rows and in groups.
-Use rows that trained neither the model nor its calibration. A saved model is compared with its
-own base model. With --max-gap or --alpha the command is a gate: exit code 1 if a group fails.
-"""
-EXAMPLE = """\
-examples:
-  recalibrate audit test.csv --label y --model model.rcal \\
-      --groups "sex, race*sex, age < 25" --html audit.html --json audit.json
-  recalibrate audit test.csv --label y --score-column p --groups "sex" --max-gap 0.02
-"""
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from recalibrate.support.wording import listed
+from recalibrate.support.notices import listed
 
 if TYPE_CHECKING:
     from recalibrate.classes import Groups, Linear, Trees

@@ -13,9 +13,8 @@ from recalibrate.bases.protocol import Base, as_base
 from recalibrate.bases.wrappers import remember_columns
 from recalibrate.core.learning import FunctionClass
 from recalibrate.core.levels import Link
-from recalibrate.data.collection import is_collection
 from recalibrate.data.folds import is_splitter
-from recalibrate.data.inputs import is_streamed
+from recalibrate.data.inputs import is_collection, is_streamed
 from recalibrate.fitting.arguments import (
     Knobs,
     LevelKind,

@@ -26,7 +26,7 @@ from recalibrate.graph.builder import (
 )
 from recalibrate.graph.errors import ExportError
 from recalibrate.graph.inputs import BaseInputs, Inputs
-from recalibrate.support.wording import listed
+from recalibrate.support.notices import listed
 
 
 @dataclass(frozen=True, eq=False)

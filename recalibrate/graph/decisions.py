@@ -13,7 +13,7 @@ from recalibrate.graph.builder import GraphBuilder
 from recalibrate.graph.errors import ExportError
 from recalibrate.graph.trees import Leaf, flatten, search
 from recalibrate.losses.rules import Formula, Lookup, Rule
-from recalibrate.support.wording import listed
+from recalibrate.support.notices import listed
 
 if TYPE_CHECKING:
     from recalibrate.deciding import Decision

@@ -17,7 +17,7 @@ from recalibrate.data.table import Column
 from recalibrate.data.values import family_of
 from recalibrate.graph.builder import BASE_PREFIX, PREFIX
 from recalibrate.graph.errors import ExportError
-from recalibrate.support.wording import listed
+from recalibrate.support.notices import listed
 
 Style = Literal["auto", "matrix", "columns"]
 MATRIX = "X"

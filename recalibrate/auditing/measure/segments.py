@@ -16,8 +16,7 @@ from recalibrate.data.table import Table, read_table
 from recalibrate.groups.expressions import Term, columns_of, parse, to_text
 from recalibrate.groups.groupset import GroupSet, bind_rows
 from recalibrate.groups.lookup import RowGroups
-from recalibrate.support.notices import warn_user
-from recalibrate.support.wording import listed
+from recalibrate.support.notices import listed, warn_user
 
 EVERYBODY = "all"
 MOST_TERMS = 20_000
