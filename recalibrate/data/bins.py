@@ -84,6 +84,7 @@ class FeatureBins:
 class Bins:
     """Bins of all features of a class of trees; a column may be two of them."""
 
+    kind = "trees"
     features: tuple[FeatureBins, ...]
 
     @property

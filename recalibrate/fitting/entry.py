@@ -99,8 +99,8 @@ def fit(
     y
         Labels: 0/1 or bool, soft labels in [0, 1], or bounded numbers.
     H
-        The class to be multicalibrated for: ``Trees(...)``, ``Linear(...)``, ``Groups(...)``,
-        ``Estimator(...)``, or "trees", "linear".
+        The class to be multicalibrated for, such as ``Trees(...)`` or ``Groups(...)``, or the
+        short name of one, such as "trees".
     Z
         H's own table, where X is not a table.
     sample_weight

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil, isfinite
 
 import numpy as np
 
-from recalibrate.classes.groups.spec import GroupEncoder
 from recalibrate.core.boost import Boosted, Settings
 from recalibrate.core.certificate import NORMAL_95, Certificate, HeldOut
-from recalibrate.core.learning import Learner, Task
-from recalibrate.core.part import Answer, Draft, Part
+from recalibrate.core.learning import Learner, NamesGroups, Task
+from recalibrate.core.part import Draft
 from recalibrate.core.rounds import Rounds, Step
-from recalibrate.core.source import StatsSource, total
+from recalibrate.core.source import StatsSource
 from recalibrate.core.statistics import mean_loss
 from recalibrate.fitting.training import Training
 from recalibrate.fitting.validation import paired_gain, row_losses
@@ -56,35 +54,12 @@ def certify(
     )
 
 
-@dataclass(frozen=True, eq=False)
-class GroupWeights:
-    """Question: weight of every code of every column of a block, one after the other."""
-
-    sizes: tuple[int, ...]
-
-    def ask(self, part: Part) -> Answer:
-        mass = part.weight.astype(np.float64) if len(part.weight) else None
-        codes = part.blocks[0]
-        counts = [
-            np.bincount(codes[:, t], weights=mass, minlength=size)
-            for t, size in enumerate(self.sizes)
-        ]
-        return (np.concatenate(counts).astype(np.int64),)
-
-
 def _group_shares(training: Training) -> dict[str, float]:
-    encoder = training.learner.encoder
-    if not isinstance(encoder, GroupEncoder):
+    learner = training.learner
+    if not isinstance(learner, NamesGroups):
         return {}
-    offsets, labels = encoder.groups.offsets, encoder.groups.labels
-    sizes = tuple(int(size) + 1 for size in np.diff(offsets))
     with training.encoded.open(training.scale) as source:
-        (weights,) = total(source, GroupWeights(sizes))
-    shares: dict[str, float] = {}
-    for t, counts in enumerate(np.split(weights, np.cumsum(sizes)[:-1])):
-        for k in range(len(counts) - 1):
-            shares[labels[offsets[t] + k]] = float(counts[k + 1] / counts.sum())
-    return shares
+        return learner.group_shares(source)
 
 
 def _held_out(

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import cases, people, tree_specs
 
-from recalibrate.classes import Groups, Trees
+from recalibrate import Groups, Trees
 from recalibrate.classes.trees import joined
 from recalibrate.classes.trees import spec as trees
 from recalibrate.classes.trees.spec import TreeTable

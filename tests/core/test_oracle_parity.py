@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from oracle import Fitter, Rows, TreeFitter, group_fitter, linear_fitter, lsboost
 from strategies import Case, cases, people, tree_specs
 
-from recalibrate.classes import Groups, Linear, Trees
+from recalibrate import Groups, Linear, Trees
 from recalibrate.classes.groups.spec import GroupLearner
 from recalibrate.classes.linear.spec import LinearLearner
 from recalibrate.classes.trees.spec import TreeLearner

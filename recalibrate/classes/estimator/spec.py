@@ -11,7 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.core.fixedpoint import snap
-from recalibrate.core.learning import MARGIN_STEP_LIMIT, Lesson, Task, as_names, choose_columns
+from recalibrate.core.learning import (
+    MARGIN_STEP_LIMIT,
+    FunctionClass,
+    Lesson,
+    Task,
+    as_names,
+    choose_columns,
+)
 from recalibrate.core.levels import from_margin
 from recalibrate.core.part import Answer, Draft, Part
 from recalibrate.core.rounds import Block, Scores
@@ -20,7 +27,7 @@ from recalibrate.data.table import Table
 
 
 @dataclass(frozen=True)
-class Estimator:
+class Estimator(FunctionClass):
     """Any scikit-learn regressor as the class H.
 
     The general and slow way: one ``fit`` per level set and round, where :class:`Trees`,
@@ -48,15 +55,29 @@ class Estimator:
     1
     """
 
+    kind = "estimator"
+    in_pieces = False
     regressor: Any
     features: Sequence[str] | None = None
     base_score: bool = False
     n_jobs: int = 1
 
-    in_pieces = False
-
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", as_names(self.features))
+
+    @property
+    def takes_missing(self) -> bool:
+        """Whether the regressor, which sees them as they are, does."""
+        from sklearn.utils import get_tags
+
+        regressor = self.regressor
+        known = hasattr(regressor, "__sklearn_tags__")
+        return not known or bool(get_tags(regressor).input_tags.allow_nan)
+
+    @classmethod
+    def read(cls, arguments: Sequence[str], text: str) -> Estimator:
+        """A regressor cannot be written as a text."""
+        raise ValueError("estimator(...) needs Python: the command line cannot make the regressor")
 
     def bind(self, columns: Columns, *, index: int = 0) -> EstimatorLearner:
         """The regressor on some columns."""
@@ -79,6 +100,7 @@ class Estimator:
 class Matrix:
     """Turns a table into a plain float32 matrix."""
 
+    kind = "estimator"
     names: tuple[str, ...]
 
     def encode(self, table: Table, threads: int = 1) -> NDArray[np.float32]:
@@ -111,6 +133,7 @@ class EstimatorTable:
     What is added to a score is cut at +-``limit``.
     """
 
+    kind, exact = "estimator", False
     models: tuple[Any, ...]
     limit: float = inf
 
@@ -227,3 +250,6 @@ class EstimatorLearner:
             "(given weights, or the logit link); use link='identity' without weights, or "
             "another regressor"
         )
+
+
+CLASS = Estimator

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from recalibrate.classes.leastsquares import solve_levels
 from recalibrate.core.fixedpoint import INT64_BITS, RESPONSE_LIMIT_BITS, Scale, snap
-from recalibrate.core.learning import Lesson, Task, as_names, choose_columns
+from recalibrate.core.learning import FunctionClass, Lesson, Pace, Task, as_names, choose_columns
+from recalibrate.core.levels import Link
 from recalibrate.core.part import Answer, Draft, Part
 from recalibrate.core.rounds import Block, Scores
 from recalibrate.core.source import total
@@ -28,10 +29,12 @@ UNIT = 1 << UNIT_BITS
 WIDEST = 1 << 30
 """Values beyond this many units, far outside of the calibration rows, are clipped to it."""
 MOST_INDICATORS = 32
+LINEAR_PRIOR = 10.0
+"""Ridge on the coefficients in a default fit."""
 
 
 @dataclass(frozen=True)
-class Linear:
+class Linear(FunctionClass):
     """Linear functions of the features with an intercept.
 
     Numeric columns are centred at their median, scaled by a power of two into [-1, 1] and
@@ -55,14 +58,18 @@ class Linear:
     Linear(features=('age',), ridge=1.0, base_score=False)
     """
 
+    kind = "linear"
+    shorthand = ("linear",)
     features: Sequence[str] | None = None
     ridge: float = 0.0
     base_score: bool = False
 
-    in_pieces = True
-
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", as_names(self.features))
+
+    def pace(self, link: Link) -> Pace:
+        """It cannot split on the score, and gets as many level sets as there are rows for."""
+        return Pace(LINEAR_PRIOR, levels=None, step=0.3, patience=10)
 
     def bind(self, columns: Columns, *, index: int = 0) -> LinearLearner:
         """The class on some columns."""
@@ -89,11 +96,17 @@ class Term:
 class Quantiser:
     """Turns a table into integer columns in units of 2**-15."""
 
+    kind = "linear"
     terms: tuple[Term, ...]
 
     @property
+    def labels(self) -> tuple[str, ...]:
+        """Column that every term is made of; none: the constant."""
+        return tuple(term.name for term in self.terms)
+
+    @property
     def names(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(term.name for term in self.terms if term.name))
+        return tuple(dict.fromkeys(label for label in self.labels if label))
 
     def encode(self, table: Table, threads: int = 1) -> NDArray[np.int32]:
         out = np.empty((table.n_rows, len(self.terms)), dtype=np.int32)
@@ -196,6 +209,7 @@ class LinearTable:
     What is added to a score is cut at +-``limit``.
     """
 
+    kind, exact = "linear", True
     present: NDArray[np.bool_]
     coefficient: NDArray[np.float64]
     limit: float = inf
@@ -234,22 +248,28 @@ class LinearLearner:
         return f"ridge {self.spec.ridge:g} shrinks the coefficients" if self.spec.ridge else ""
 
     def learn(self, task: Task) -> Lesson:
-        count = len(self.encoder.terms)
-        scale = task.source.scale
-        question = Products(task.draft, self.index, task.levels, count)
-        rows, gram, cross = total(task.source, question)
-        s_cut, gram_cut, g_cut, cross_cut = bits_to_cut(scale)
-        real_gram: NDArray[Any] = gram * (
-            scale.weight_step * 2.0 ** (s_cut + gram_cut - 2 * UNIT_BITS)
-        )
-        real_cross: NDArray[Any] = cross * (
-            scale.response_step * 2.0 ** (g_cut + cross_cut - UNIT_BITS)
-        )
-        ridge = np.full(count, self.spec.ridge + task.penalty.l2)
-        ridge[0] = 0.0
-        mass = gram[:, 0, 0]
-        present, solved = solve_levels(task, rows, real_gram, real_cross, ridge)
-        # Snapped per quantised unit: coefficient * integer is then exact, and so are the sums.
-        coefficient = snap(solved / UNIT)
-        skipped = int(mass[~present].sum() * 2.0 ** (s_cut + gram_cut - 2 * UNIT_BITS))
-        return Lesson(LinearTable(present, coefficient, task.limit), skipped)
+        return fit_functions(task, self.index, len(self.encoder.terms), self.spec.ridge)
+
+
+def fit_functions(
+    task: Task, encoder: int, terms: int, ridge: float, kind: type[LinearTable] = LinearTable
+) -> Lesson:
+    """Least squares on all level sets; the encoder's first column is the constant."""
+    scale = task.source.scale
+    rows, gram, cross = total(task.source, Products(task.draft, encoder, task.levels, terms))
+    s_cut, gram_cut, g_cut, cross_cut = bits_to_cut(scale)
+    gram_unit = 2.0 ** (s_cut + gram_cut - 2 * UNIT_BITS)
+    cross_unit = 2.0 ** (g_cut + cross_cut - UNIT_BITS)
+    real_gram: NDArray[Any] = gram * (scale.weight_step * gram_unit)
+    real_cross: NDArray[Any] = cross * (scale.response_step * cross_unit)
+    penalty = np.full(terms, ridge + task.penalty.l2)
+    penalty[0] = 0.0
+    mass = gram[:, 0, 0]
+    present, solved = solve_levels(task, rows, real_gram, real_cross, penalty)
+    # Snapped per quantised unit: coefficient * integer is then exact, and so are the sums.
+    coefficient = snap(solved / UNIT)
+    skipped = int(mass[~present].sum() * gram_unit)
+    return Lesson(kind(present, coefficient, task.limit), skipped)
+
+
+CLASS = Linear

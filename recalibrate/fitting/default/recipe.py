@@ -25,7 +25,6 @@ import numpy as np
 
 from recalibrate.classes.groups.spec import GroupLearner, Groups
 from recalibrate.classes.linear.spec import LinearLearner
-from recalibrate.classes.trees.spec import TreeLearner, Trees
 from recalibrate.core.boost import Boosted, History, Settings
 from recalibrate.core.fixedpoint import Scale
 from recalibrate.core.learning import SCORE_COLUMN, FunctionClass, Learner
@@ -139,7 +138,7 @@ class _Stages:
         self.line = Line(cast(LinearLearner, line), problem)
         self.certain = Stage(certain, certain_settings(problem), CERTAIN_ENCODER)
         self.main = Stage(main, main_settings(problem, H, seed), MAIN_ENCODER)
-        self.large = self._bind_large(seen) if isinstance(H, Trees) else None
+        self.large = self._bind_large(seen) if H.pace(problem.link).categories_first else None
         draws = self.main.settings.row_share < 1
         self.refit_runs = REFIT_RUNS if draws else 1
         encoders: tuple[Encoder, ...] = (line.encoder, certain.encoder, main.encoder)
@@ -153,10 +152,8 @@ class _Stages:
         """Single groups of the columns that H sees."""
         # Without a column to look at, the score stands in, and is never certainly off.
         single = replace(CERTAIN_CLASS, features=seen, base_score=not seen)
-        if seen and isinstance(main, TreeLearner) and main.spec.bins == single.bins:
-            # The bins are those that H has already.
-            return TreeLearner(single, main.bins.of(seen), CERTAIN_ENCODER)
-        return self.sample.bind(single, CERTAIN_ENCODER)
+        shared = single.on_bins_of(main, CERTAIN_ENCODER)
+        return self.sample.bind(single, CERTAIN_ENCODER) if shared is None else shared
 
     def _bind_large(self, seen: tuple[str, ...]) -> LargeCategories | None:
         """The columns of many categories, if there are any."""
