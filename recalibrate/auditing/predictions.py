@@ -6,7 +6,8 @@ import inspect
 from collections.abc import Sequence
 from typing import Any
 
-from recalibrate.bases.protocol import ScoreColumn, as_base, predicted_mean, sigmoid
+from recalibrate.bases.protocol import ScoreColumn, as_base, predicted_mean
+from recalibrate.core.levels import from_margin
 from recalibrate.data.labels import Labels, read_scores
 from recalibrate.data.vectors import Float64
 
@@ -51,7 +52,7 @@ def read_baseline(
     if base is None:
         return _checked(predicted_mean(own, X), labels, "baseline")
     scores = read_scores(base, n_rows=len(labels.values), probability=False)
-    return _checked(sigmoid(scores) if own.link == "logit" else scores, labels, "baseline")
+    return _checked(from_margin(scores, own.link), labels, "baseline")
 
 
 def _checked(predicted: Any, labels: Labels, argument: str) -> Float64:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from recalibrate.auditing.predictions import takes_base
-from recalibrate.bases.protocol import Link, ScoreColumn, as_base, predicted_mean, sigmoid
+from recalibrate.bases.protocol import ScoreColumn, as_base, predicted_mean
+from recalibrate.core.levels import Link, from_margin
 from recalibrate.data.table import find_columns
 from recalibrate.data.vectors import Float64
 from recalibrate.groups.expressions import columns_of, parse
@@ -54,7 +55,7 @@ class Scorer:
         given: Any = None if self.column is None else frame[self.column].to_numpy(np.float64)
         if self.parcel is None:
             scores: Float64 = given
-            return sigmoid(scores) if self.link == "logit" else scores
+            return from_margin(scores, self.link)
         model, X = self.parcel.open(), frame[list(self.features)]
         return model.predict(X, base=given) if takes_base(model) else predicted_mean(model, X)
 
