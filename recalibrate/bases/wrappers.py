@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.bases.protocol import Base, Link, ScoreColumn
-from recalibrate.classes import Estimator
 from recalibrate.core.learning import SCORE_COLUMN
 from recalibrate.data.table import find_columns
 from recalibrate.support.notices import listed
@@ -126,7 +125,7 @@ class ChainedBase:
         model = self.model
         # Logarithms and exponentials, and the estimators of others, are not exact in a graph.
         direct = model.base.link == model.rounds.link == self.link
-        return model.base.exact and direct and not isinstance(model.H, Estimator)
+        return model.base.exact and direct and model.rounds.exact
 
     @property
     def why_no_graph(self) -> str:

@@ -20,6 +20,7 @@ from recalibrate.commands.models import known_text, needs_scores, open_any
 from recalibrate.commands.options import add_base, add_labels, add_reading, add_table
 from recalibrate.commands.outputs import Outputs
 from recalibrate.commands.texts import read_class, read_groups
+from recalibrate.groups.cells import BANDS
 from recalibrate.support.checks import check_number
 
 if TYPE_CHECKING:
@@ -68,7 +69,9 @@ def _add_what(parser: ArgumentParser) -> None:
     )
     group.add_argument("--depth", type=int, default=1, help="also cross this many of the groups")
     group.add_argument("--min-rows", type=int, help="leave smaller groups out, and do not judge")
-    group.add_argument("--bands", type=int, default=4, help="bands of a numeric column, default 4")
+    group.add_argument(
+        "--bands", type=int, default=BANDS, help=f"bands of a numeric column, default {BANDS}"
+    )
     group.add_argument("--bins", type=int, default=10, help="bins of the predictions, default 10")
     group.add_argument(
         "--confidence",

@@ -9,7 +9,7 @@ Under the logit link thresholds and values are log-odds.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -147,11 +147,3 @@ class Levels:
             cuts = cuts[(cuts > occupied[0]) & (cuts <= occupied[-1])]
         width = (high - low) / len(weight)
         return cls(np.unique(low + cuts * width))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain lists, for files."""
-        return {
-            "thresholds": self.thresholds.tolist(),
-            "values": None if self.values is None else self.values.tolist(),
-            "steps": self.steps,
-        }

@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.classes.reasons import Reasons, reasons_of
 from recalibrate.core.levels import Levels
 from recalibrate.core.rounds import Block, Rounds, Scores
 from recalibrate.data.table import Schema
+from recalibrate.explain.reasons import Reasons, reasons_of
 from recalibrate.fitting.default.level_sets import EVERYONE
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class StepOnRows:
     level: NDArray[np.int32]
     shift: Scores
     after: Scores
-    reasons: Reasons
+    reasons: Reasons[Any, Any]
 
     def words(self, row: int) -> str:
         """The rule that moved a row."""

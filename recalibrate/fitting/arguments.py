@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from recalibrate.bases.problem import Problem
 from recalibrate.core.boost import Settings
+from recalibrate.core.kinds import CLASSES, class_of, say_classes
 from recalibrate.core.learning import FunctionClass, Penalty
 from recalibrate.core.levels import Levels, to_margin
-from recalibrate.data.quantiles import quantile_edges
 from recalibrate.support.checks import check_flag, check_number, check_whole
+from recalibrate.support.notices import either
 
 LevelKind = Literal["uniform", "quantile"]
 T = TypeVar("T")
@@ -28,26 +29,22 @@ AUTHORS_GAMMA = 0.1
 
 def read_class(H: Any) -> FunctionClass:
     """H as given, or by its short name."""
-    from recalibrate.classes import Estimator, Groups, Linear, Trees
-
-    short: dict[str, FunctionClass] = {"trees": Trees(), "linear": Linear()}
     if isinstance(H, str):
+        short = [kind for kind in CLASSES if kind in class_of(kind).shorthand]
         if H not in short:
+            names = either([repr(kind) for kind in short])
             raise ValueError(
-                f"H={H!r} is not a short name of a class; use 'trees' or 'linear', or an object "
-                "such as Trees(depth=2), Linear(), Groups('sex', 'age < 25'), Estimator(...)"
+                f"H={H!r} is not a short name of a class; use {names}, or an object such as "
+                f"{say_classes()}"
             )
-        return short[H]
+        return class_of(H)()
     if isinstance(H, type):
         raise TypeError(f"H={H.__name__} is the class itself; make one: H={H.__name__}(...)")
-    if isinstance(H, (Trees, Linear, Groups, Estimator)) or hasattr(H, "bind"):
-        return H  # type: ignore[no-any-return]
+    if isinstance(H, FunctionClass):
+        return H
     if hasattr(H, "fit") and hasattr(H, "predict"):
         raise TypeError(f"H={H!r} is a model; wrap it as H=Estimator({type(H).__name__}(...))")
-    raise TypeError(
-        f"H={H!r} is not a class of functions; use Trees(...), Linear(...), Groups(...) or "
-        "Estimator(...)"
-    )
+    raise TypeError(f"H={H!r} is not a class of functions; use {say_classes()}")
 
 
 @dataclass(frozen=True)
@@ -162,7 +159,7 @@ def loop_settings(
 ) -> Settings:
     """The loop with every knob as given, or at its plain default.
 
-    ``borders`` finds the borders of cells with equally many labels, see `label_borders`.
+    ``borders`` finds the borders of cells with equally many labels, see ``fitting.run``.
     """
     rounded = bool(knobs.rounded)
     levels = _or(knobs.levels, 10)
@@ -211,13 +208,6 @@ def _grid(
         return Levels.uniform(levels, problem.link)
     found = borders(levels)
     return Levels.around((found[:-1] + found[1:]) / 2)
-
-
-def label_borders(problem: Problem, levels: int) -> NDArray[np.float64]:
-    """Borders of cells with equally many labels, as in the authors' code."""
-    values = ranked_values(problem)
-    inner = quantile_edges(values, levels, problem.labels.weight)
-    return np.concatenate([[values.min()], inner, [values.max()]])
 
 
 def ranked_values(problem: Problem) -> NDArray[np.float64]:

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from recalibrate.bases.constant import Constant
 from recalibrate.bases.protocol import count_rows
-from recalibrate.classes.estimator.spec import EstimatorTable
 from recalibrate.core.learning import SCORE_COLUMN
 from recalibrate.graph.decisions import ACTION, is_best
 from recalibrate.graph.errors import ParityError
@@ -76,9 +75,8 @@ def is_exact(model: Recalibrated) -> bool:
     Logarithms and exponentials of another library need not; scores made of them are rounded so
     coarsely that they practically never differ, but that is no promise.
     """
-    foreign = any(isinstance(step.table, EstimatorTable) for step in model.rounds.steps)
     direct = model.base.link == model.rounds.link or isinstance(model.base, Constant)
-    return model.base.exact and direct and not foreign
+    return model.base.exact and direct and model.rounds.exact
 
 
 def check_parity(

@@ -30,3 +30,14 @@ def listed(items: Sequence[object], limit: int = 30) -> str:
     """
     more = f" and {len(items) - limit} more" if len(items) > limit else ""
     return ", ".join(repr(item) for item in items[:limit]) + more
+
+
+def either(items: Sequence[str]) -> str:
+    """One of some items, of which there are two at least.
+
+    Examples
+    --------
+    >>> either(["age", "sex", "race"])
+    'age, sex or race'
+    """
+    return f"{', '.join(items[:-1])} or {items[-1]}"

@@ -5,7 +5,8 @@ import re
 import pytest
 
 from recalibrate import Groups, Linear, Trees
-from recalibrate.commands.texts import read_class, read_groups, read_names, split_commas
+from recalibrate.commands.texts import read_class, read_groups, read_names
+from recalibrate.support.shorthand import split_commas
 
 
 @pytest.mark.parametrize(
@@ -45,6 +46,7 @@ def test_classes(text, expected):
         ("trees(features=[age)", "closing ] is missing"),
         ("trees(depth=2,,leaves=3)", "nothing stands between two commas"),
         ("trees(depth={1: 2})", "cannot read the value"),
+        ("trees(depth=2, depth=3)", "depth is given twice"),
         ("trees(depth=__import__('os').system('true'))", None),
         ("groups()", "names no group"),
         ("groups(min_rows=3)", "names no group"),

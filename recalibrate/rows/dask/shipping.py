@@ -12,8 +12,8 @@ from uuid import uuid4
 
 import numpy as np
 
+from recalibrate.bases.graphbase import GraphBase
 from recalibrate.bases.protocol import Base, ScoreColumn
-from recalibrate.files.graphs import GraphBase, to_bytes
 from recalibrate.support.optional import require
 
 
@@ -39,10 +39,7 @@ def travelling(base: Base) -> Base:
     """The form in which a base travels."""
     if isinstance(base, ScoreColumn):
         return ScoreColumn(base.values[:0], base.link, base.name)
-    graph: Any = base.graph() if base.exact else None
-    if graph is None:
-        return base
-    return GraphBase(to_bytes(graph), base.link, base.name, base.columns(), True)
+    return (GraphBase.of(base) if base.exact else None) or base
 
 
 def pack(base: Base, model: Any = None) -> Parcel:

@@ -1,6 +1,7 @@
-"""ONNX graphs inside of a file: parsed and looked at when loading, run only when asked to score.
+"""A base model that is the bytes of its ONNX graph, as files hold it and as it travels.
 
-A graph is a program of numeric operators, run by onnxruntime; it may not refer to other files.
+A graph is a program of numeric operators: parsed and looked at when it comes out of a file, run by
+onnxruntime only when asked to score. It may not refer to other files.
 """
 
 from __future__ import annotations
@@ -13,13 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.bases.protocol import Link
+from recalibrate.bases.protocol import Base, Link
 from recalibrate.data.labels import read_scores
-from recalibrate.files.errors import ModelFileError
+from recalibrate.support.errors import ModelFileError
 
 if TYPE_CHECKING:
-    import onnx
-
     from recalibrate.graph.inputs import Input
 
 DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "com.microsoft")
@@ -28,14 +27,9 @@ BLOCK_ROWS = 1 << 16
 """Rows per call of the runtime: bounds its temporary memory."""
 
 
-def to_bytes(model: onnx.ModelProto) -> bytes:
-    """The same bytes for the same graph."""
-    return bytes(model.SerializeToString(deterministic=True))
-
-
-def as_array(content: bytes) -> NDArray[np.uint8]:
-    """Bytes as an array of a file."""
-    return np.frombuffer(content, dtype=np.uint8)
+def to_bytes(graph: Any) -> bytes:
+    """The same bytes for the same ``ModelProto``."""
+    return bytes(graph.SerializeToString(deterministic=True))
 
 
 def check_graph(content: bytes, where: str) -> None:
@@ -83,6 +77,14 @@ class GraphBase:
     names: tuple[str, ...] | None
     exact: bool
     why_no_graph: str = ""
+
+    @classmethod
+    def of(cls, base: Base) -> GraphBase | None:
+        """A base as its graph; None where it has none."""
+        graph = base.graph()
+        if graph is None:
+            return None
+        return cls(to_bytes(graph), base.link, base.name, base.columns(), base.exact)
 
     def columns(self) -> tuple[str, ...] | None:
         """Columns that the model takes from X."""

@@ -1,4 +1,4 @@
-"""Linear functions as nodes, in the order that Python adds in.
+"""Linear functions in a graph, in the order that Python adds in.
 
 Products of coefficients and quantised columns are exact for rows near the calibration rows, in
 any order; far outside they round, so that the order of the sum is kept: ``CumSum`` adds from left
@@ -7,30 +7,95 @@ to right in every runtime, which sums and matrix products do not promise.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Any, TypeVar
+
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.classes.linear.spec import UNIT, WIDEST, Quantiser, Term
+from recalibrate.classes.linear.spec import UNIT, WIDEST, LinearTable, Quantiser, Term
 from recalibrate.core.learning import SCORE_COLUMN
-from recalibrate.data.table import Schema
+from recalibrate.core.levels import Levels
+from recalibrate.core.rounds import Encoder
 from recalibrate.graph.builder import GraphBuilder
-from recalibrate.graph.features import Columns, feature_of
+from recalibrate.graph.features import feature_of
+from recalibrate.graph.forms import Form, Place, Update
+from recalibrate.graph.runner import Runner
+
+E = TypeVar("E", bound=Encoder)
 
 
-def write_quantised(
-    encoder: Quantiser, columns: Columns, schema: Schema, score_limit: float
-) -> str:
+class LinearForm(Form[LinearTable, Quantiser]):
+    """A linear function per level set."""
+
+    def update(self, table: LinearTable, encoder: Quantiser, place: Place) -> Update:
+        return use_linear(table, encoder, write_quantised, place)
+
+    def thresholds(
+        self, encoder: Quantiser, tables: Sequence[LinearTable]
+    ) -> Iterator[tuple[str, float]]:
+        for term in encoder.terms:
+            if term.kind == "value":
+                yield term.name, term.centre
+                yield term.name, term.centre + 1.0 / term.factor
+
+
+FORM = LinearForm()
+
+
+@dataclass(frozen=True, eq=False)
+class UseLinear(Update):
+    """A linear function per level set, added to the score (cut at +-limit) or in its place.
+
+    ``design`` writes the encoder's columns but for the constant, float64 [N, terms - 1].
+    """
+
+    encoder: Encoder
+    design: Callable[[Any, Runner], str]
+    levels: Levels
+    coefficient: NDArray[np.float64]
+    replaces: bool
+    limit: float = inf
+
+    def write(self, runner: Runner) -> None:
+        columns = runner.once(self.encoder, self.design) if self.coefficient.shape[1] > 1 else None
+        level = runner.level(self.levels)
+        value = _write_function(runner.builder, columns, self.coefficient, level, runner.score)
+        if self.replaces:
+            runner.score = value
+        else:
+            runner.add(value, self.limit)
+
+
+def use_linear(
+    table: LinearTable, encoder: E, design: Callable[[E, Runner], str], place: Place
+) -> UseLinear:
+    """A step with linear functions of the columns that ``design`` writes."""
+    replaces = place.step.replace
+    coefficient = np.where(table.present[:, None], table.coefficient, 0.0)
+    if replaces and place.known is not None:
+        # The constant term counts in units of a power of two: exact.
+        coefficient[:, 0] = np.where(table.present, coefficient[:, 0], place.known / UNIT)
+    for name in encoder.names:
+        place.features.number(feature_of(name, place.schema))
+    limit = inf if replaces else table.limit
+    return UseLinear(encoder, design, place.levels, coefficient, replaces, limit)
+
+
+def write_quantised(encoder: Quantiser, runner: Runner) -> str:
     """The float64 columns of all terms but the constant, [N, terms - 1]."""
-    builder = columns.builder
+    builder = runner.builder
     kinds = ("value", "missing", "category")
     by_kind = {kind: [j for j, t in enumerate(encoder.terms) if t.kind == kind] for kind in kinds}
     parts, order = [], []
     for kind, chosen in by_kind.items():
         if not chosen:
             continue
-        features = [feature_of(encoder.terms[j].name, schema) for j in chosen]
         terms = [encoder.terms[j] for j in chosen]
-        parts.append(_quantise(builder, columns.matrix(features), kind, terms, score_limit))
+        matrix = runner.columns.matrix([feature_of(term.name, runner.schema) for term in terms])
+        parts.append(_quantise(builder, matrix, kind, terms, runner.score_limit))
         order += chosen
     joined = builder.concat(parts)
     if order != sorted(order):
@@ -60,16 +125,16 @@ def _quantise(
     return builder.clip(units, -float(WIDEST), float(WIDEST))
 
 
-def write_linear(
+def _write_function(
     builder: GraphBuilder,
-    quantised: str | None,
+    columns: str | None,
     coefficient: NDArray[np.float64],
     level: str | None,
     score: str,
 ) -> str:
     """Values [N, 1] of the linear function of every row's level set.
 
-    ``quantised`` is None where a constant is all there is; ``level`` holds the numbers of the
+    ``columns`` is None where a constant is all there is; ``level`` holds the numbers of the
     level sets, [N] int64, and is None if there is only one; ``score`` says how many rows.
     """
     count = coefficient.shape[1]
@@ -79,12 +144,12 @@ def write_linear(
         start = builder.op("Add", zero, builder.constant(first))
     else:
         start = builder.op("Gather", builder.constant(first), level, axis=0)
-    if quantised is None:
+    if columns is None:
         return start
     weights = builder.constant(rest)
     if level is not None:
         weights = builder.op("Gather", weights, level, axis=0)
-    products = builder.op("Mul", quantised, weights)
+    products = builder.op("Mul", columns, weights)
     if count == 2:
         return builder.op("Add", products, start)
     sums = builder.op(

@@ -1,7 +1,8 @@
-"""Trees over codes, as H grows them, to trees over the values of columns."""
+"""Trees in a graph: from trees over codes, as they are grown, to those over columns' values."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -13,6 +14,7 @@ from recalibrate.data.bins import Bins, FeatureBins
 from recalibrate.data.table import Schema
 from recalibrate.graph.errors import ExportError
 from recalibrate.graph.features import Code, FeatureList, Number, Rank
+from recalibrate.graph.forms import Form, Place, Update
 from recalibrate.graph.trees import Leaf, Node, Split
 
 SMALL_SET = 3
@@ -21,12 +23,27 @@ SMALL_SET = 3
 Marks = NDArray[np.bool_]
 
 
-def level_trees(
-    table: TreeTable, bins: Bins, schema: Schema, features: FeatureList
-) -> list[Node | None]:
-    """One tree per level set, None where it is left alone."""
-    translator = _Translator(table, bins, schema, features, _chains_of(table, bins))
-    return [None if root < 0 else translator.node(int(root)) for root in table.roots]
+class TreeForm(Form[TreeTable, Bins]):
+    """One tree per level set."""
+
+    def update(self, table: TreeTable, encoder: Bins, place: Place) -> Update:
+        chains = _chains_of(table, encoder)
+        translator = _Translator(table, encoder, place.schema, place.features, chains)
+        return place.one_tree(
+            [None if root < 0 else translator.node(int(root)) for root in table.roots]
+        )
+
+    def thresholds(self, encoder: Bins, tables: Sequence[TreeTable]) -> Iterator[tuple[str, float]]:
+        for table in tables:
+            numeric = (table.child >= 0) & (table.subset < 0)
+            pairs = np.unique(np.stack([table.feature[numeric], table.last_bin[numeric]]), axis=1)
+            for feature, last_bin in pairs.T.tolist():
+                own = encoder.features[feature]
+                if 1 <= last_bin <= len(own.edges):
+                    yield own.name, float(own.edges[last_bin - 1])
+
+
+FORM = TreeForm()
 
 
 @dataclass(frozen=True, eq=False)
