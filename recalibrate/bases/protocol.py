@@ -6,6 +6,7 @@ here; models of frameworks and their files are wrapped by adapters, which are fo
 imports no framework and no adapter.
 """
 
+import inspect
 import numbers
 import os
 from collections.abc import Callable, Sequence
@@ -228,6 +229,18 @@ def predicted_mean(base: Base, X: Any) -> NDArray[np.float64]:
     array([0.5, 0.5])
     """
     return from_margin(base.scores(X), base.link)
+
+
+def takes_base(model: Any) -> bool:
+    """Whether predict is ours. A scikit-learn classifier's predict gives classes, not means."""
+    predict = getattr(model, "predict", None)
+    if predict is None or isinstance(model, type):
+        return False
+    try:
+        parameters = inspect.signature(predict).parameters
+    except (TypeError, ValueError):  # compiled methods may have no signature
+        return False
+    return "base" in parameters and "Z" in parameters
 
 
 def _check_link(link: object) -> None:
