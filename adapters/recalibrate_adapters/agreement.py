@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.scores import Link, sigmoid
+from recalibrate.core.levels import from_margin
+from recalibrate.scores import Link
 from recalibrate_adapters.runtime import Feed, GraphRunner
 
 if TYPE_CHECKING:
@@ -51,22 +52,19 @@ class Decision:
         Scale of all scores.
     native
         Scores by the framework.
-    reference
-        Means or probabilities by the framework, which graphs are compared with.
     candidates
         Graphs to try, in order, from the rows; an item that is a text says why there is none.
     probes
         Rows to compare on; the framework may refuse all but the first of them.
-    tolerance
-        Largest relative difference between a graph and the framework.
+    reference
+        Means by the framework, which graphs are compared with; by default those of ``native``.
     """
 
     link: Link
     native: Callable[[Any], Scores]
-    reference: Callable[[Any], Scores]
     candidates: Callable[[Any], Iterable[Candidate | str]]
     probes: Callable[[Any], Sequence[Any]]
-    tolerance: float = TOLERANCE
+    reference: Callable[[Any], Scores] | None = None
     chosen: Candidate | None = None
     why_no_graph: str = field(default="no rows were scored yet, and the graph is checked on rows")
     _runner: GraphRunner | None = None
@@ -99,7 +97,7 @@ class Decision:
         return self.chosen is not None
 
     def _decide(self, rows: Any) -> None:
-        groups = list(_accepted(self.reference, self.probes(rows)))
+        groups = list(self._accepted(self.probes(rows)))
         typical = _usual_size(groups[0][1])
         self._compared = len(rows)
         reasons = []
@@ -118,8 +116,7 @@ class Decision:
         """Go on comparing while few rows have decided; scores were given, so it is too late."""
         more = rows[: ENOUGH_ROWS - self._compared]
         found = self._runner.run(self.chosen.feed(more))  # type: ignore[union-attr]
-        expected = self.reference(more)
-        why = disagreement(sigmoid(found) if self.link == "logit" else found, expected)
+        why = disagreement(self._mean(found), self._expected(more))
         if why:
             raise ValueError(
                 f"The base model was scored by its ONNX graph, which agreed with it on "
@@ -134,14 +131,48 @@ class Decision:
             runner = GraphRunner(candidate.model)
             for rows, expected in groups:
                 found = runner.run(candidate.feed(rows))
-                mean = sigmoid(found) if self.link == "logit" else found
-                why = disagreement(mean, expected, typical)
+                why = disagreement(self._mean(found), expected, typical)
                 if why:
                     return why
         except Exception as error:  # onnxruntime has no common class for its errors
             return f"onnxruntime refuses the converted model: {_first_line(error)}"
         self._runner = runner
         return ""
+
+    def _accepted(self, groups: Sequence[Any]) -> Iterator[tuple[Any, Scores]]:
+        """Groups of rows with the framework's means, without those that it refuses."""
+        for number, rows in enumerate(groups):
+            try:
+                expected = self._expected(rows)
+            except Exception:
+                # Rows of our own making may be refused; any framework may raise anything.
+                if number == 0:
+                    raise
+                continue
+            yield rows, expected
+
+    def _expected(self, rows: Any) -> Scores:
+        return self.reference(rows) if self.reference else self._mean(self.native(rows))
+
+    def _mean(self, scores: Scores) -> Scores:
+        return from_margin(scores, self.link)
+
+
+class DecidedBase:
+    """What bases have in common that are scored by a `Decision`."""
+
+    exact = False
+    _decision: Decision
+
+    @property
+    def why_no_graph(self) -> str:
+        """Why there is no graph; empty if there is one."""
+        return self._decision.why_no_graph
+
+    def graph(self) -> onnx.ModelProto | None:
+        """The model as a graph, once rows have been scored; None: see `why_no_graph`."""
+        chosen = self._decision.chosen
+        return None if chosen is None else chosen.model
 
 
 def disagreement(found: Scores, expected: Scores, typical: float | None = None) -> str:
@@ -189,20 +220,6 @@ def check_finite(scores: Scores, name: str) -> Scores:
         f"The base model ({name}) gives {scores[row]} for row {row} (from 0), but scores must be "
         "finite. Look for missing or infinite values in that row."
     )
-
-
-def _accepted(
-    reference: Callable[[Any], Scores], groups: Sequence[Any]
-) -> Iterator[tuple[Any, Scores]]:
-    for number, rows in enumerate(groups):
-        try:
-            expected = reference(rows)
-        except Exception:
-            # Rows of our own making may be refused; any framework may raise anything.
-            if number == 0:
-                raise
-            continue
-        yield rows, expected
 
 
 def _usual_size(values: Scores) -> float:

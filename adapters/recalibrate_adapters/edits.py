@@ -6,20 +6,15 @@ edit has the same result in the float32 of Python and in the float64 of the grap
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate_adapters.graphs import constant
-
-if TYPE_CHECKING:
-    import onnx
+from recalibrate.support.onnxgraph import GraphBuilder
 
 Matrix = NDArray[np.float32]
-Nodes = tuple[list["onnx.NodeProto"], list["onnx.TensorProto"]]
 
 CODES = 2**24
 """Category codes are below this: float32 holds all whole numbers up to here."""
@@ -34,8 +29,8 @@ class Edit(Protocol):
     def apply(self, matrix: Matrix) -> Matrix:
         """The changed matrix."""
 
-    def nodes(self, source: str, target: str) -> Nodes:
-        """The same from one float64 tensor to another, and the constants that it takes."""
+    def write(self, builder: GraphBuilder, source: str) -> str:
+        """The same from one float64 tensor to another."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,13 +54,11 @@ class MissingNumbers:
         inside = self.columns & (matrix >= self.low) & (matrix <= self.high)
         return np.where(inside, np.float32(np.nan), matrix)
 
-    def nodes(self, source: str, target: str) -> Nodes:
+    def write(self, builder: GraphBuilder, source: str) -> str:
         """The same as ONNX nodes."""
-        graph = _Graph(target)
-        inside = graph.both(source, self.low, self.high)
-        here = graph.add("And", [inside, graph.constant(self.columns)])
-        graph.add("Where", [here, graph.constant(np.nan), source], target)
-        return graph.nodes, graph.constants
+        inside = builder.within(source, self.low, self.high)
+        here = builder.op("And", inside, builder.constant(self.columns))
+        return builder.op("Where", here, builder.number(np.nan), source)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,41 +86,13 @@ class CategoryCodes:
         codes = np.where(valid, codes, np.float32(UNSEEN))
         return np.where(self.columns & ~np.isnan(matrix), codes, matrix)
 
-    def nodes(self, source: str, target: str) -> Nodes:
+    def write(self, builder: GraphBuilder, source: str) -> str:
         """The same as ONNX nodes."""
-        graph = _Graph(target)
-        valid = graph.both(source, self.low, float(np.nextafter(np.float32(CODES), np.float32(0))))
-        whole = graph.add("Floor", [graph.add("Max", [source, graph.constant(0.0)])])
-        codes = graph.add("Add", [whole, graph.constant(1.0)])
-        codes = graph.add("Where", [valid, codes, graph.constant(UNSEEN)])
-        present = graph.add("Not", [graph.add("IsNaN", [source])])
-        here = graph.add("And", [present, graph.constant(self.columns)])
-        graph.add("Where", [here, codes, source], target)
-        return graph.nodes, graph.constants
-
-
-class _Graph:
-    """Nodes in the making; inner names start with that of the result."""
-
-    def __init__(self, prefix: str) -> None:
-        self.nodes: list[onnx.NodeProto] = []
-        self.constants: list[onnx.TensorProto] = []
-        self._prefix = prefix
-
-    def constant(self, values: Any) -> str:
-        tensor = constant(f"{self._prefix}/constant{len(self.constants)}", values)
-        self.constants.append(tensor)
-        return tensor.name
-
-    def add(self, operator: str, inputs: Sequence[str], output: str = "") -> str:
-        from onnx import helper
-
-        output = output or f"{self._prefix}/{len(self.nodes)}"
-        self.nodes.append(helper.make_node(operator, inputs, [output]))
-        return output
-
-    def both(self, source: str, low: float, high: float) -> str:
-        """Whether low <= source <= high."""
-        above = self.add("GreaterOrEqual", [source, self.constant(low)])
-        below = self.add("LessOrEqual", [source, self.constant(high)])
-        return self.add("And", [above, below])
+        highest = float(np.nextafter(np.float32(CODES), np.float32(0)))
+        whole = builder.op("Floor", builder.op("Max", source, builder.number(0.0)))
+        codes = builder.op("Add", whole, builder.number(1.0))
+        valid = builder.within(source, self.low, highest)
+        codes = builder.op("Where", valid, codes, builder.number(UNSEEN))
+        present = builder.op("Not", builder.op("IsNaN", source))
+        here = builder.op("And", present, builder.constant(self.columns))
+        return builder.op("Where", here, codes, source)

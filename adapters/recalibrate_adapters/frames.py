@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.data.table import find_columns
 from recalibrate.data.values import is_categorical, read_numbers
-from recalibrate_adapters.graphs import InputKind
 
 if TYPE_CHECKING:
     import pandas as pd
+
+InputKind = Literal["float32", "int64", "string"]
 
 
 def read_frame(X: Any, names: Sequence[str] | None, n_columns: int) -> pd.DataFrame:
@@ -72,6 +73,12 @@ def column_feed(frame: pd.DataFrame, kinds: Mapping[str, InputKind]) -> dict[str
         else:
             feed[name] = numbers(name, column).astype(np.float32).reshape(-1, 1)
     return feed
+
+
+def matrix_feed(frame: pd.DataFrame) -> NDArray[np.float32]:
+    """All columns, which hold numbers, as one matrix."""
+    columns = [numbers(str(name), frame[name]) for name in frame.columns]
+    return np.stack(columns, axis=1).astype(np.float32)
 
 
 def numbers(name: str, column: Any) -> NDArray[np.float64]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from recalibrate_adapters.graphs import ML_DOMAIN, ML_OPSET, OPSET, needed_nodes
+from recalibrate.support.onnxgraph import ML_DOMAIN, ML_OPSET, OPSET, needed_nodes
 from recalibrate_adapters.treeops import RewriteError, rewrite_trees
 
 if TYPE_CHECKING:
@@ -36,7 +36,8 @@ def modernise(model: onnx.ModelProto, tensor: str) -> onnx.ModelProto:
     kept = needed_nodes(list(model.graph.node), [tensor])
     del result.graph.node[:]
     result.graph.node.extend(kept)
-    _only_output(result, tensor)
+    del result.graph.output[:]
+    result.graph.output.append(onnx.ValueInfoProto(name=tensor))
     versions = {entry.domain: entry.version for entry in model.opset_import}
     if versions.get(ML_DOMAIN, 0) > ML_OPSET:
         raise ConversionError(f"the graph uses {ML_DOMAIN} {versions[ML_DOMAIN]}, above {ML_OPSET}")
@@ -53,10 +54,3 @@ def modernise(model: onnx.ModelProto, tensor: str) -> onnx.ModelProto:
             f"converted to version {OPSET}: {reason}"
         ) from error
     return result
-
-
-def _only_output(model: onnx.ModelProto, tensor: str) -> None:
-    from onnx import ValueInfoProto
-
-    del model.graph.output[:]
-    model.graph.output.append(ValueInfoProto(name=tensor))

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.support.onnxgraph import TYPES, GraphBuilder, own_inputs, value_info
 from recalibrate.support.wording import listed
-from recalibrate_adapters.frames import column_feed, numbers, read_frame
-from recalibrate_adapters.graphs import INNER, InputKind, constant, own_inputs, value_info
+from recalibrate_adapters.frames import InputKind, column_feed, matrix_feed, read_frame
 from recalibrate_adapters.runtime import Feed
 
 if TYPE_CHECKING:
@@ -41,9 +41,7 @@ class Entry:
 
     @property
     def is_text(self) -> bool:
-        from onnx import TensorProto
-
-        return bool(self.type == TensorProto.STRING)
+        return self.type == TYPES["string"]
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -58,13 +56,10 @@ class Entry:
 
     def tensor(self, frame: pd.DataFrame) -> NDArray[Any]:
         """Its columns as the tensor that the graph wants."""
-        if self.is_text:
-            feed = column_feed(frame, dict.fromkeys(map(str, frame.columns), "string"))
-            block = np.concatenate(list(feed.values()), axis=1)
-        else:
-            kind: InputKind = "int64" if self.dtype.kind in "iu" else "float"
-            feed = column_feed(frame, dict.fromkeys(map(str, frame.columns), kind))
-            block = np.concatenate(list(feed.values()), axis=1).astype(self.dtype)
+        kind: InputKind = "string" if self.is_text else "float32"
+        kind = "int64" if self.dtype.kind in "iu" else kind
+        feed = column_feed(frame, dict.fromkeys(map(str, frame.columns), kind))
+        block = np.concatenate(list(feed.values()), axis=1).astype(self.dtype, copy=False)
         return block.reshape(-1) if len(self.shape) == 1 else block
 
 
@@ -136,56 +131,36 @@ class Layout:
             return np.asarray(rows)
         if self.by_column:
             return column_feed(rows, self._kinds)
-        columns = [numbers(str(name), rows[name]) for name in rows.columns]
-        return np.stack(columns, axis=1).astype(np.float32)
+        return matrix_feed(rows)
 
     def inputs(self) -> list[onnx.ValueInfoProto]:
         """Inputs of our graph."""
-        from onnx import TensorProto, helper
-
-        if self.is_tensor:
-            sizes = ["N", *self.entries[0].shape[1:]]
-            return [helper.make_tensor_value_info("X", TensorProto.FLOAT, sizes)]
         if self.by_column:
-            return [value_info(name, kind, 1) for name, kind in self._kinds.items()]
-        return [value_info("X", "float", self.n_columns)]
+            return [value_info(name, kind, ["N", 1]) for name, kind in self._kinds.items()]
+        sizes = self.entries[0].shape[1:] if self.is_tensor else (self.n_columns,)
+        return [value_info("X", "float32", ["N", *sizes])]
 
-    def nodes(self) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
-        """Nodes and constants from our inputs to those of the foreign graph."""
-        from onnx import helper
-
-        nodes, constants, start = [], [], 0
-        for i, entry in enumerate(self.entries):
-            target, width = INNER + entry.name, entry.width or 0
-            source = f"entry{i}_columns"
-            if len(self.entries) == 1 and not self.by_column:
-                source = "X"
-            elif self.by_column:
-                parts = list(self._kinds)[start : start + width]
-                nodes.append(helper.make_node("Concat", parts, [source], axis=1))
-            else:
-                index = constant(f"entry{i}_index", np.arange(start, start + width))
-                constants.append(index)
-                nodes.append(helper.make_node("Gather", ["X", index.name], [source], axis=1))
+    def write(self, builder: GraphBuilder) -> dict[str, str]:
+        """Tensors for the inputs of the foreign graph, made of our inputs."""
+        feed, start = {}, 0
+        for entry in self.entries:
+            stop = start + (entry.width or 0)
+            source = "X"
+            if self.by_column:
+                source = builder.concat(list(self._kinds)[start:stop])
+            elif len(self.entries) > 1:
+                source = builder.columns(source, range(start, stop))
             if len(entry.shape) == 1:
-                shape = constant(f"entry{i}_shape", np.array([-1], dtype=np.int64))
-                constants.append(shape)
-                nodes.append(
-                    helper.make_node("Reshape", [source, shape.name], [f"entry{i}_vector"])
-                )
-                source = f"entry{i}_vector"
-            if entry.is_text:
-                nodes.append(helper.make_node("Identity", [source], [target]))
-            else:
-                nodes.append(helper.make_node("Cast", [source], [target], to=entry.type))
-            start += width
-        return nodes, constants
+                source = builder.flat(source)
+            feed[entry.name] = source if entry.is_text else builder.cast(source, entry.type)
+            start = stop
+        return feed
 
     @cached_property
     def _kinds(self) -> dict[str, InputKind]:
         kinds: list[InputKind] = []
         for entry in self.entries:
-            kinds += ["string" if entry.is_text else "float"] * (entry.width or 0)
+            kinds += ["string" if entry.is_text else "float32"] * (entry.width or 0)
         return dict(zip(self.names or (), kinds, strict=True))
 
 

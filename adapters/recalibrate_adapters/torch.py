@@ -24,26 +24,24 @@ from numpy.typing import NDArray
 from recalibrate.data.labels import read_scores
 from recalibrate.data.table import find_columns
 from recalibrate.data.values import read_numbers
-from recalibrate.scores import Link, sigmoid
-from recalibrate_adapters.agreement import Candidate, Decision
+from recalibrate.scores import Link
+from recalibrate_adapters.agreement import Candidate, DecidedBase, Decision
+from recalibrate_adapters.classes import class_score
 from recalibrate_adapters.frames import numbers
 from recalibrate_adapters.torch_graph import exporters, score_graph, try_export
 from recalibrate_adapters.torch_link import decide_link
 
 if TYPE_CHECKING:
-    import onnx
     import torch
 
 Scores = NDArray[np.float64]
 
-# Deep networks add up float32 numbers in another order here and there.
-TOLERANCE = 1e-4
 BATCH_BYTES = 2**25
 BATCH_ROWS = 8192
 PROBES = 256
 
 
-class TorchBase:
+class TorchBase(DecidedBase):
     """A torch model as a base.
 
     Parameters
@@ -68,8 +66,6 @@ class TorchBase:
     (3,)
     """
 
-    exact = False
-
     def __init__(self, model: Any, *, link: Link | None = None, target_class: Any = None) -> None:
         self._model = _Model(model)
         self._class = _read_class(target_class)
@@ -79,18 +75,12 @@ class TorchBase:
         self._decision = Decision(
             link=self.link,
             native=self._native,
-            reference=self._mean,
             candidates=self._candidates,
             probes=lambda rows: [rows[:PROBES], rows[:1]],
-            tolerance=TOLERANCE,
         )
 
     def __repr__(self) -> str:
         return f"<TorchBase: {self.name}, link={self.link!r}>"
-
-    @property
-    def why_no_graph(self) -> str:
-        return self._decision.why_no_graph
 
     def columns(self) -> tuple[str, ...] | None:
         """The model's ``feature_names``, if it has any."""
@@ -103,11 +93,6 @@ class TorchBase:
             return _checked(self._decision.scores(rows))
         self._decision.scores(rows[:PROBES])  # only to find out about the graph
         return self._native(rows)
-
-    def graph(self) -> onnx.ModelProto | None:
-        """The exported model, once rows were scored and it was found to say the same."""
-        chosen = self._decision.chosen
-        return None if chosen is None else chosen.model
 
     def _read(self, X: Any) -> torch.Tensor:
         """Rows as one tensor: float32, or int64 where a tensor of whole numbers was given."""
@@ -125,21 +110,12 @@ class TorchBase:
     def _native(self, rows: torch.Tensor) -> Scores:
         return _checked(self._reduce(self._model.run(rows)))
 
-    def _mean(self, rows: torch.Tensor) -> Scores:
-        scores = self._native(rows)
-        return sigmoid(scores) if self.link == "logit" else scores
-
     def _reduce(self, outputs: Scores) -> Scores:
         """One score per row from the model's outputs."""
         column = self._column(outputs)
         if column is None:
             return outputs.reshape(-1)
-        if self.link == "identity":
-            return outputs[:, column]
-        rest = np.delete(outputs, column, axis=1)
-        largest = rest.max(axis=1)
-        others = np.log(np.exp(rest - largest[:, None]).sum(axis=1)) + largest
-        return np.asarray(outputs[:, column] - others)
+        return class_score(outputs, column, logits=self.link == "logit")
 
     def _column(self, outputs: Scores) -> int | None:
         """Which of several outputs per row is the score; None where there is one only."""

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import compose, inliner
 
 from recalibrate.bases.constant import Constant
 from recalibrate.bases.problem import SCORE_LIMIT
@@ -15,7 +14,9 @@ from recalibrate.bases.protocol import Base, ScoreColumn
 from recalibrate.core.fixedpoint import VALUE_STEP
 from recalibrate.core.levels import MARGIN_LIMIT, MARGIN_STEP, Link
 from recalibrate.data.labels import Labels
-from recalibrate.graph.builder import (
+from recalibrate.graph.errors import ExportError
+from recalibrate.graph.inputs import MATRIX, BaseInputs, Inputs
+from recalibrate.support.onnxgraph import (
     BASE_PREFIX,
     INVERSE,
     IR_VERSION,
@@ -23,9 +24,8 @@ from recalibrate.graph.builder import (
     ML_OPSET,
     OPSET,
     GraphBuilder,
+    own_inputs,
 )
-from recalibrate.graph.errors import ExportError
-from recalibrate.graph.inputs import BaseInputs, Inputs
 from recalibrate.support.wording import listed
 
 
@@ -47,11 +47,6 @@ class BaseGraph:
     proto: onnx.ModelProto | None
     inputs: BaseInputs
 
-    @property
-    def domains(self) -> dict[str, int]:
-        """Operator sets of the graph."""
-        return {} if self.proto is None else {o.domain: o.version for o in self.proto.opset_import}
-
 
 def read_base(base: Base, table_columns: tuple[str, ...] | None) -> BaseGraph:
     """The graph of a base model, checked as far as merging needs it.
@@ -72,8 +67,7 @@ def read_base(base: Base, table_columns: tuple[str, ...] | None) -> BaseGraph:
     _check_versions(base, proto)
     if len(proto.graph.output) != 1:
         raise ExportError(_fault(base, f"{len(proto.graph.output)} outputs, not one"))
-    initial = {tensor.name for tensor in proto.graph.initializer}
-    taken = [value for value in proto.graph.input if value.name not in initial]
+    taken = own_inputs(proto)
     names = base.columns()
     if len(taken) != 1 or (names == (taken[0].name,) and taken[0].name != "X"):
         return BaseGraph(base, proto, BaseInputs(columns=_columns(base, taken)))
@@ -138,44 +132,31 @@ def write_base(builder: GraphBuilder, graph: BaseGraph, inputs: Inputs) -> str |
         return builder.column(inputs.ports[0].name)
     if graph.proto is None:
         return None
-    proto = graph.proto
-    if proto.functions:
-        proto = inliner.inline_local_functions(proto)
-    proto = compose.add_prefix(proto, BASE_PREFIX)
-    initial = {tensor.name for tensor in proto.graph.initializer}
-    taken = [value for value in proto.graph.input if value.name not in initial]
-    _connect(builder, graph, inputs, taken)
-    builder.initializers += list(proto.graph.initializer)
-    builder.nodes += list(proto.graph.node)
-    output = proto.graph.output[0]
-    score = output.name
+    builder.include(graph.proto, BASE_PREFIX, _sources(builder, graph, inputs))
+    output = graph.proto.graph.output[0]
+    score = BASE_PREFIX + output.name
     if INVERSE.get(output.type.tensor_type.elem_type) != "float64":
         score = builder.cast(score, "float64")
     return builder.column(score)
 
 
-def _connect(
-    builder: GraphBuilder, graph: BaseGraph, inputs: Inputs, taken: list[onnx.ValueInfoProto]
-) -> None:
-    """Feed our inputs into those of the base's graph."""
+def _sources(builder: GraphBuilder, graph: BaseGraph, inputs: Inputs) -> dict[str, str]:
+    """Tensors for the inputs of the base's graph, made of ours."""
+    taken = own_inputs(graph.proto) if graph.proto is not None else []
     if graph.inputs.tensor is not None:
-        builder.same(inputs.ports[_port_of(inputs, "X")].name, taken[0].name)
-    elif graph.inputs.matrix is not None:
-        builder.same(_matrix(builder, inputs, graph.inputs.matrix), taken[0].name)
-    else:
-        for value in taken:
-            name = value.name.removeprefix(BASE_PREFIX)
-            number, position = inputs.base[name]
-            port = inputs.ports[number]
-            tensor = port.name
-            if len(port.columns) > 1:
-                tensor = builder.columns(tensor, [position])
-            kind = INVERSE[value.type.tensor_type.elem_type]
-            builder.same(tensor if port.kind == kind else builder.cast(tensor, kind), value.name)
-
-
-def _port_of(inputs: Inputs, name: str) -> int:
-    return next(k for k, port in enumerate(inputs.ports) if port.name == name)
+        return {taken[0].name: MATRIX}
+    if graph.inputs.matrix is not None:
+        return {taken[0].name: _matrix(builder, inputs, graph.inputs.matrix)}
+    sources = {}
+    for value in taken:
+        number, position = inputs.base[value.name]
+        port = inputs.ports[number]
+        tensor = port.name
+        if len(port.columns) > 1:
+            tensor = builder.columns(tensor, [position])
+        kind = INVERSE[value.type.tensor_type.elem_type]
+        sources[value.name] = tensor if port.kind == kind else builder.cast(tensor, kind)
+    return sources
 
 
 def _matrix(builder: GraphBuilder, inputs: Inputs, names: tuple[str, ...]) -> str:

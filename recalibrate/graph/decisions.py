@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.graph.base import constant_margin
-from recalibrate.graph.builder import GraphBuilder
 from recalibrate.graph.errors import ExportError
 from recalibrate.graph.trees import Leaf, flatten, search
 from recalibrate.losses.rules import Formula, Lookup, Rule
+from recalibrate.support.onnxgraph import GraphBuilder
 from recalibrate.support.wording import listed
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from recalibrate.bases.protocol import as_base
 from recalibrate.classes.estimator.spec import Scaled
 from recalibrate.core.fixedpoint import VALUE_STEP
 from recalibrate.data.table import Schema
-from recalibrate.graph.builder import GraphBuilder
 from recalibrate.graph.errors import ExportError
 from recalibrate.graph.features import Columns, feature_of
 from recalibrate.graph.updates import UseEstimators
+from recalibrate.support.onnxgraph import GraphBuilder
 
 PROBE_ROWS = 200
 

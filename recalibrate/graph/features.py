@@ -10,10 +10,10 @@ import numpy as np
 
 from recalibrate.core.learning import SCORE_COLUMN
 from recalibrate.data.table import Column, Schema
-from recalibrate.graph.builder import ML_DOMAIN, GraphBuilder
 from recalibrate.graph.errors import ExportError
 from recalibrate.graph.inputs import Inputs
 from recalibrate.groups.expressions import Condition
+from recalibrate.support.onnxgraph import ML_DOMAIN, GraphBuilder
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from recalibrate.classes.linear.spec import UNIT, WIDEST, Quantiser, Term
 from recalibrate.core.learning import SCORE_COLUMN
 from recalibrate.data.table import Schema
-from recalibrate.graph.builder import GraphBuilder
 from recalibrate.graph.features import Columns, feature_of
+from recalibrate.support.onnxgraph import GraphBuilder
 
 
 def write_quantised(

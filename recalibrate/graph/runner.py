@@ -11,7 +11,6 @@ import numpy as np
 from recalibrate.classes.linear.spec import Quantiser
 from recalibrate.core.levels import Levels
 from recalibrate.data.table import Schema
-from recalibrate.graph.builder import GraphBuilder
 from recalibrate.graph.estimators import write_estimators
 from recalibrate.graph.features import SCORE, Block, Columns, Feature, Rank
 from recalibrate.graph.linear import write_linear, write_quantised
@@ -24,6 +23,7 @@ from recalibrate.graph.updates import (
     UseEstimators,
     UseLinear,
 )
+from recalibrate.support.onnxgraph import GraphBuilder
 
 MOST_RANKS = 48
 """Columns of places that one ensemble may have; they cost memory, 8 bytes a row each."""

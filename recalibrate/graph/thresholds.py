@@ -16,9 +16,9 @@ from recalibrate.classes.linear.spec import Quantiser
 from recalibrate.classes.trees.spec import TreeTable
 from recalibrate.core.rounds import Rounds
 from recalibrate.data.bins import Bins
-from recalibrate.graph.builder import ML_DOMAIN
 from recalibrate.groups.cells import BandCells, PredicateCells, ValueCells
 from recalibrate.groups.expressions import And, Compare, Condition, In, Not, Or
+from recalibrate.support.onnxgraph import ML_DOMAIN
 
 Found = dict[str, set[float]]
 
