@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 
 from recalibrate.core.levels import from_margin
 from recalibrate.scores import Link
-from recalibrate_adapters.runtime import Feed, GraphRunner
+from recalibrate.support.ort import GraphRunner
 
 if TYPE_CHECKING:
     import onnx
 
 Scores = NDArray[np.float64]
+Feed = dict[str, NDArray[Any]]
 
 # Covers graphs that compute in float32; a row on the wrong side of a split is far outside.
 TOLERANCE = 1e-5
@@ -135,7 +136,7 @@ class Decision:
                 if why:
                     return why
         except Exception as error:  # onnxruntime has no common class for its errors
-            return f"onnxruntime refuses the converted model: {_first_line(error)}"
+            return f"onnxruntime refuses the converted model: {first_line(error)}"
         self._runner = runner
         return ""
 
@@ -227,5 +228,7 @@ def _usual_size(values: Scores) -> float:
     return float(finite.mean()) if len(finite) else 0.0
 
 
-def _first_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}".splitlines()[0][:300]
+def first_line(error: Exception) -> str:
+    """An error's class and the first line of its text, for messages."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {next(iter(lines), '')}"[:300]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -27,10 +27,16 @@ NO_NAMES = "the model has text columns without names, which a graph's inputs nee
 CALLED_SCORE = f'the model has a column called "{SCORE}", which is the name of the output'
 
 
-def plain_schema(names: Sequence[str] | None, n_columns: int) -> Schema:
-    """Numeric columns with the model's own names, or known by position only."""
+def make_schema(
+    names: Sequence[str] | None, n_columns: int, categories: Mapping[int, tuple[Any, ...]] = {}
+) -> Schema:
+    """Columns with the model's own names, or known by position only; all others are numeric."""
     known = [f"x{j}" for j in range(n_columns)] if names is None else names
-    return Schema(tuple(Column(name, "numeric") for name in known), named=names is not None)
+    columns = (
+        Column(name, "categorical", categories[j]) if j in categories else Column(name, "numeric")
+        for j, name in enumerate(known)
+    )
+    return Schema(tuple(columns), named=names is not None)
 
 
 @dataclass(frozen=True, eq=False)

@@ -75,10 +75,10 @@ def column_feed(frame: pd.DataFrame, kinds: Mapping[str, InputKind]) -> dict[str
     return feed
 
 
-def matrix_feed(frame: pd.DataFrame) -> NDArray[np.float32]:
-    """All columns, which hold numbers, as one matrix."""
+def matrix_feed(frame: pd.DataFrame) -> dict[str, NDArray[Any]]:
+    """All columns, which hold numbers, as the one matrix X."""
     columns = [numbers(str(name), frame[name]) for name in frame.columns]
-    return np.stack(columns, axis=1).astype(np.float32)
+    return {"X": np.stack(columns, axis=1).astype(np.float32)}
 
 
 def numbers(name: str, column: Any) -> NDArray[np.float64]:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from recalibrate.scores import Link
 from recalibrate.support.onnxgraph import SCORE, GraphBuilder
-from recalibrate.support.ort import open_session
+from recalibrate.support.ort import BLOCK_ROWS, open_session
 from recalibrate_adapters.agreement import (
     ENOUGH_ROWS,
     Candidate,
@@ -34,7 +34,6 @@ from recalibrate_adapters.modernise import ConversionError, modernise
 from recalibrate_adapters.onnx_inputs import read_layout
 from recalibrate_adapters.onnx_outputs import Reading, as_matrix, choose_output, read_output
 from recalibrate_adapters.probes import rows_to_compare
-from recalibrate_adapters.runtime import BLOCK_ROWS
 
 if TYPE_CHECKING:
     import onnx

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from recalibrate.support.onnxgraph import TYPES, GraphBuilder, own_inputs, value_info
 from recalibrate.support.wording import listed
+from recalibrate_adapters.agreement import Feed
 from recalibrate_adapters.frames import InputKind, column_feed, matrix_feed, read_frame
-from recalibrate_adapters.runtime import Feed
 
 if TYPE_CHECKING:
     import onnx
@@ -128,7 +128,7 @@ class Layout:
     def feed(self, rows: Any) -> Feed:
         """What our graph is fed with."""
         if self.is_tensor:
-            return np.asarray(rows)
+            return {"X": np.asarray(rows)}
         if self.by_column:
             return column_feed(rows, self._kinds)
         return matrix_feed(rows)

@@ -16,10 +16,10 @@ from recalibrate.support.onnxgraph import (
     OPSET,
     SCORE,
     GraphBuilder,
-    needed_nodes,
+    pruned,
     value_info,
 )
-from recalibrate_adapters.agreement import Candidate
+from recalibrate_adapters.agreement import Candidate, first_line
 from recalibrate_adapters.forest import CALLED_SCORE, NO_NAMES
 from recalibrate_adapters.frames import InputKind, column_feed, matrix_feed, text_columns
 from recalibrate_adapters.sklearn_converters import own_converters, own_shapes
@@ -75,7 +75,7 @@ def propose(
                         model, task, tail if use_tail else None, layout, frame.shape[1], width
                     )
                 except Exception as error:  # converters raise whatever they come across
-                    yield f"skl2onnx cannot convert it: {_summary(error)}"
+                    yield f"skl2onnx cannot convert it: {first_line(error)}"
 
 
 def _candidate(
@@ -138,7 +138,7 @@ def _convert(
             custom_conversion_functions=own_converters(),
             custom_shape_calculators=own_shapes(),
         )
-    return rewrite_trees(_without_unused(converted))
+    return rewrite_trees(_without_label(converted))
 
 
 def _last_step(model: Any) -> Any:
@@ -148,18 +148,11 @@ def _last_step(model: Any) -> Any:
     return _last_step(model[-1]) if isinstance(model, Pipeline) else model
 
 
-def _without_unused(model: onnx.ModelProto) -> onnx.ModelProto:
+def _without_label(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model without labels, which would keep operators alive that nothing needs."""
-    import onnx
-
-    result = onnx.ModelProto()
-    result.CopyFrom(model)
-    label = "label" in model.graph.output[0].name and len(model.graph.output) > 1
-    outputs = [value.name for value in model.graph.output[1 if label else 0 :]]
-    kept = needed_nodes(list(model.graph.node), outputs)
-    del result.graph.node[:]
-    result.graph.node.extend(kept)
-    return result
+    outputs = [value.name for value in model.graph.output]
+    label = len(outputs) > 1 and "label" in outputs[0]
+    return pruned(model, outputs[1:] if label else outputs)
 
 
 def _class_tensor(model: onnx.ModelProto) -> str:
@@ -180,9 +173,3 @@ def _write_tail(builder: GraphBuilder, tensor: str, tail: Base) -> str:
         raise RewriteError("the last step has no graph that takes a matrix")
     builder.include(model, _TAIL, {model.graph.input[0].name: builder.cast(tensor, "float32")})
     return f"{_TAIL}{model.graph.output[0].name}"
-
-
-def _summary(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    text = lines[0] if lines else ""
-    return f"{type(error).__name__}: {text}"[:300]

@@ -25,7 +25,7 @@ from recalibrate.data.labels import read_scores
 from recalibrate.data.table import find_columns
 from recalibrate.data.values import read_numbers
 from recalibrate.scores import Link
-from recalibrate_adapters.agreement import Candidate, DecidedBase, Decision
+from recalibrate_adapters.agreement import Candidate, DecidedBase, Decision, first_line
 from recalibrate_adapters.classes import class_score
 from recalibrate_adapters.frames import numbers
 from recalibrate_adapters.torch_graph import exporters, score_graph, try_export
@@ -148,7 +148,7 @@ class TorchBase(DecidedBase):
                 yield exported
                 continue
             model = score_graph(exported, sample, width, self._column(outputs), self.link)
-            yield Candidate(model, lambda part: part.cpu().numpy())
+            yield Candidate(model, lambda part: {"X": part.cpu().numpy()})
 
 
 def read_script(path: Path, *, link: Link | None = None, target_class: Any = None) -> TorchBase:
@@ -164,7 +164,7 @@ def read_script(path: Path, *, link: Link | None = None, target_class: Any = Non
         raise ValueError(
             f"{str(path)!r} is not a TorchScript file. A file of torch.save is a pickle, which "
             "could run any code: load it yourself, and pass the module. "
-            f"({str(error).splitlines()[0][:200]})"
+            f"({first_line(error)})"
         ) from error
     return TorchBase(model, link=link, target_class=target_class)
 
@@ -177,8 +177,7 @@ def read_program(path: Path, *, link: Link | None = None, target_class: Any = No
         program = torch.export.load(str(path))
     except Exception as error:  # torch raises whatever its reader of the archive does
         raise ValueError(
-            f"{str(path)!r} is not a file of torch.export.save "
-            f"({type(error).__name__}: {str(error).splitlines()[0][:200] if str(error) else ''})"
+            f"{str(path)!r} is not a file of torch.export.save ({first_line(error)})"
         ) from error
     return TorchBase(program, link=link, target_class=target_class)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from recalibrate.scores import Link
 from recalibrate.support.onnxgraph import OPSET, GraphBuilder, value_info
 from recalibrate.support.optional import require
+from recalibrate_adapters.agreement import first_line
 
 if TYPE_CHECKING:
     import onnx
@@ -56,8 +57,7 @@ def try_export(exporter: Exporter, model: Any, sample: Any) -> onnx.ModelProto |
         with _quiet():
             return exporter(model, sample)
     except Exception as error:  # the model's own code runs here and may raise anything
-        reason = f"{type(error).__name__}: {error}".splitlines()[0][:300]
-        return f"torch cannot export the model to ONNX ({reason})"
+        return f"torch cannot export the model to ONNX ({first_line(error)})"
 
 
 def score_graph(

@@ -23,8 +23,8 @@ class LinearSum:
 
     Examples
     --------
-    >>> from recalibrate_adapters.forest import plain_schema
-    >>> LinearSum(plain_schema(None, 2), np.array([1.0, 10.0]), 0.5).scores([[1, 2], [3, None]])
+    >>> from recalibrate_adapters.forest import make_schema
+    >>> LinearSum(make_schema(None, 2), np.array([1.0, 10.0]), 0.5).scores([[1, 2], [3, None]])
     array([21.5,  3.5])
     """
 

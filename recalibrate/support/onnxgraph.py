@@ -234,6 +234,17 @@ def needed_nodes(nodes: Sequence[onnx.NodeProto], outputs: Iterable[str]) -> lis
     return kept[::-1]
 
 
+def pruned(model: onnx.ModelProto, outputs: Iterable[str]) -> onnx.ModelProto:
+    """A copy with only the nodes that some tensors need."""
+    from onnx import ModelProto
+
+    result = ModelProto()
+    result.CopyFrom(model)
+    del result.graph.node[:]
+    result.graph.node.extend(needed_nodes(list(model.graph.node), outputs))
+    return result
+
+
 def names_read(node: onnx.NodeProto) -> Iterator[str]:
     """Tensors that a node reads, also those that its subgraphs take from outside."""
     yield from (name for name in node.input if name)
