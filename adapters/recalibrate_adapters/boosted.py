@@ -127,7 +127,14 @@ class BoostedBase(ABC):
         Their number.
     link, target_class
         As the user gave them.
+
+    Attributes
+    ----------
+    wide
+        Whether the framework compares float64 numbers; others round them to float32 first.
     """
+
+    wide = False
 
     def __init__(
         self,
@@ -178,7 +185,7 @@ class BoostedBase(ABC):
     def scores(self, X: Any) -> Floats:
         """One score per row of X."""
         if self._form is None:
-            frame = read_frame(X, self._names, self._n_columns)
+            frame = read_frame(X, self._names, self._n_columns, wide=self.wide)
             return check_finite(self._native(frame), self.name)
         if isinstance(self._form, Forest):
             refuse_numbers(self._form.schema.columns, self._names, X)

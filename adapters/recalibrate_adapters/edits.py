@@ -1,20 +1,20 @@
 """What tree frameworks do to a number before they compare it, in numpy and as ONNX nodes.
 
-An edit maps a matrix of features to one of the same shape. All numbers are float32, so that an
-edit has the same result in the float32 of Python and in the float64 of the graph.
+An edit maps a matrix of features to one of the same shape. Its own numbers are float32, so that
+it has the same result in the float32 of some frameworks and in the float64 of the graph.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.support.onnxgraph import GraphBuilder
 
-Matrix = NDArray[np.float32]
+Matrix = NDArray[Any]
 
 CODES = 2**24
 """Category codes are below this: float32 holds all whole numbers up to here."""
@@ -52,7 +52,7 @@ class MissingNumbers:
     def apply(self, matrix: Matrix) -> Matrix:
         """The matrix with NaN in their place."""
         inside = self.columns & (matrix >= self.low) & (matrix <= self.high)
-        return np.where(inside, np.float32(np.nan), matrix)
+        return np.where(inside, matrix.dtype.type(np.nan), matrix)
 
     def write(self, builder: GraphBuilder, source: str) -> str:
         """The same as ONNX nodes."""
@@ -82,16 +82,16 @@ class CategoryCodes:
     def apply(self, matrix: Matrix) -> Matrix:
         """The matrix with codes."""
         valid = (matrix >= self.low) & (matrix < CODES)
-        codes = np.floor(np.maximum(matrix, np.float32(0))) + np.float32(1)
-        codes = np.where(valid, codes, np.float32(UNSEEN))
+        with np.errstate(invalid="ignore"):  # infinities are not valid
+            codes = np.floor(np.maximum(matrix, matrix.dtype.type(0))) + matrix.dtype.type(1)
+        codes = np.where(valid, codes, matrix.dtype.type(UNSEEN))
         return np.where(self.columns & ~np.isnan(matrix), codes, matrix)
 
     def write(self, builder: GraphBuilder, source: str) -> str:
         """The same as ONNX nodes."""
-        highest = float(np.nextafter(np.float32(CODES), np.float32(0)))
         whole = builder.op("Floor", builder.op("Max", source, builder.number(0.0)))
         codes = builder.op("Add", whole, builder.number(1.0))
-        valid = builder.within(source, self.low, highest)
+        valid = builder.within(source, self.low, float(np.nextafter(CODES, 0)))
         codes = builder.op("Where", valid, codes, builder.number(UNSEEN))
         present = builder.op("Not", builder.op("IsNaN", source))
         here = builder.op("And", present, builder.constant(self.columns))

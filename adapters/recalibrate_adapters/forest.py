@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from recalibrate.bases.wrappers import column_names
 from recalibrate.data.table import Column, Schema
 from recalibrate.ensemble import Ensemble
-from recalibrate.support.onnxgraph import ML_DOMAIN, SCORE, GraphBuilder, value_info
+from recalibrate.support.onnxgraph import SCORE, GraphBuilder, value_info
 from recalibrate.support.wording import listed
 from recalibrate_adapters.edits import Edit
 
@@ -60,6 +60,8 @@ class Forest:
         sum, and unlike leaves that are divided before, it makes a mean of ones exactly one.
     edits : tuple of Edit
         What happens to the matrix of numbers and codes before trees see it.
+    wide : bool
+        Whether the framework compares float64 numbers; others round them to float32 first.
     """
 
     schema: Schema
@@ -69,6 +71,7 @@ class Forest:
     values: Values = "any"
     divisor: float = 1.0
     edits: tuple[Edit, ...] = ()
+    wide: bool = False
 
     @property
     def exact(self) -> bool:
@@ -82,7 +85,7 @@ class Forest:
     def scores(self, X: object) -> NDArray[np.float64]:
         """One score per row of a table or array."""
         schema = self._schema_for(X)
-        matrix = schema.read(X).matrix()
+        matrix = schema.read(X, wide=self.wide).matrix(self._precision)
         self._check_values(matrix, schema.names)
         for edit in self.edits:
             matrix = edit.apply(matrix)
@@ -111,16 +114,23 @@ class Forest:
     @cached_property
     def _by_column(self) -> bool:
         """Whether the graph has one input per column: a matrix cannot hold text."""
-        return any(isinstance(v, str) for column in self.schema.columns for v in column.categories)
+        return any(map(_is_text, self.schema.columns))
+
+    @property
+    def _precision(self) -> Literal["float32", "float64"]:
+        return "float64" if self.wide else "float32"
+
+    def _kind(self, column: Column) -> Literal["float32", "float64", "string"]:
+        return "string" if _is_text(column) else self._precision
 
     @cached_property
     def _graph(self) -> onnx.ModelProto:
         builder, columns = GraphBuilder(), self.schema.columns
         if self._by_column:
-            inputs = [value_info(c.name, _kind(c), ["N", 1]) for c in columns]
+            inputs = [value_info(c.name, self._kind(c), ["N", 1]) for c in columns]
             sums = self.write_sums(builder, [c.name for c in columns])
         else:
-            inputs = [value_info("X", "float32", ["N", len(columns)])]
+            inputs = [value_info("X", self._precision, ["N", len(columns)])]
             sums = self.write_sums(builder, "X")
         result = sums[0]
         if self.response == "exp":
@@ -164,7 +174,7 @@ class Forest:
         columns = zip(self.schema.columns, names, strict=True)
         return Schema(tuple(replace(column, name=name) for column, name in columns), named=False)
 
-    def _check_values(self, matrix: NDArray[np.float32], known: Sequence[str]) -> None:
+    def _check_values(self, matrix: NDArray[Any], known: Sequence[str]) -> None:
         if self.values == "any":
             return
         bad = np.isinf(matrix) if self.values == "no infinities" else ~np.isfinite(matrix)
@@ -173,26 +183,23 @@ class Forest:
             what = "infinite" if self.values == "no infinities" else "missing (NaN) or infinite"
             raise ValueError(
                 f"The base model does not take {what} values, but there are some in: "
-                f"{listed(names)}. (Numbers beyond the range of float32 count as infinite.)"
+                f"{listed(names)}."
+                + ("" if self.wide else " (Numbers beyond the range of float32 count as infinite.)")
             )
 
 
-def _kind(column: Column) -> Literal["float32", "string"]:
-    return "string" if any(isinstance(v, str) for v in column.categories) else "float32"
+def _is_text(column: Column) -> bool:
+    return any(isinstance(value, str) for value in column.categories)
 
 
 def _write_codes(builder: GraphBuilder, column: Column, source: str) -> str:
-    """Codes of a column's categories, from 1; NaN for all others."""
-    keys: dict[str, Any] = {"keys_strings": [str(value) for value in column.categories]}
-    if _kind(column) != "string":
-        keys = {"keys_floats": [float(value) for value in column.categories]}
-        source = builder.cast(source, "float32")
-    codes = [float(code) for code in range(1, len(column.categories) + 1)]
-    return builder.op(
-        "LabelEncoder",
-        source,
-        domain=ML_DOMAIN,
-        values_floats=codes,
-        default_float=float("nan"),
-        **keys,
-    )
+    """Codes of a column's categories, from 1, in float64; NaN for all others."""
+    codes = np.arange(1.0, len(column.categories) + 1)
+    if _is_text(column):
+        keys: Any = np.array([str(value) for value in column.categories], dtype=object)
+    else:
+        keys, source = (
+            np.array(column.categories, dtype=np.float64),
+            builder.cast(source, "float64"),
+        )
+    return builder.lookup(source, keys, codes)

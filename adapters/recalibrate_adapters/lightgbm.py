@@ -63,7 +63,7 @@ _REFUSED = {
     "cross_entropy_lambda": "predicts the intensity of events, not their probability",
 }
 # Numbers above -1 are cut to 0, and then are a category.
-_LOWEST_CODE = float(np.nextafter(np.float32(-1), np.float32(0)))
+_LOWEST_CODE = float(np.nextafter(-1.0, 0.0))
 
 
 class LightGBMBase(BoostedBase):
@@ -93,6 +93,8 @@ class LightGBMBase(BoostedBase):
     >>> LightGBMBase(model).scores(X[[0, 20]])
     array([0., 1.])
     """
+
+    wide = True
 
     def __init__(self, model: Any, *, link: Link | None = None, target_class: Any = None) -> None:
         # The property raises LightGBM's own error if the model is not fitted.
@@ -146,7 +148,13 @@ class LightGBMBase(BoostedBase):
         ensembles = [
             join_trees(self._n_columns, trees) for trees in self._model.trees(factor, encoded)
         ]
-        forest = Forest(schema, tuple(ensembles), divisor=self._model.divisor, edits=self._edits())
+        forest = Forest(
+            schema,
+            tuple(ensembles),
+            divisor=self._model.divisor,
+            edits=self._edits(),
+            wide=self.wide,
+        )
         return with_response(forest, self._meaning, self._position)
 
     def _categories(self) -> dict[int, tuple[Any, ...]]:

@@ -50,14 +50,20 @@ class Entry:
         return np.dtype(helper.tensor_dtype_to_np_dtype(self.type))
 
     @property
+    def kind(self) -> InputKind:
+        """Type of our inputs that hold its columns: a precision that loses nothing."""
+        if self.is_text:
+            return "string"
+        return "float64" if self.dtype == np.float64 or self.dtype.kind in "iu" else "float32"
+
+    @property
     def width(self) -> int | None:
         """Columns that it takes; None if that is open."""
         return 1 if len(self.shape) == 1 else self.shape[1]
 
     def tensor(self, frame: pd.DataFrame) -> NDArray[Any]:
         """Its columns as the tensor that the graph wants."""
-        kind: InputKind = "string" if self.is_text else "float32"
-        kind = "int64" if self.dtype.kind in "iu" else kind
+        kind: InputKind = "int64" if self.dtype.kind in "iu" else self.kind
         feed = column_feed(frame, dict.fromkeys(map(str, frame.columns), kind))
         block = np.concatenate(list(feed.values()), axis=1).astype(self.dtype, copy=False)
         return block.reshape(-1) if len(self.shape) == 1 else block
@@ -89,6 +95,12 @@ class Layout:
         return any(entry.is_text for entry in self.entries)
 
     @property
+    def precision(self) -> InputKind:
+        """Type of our matrix or tensor."""
+        kinds = {entry.kind for entry in self.entries}
+        return "float64" if "float64" in kinds else "float32"
+
+    @property
     def n_columns(self) -> int | None:
         """Columns of all inputs; None if that is open."""
         widths = [entry.width for entry in self.entries]
@@ -102,7 +114,7 @@ class Layout:
     def read(self, X: Any) -> Any:
         """Rows: a frame of the graph's own columns, or an array for a tensor."""
         if self.is_tensor:
-            tensor = np.asarray(X, dtype=np.float32)
+            tensor = np.asarray(X, dtype=self.precision)
             if len(tensor) == 0:
                 raise ValueError("X is empty: 0 rows.")
             if tensor.ndim != len(self.entries[0].shape):
@@ -112,7 +124,7 @@ class Layout:
                 )
             return tensor
         width = self.n_columns or np.shape(X)[1]
-        return read_frame(X, self.names, width)
+        return read_frame(X, self.names, width, wide=self.precision == "float64")
 
     def original_feed(self, rows: Any) -> dict[str, NDArray[Any]]:
         """What the foreign graph is fed with."""
@@ -131,14 +143,14 @@ class Layout:
             return {"X": np.asarray(rows)}
         if self.by_column:
             return column_feed(rows, self._kinds)
-        return matrix_feed(rows)
+        return matrix_feed(rows, self.precision)
 
     def inputs(self) -> list[onnx.ValueInfoProto]:
         """Inputs of our graph."""
         if self.by_column:
             return [value_info(name, kind, ["N", 1]) for name, kind in self._kinds.items()]
         sizes = self.entries[0].shape[1:] if self.is_tensor else (self.n_columns,)
-        return [value_info("X", "float32", ["N", *sizes])]
+        return [value_info("X", self.precision, ["N", *sizes])]
 
     def write(self, builder: GraphBuilder) -> dict[str, str]:
         """Tensors for the inputs of the foreign graph, made of our inputs."""
@@ -160,7 +172,7 @@ class Layout:
     def _kinds(self) -> dict[str, InputKind]:
         kinds: list[InputKind] = []
         for entry in self.entries:
-            kinds += ["string" if entry.is_text else "float32"] * (entry.width or 0)
+            kinds += [entry.kind] * (entry.width or 0)
         return dict(zip(self.names or (), kinds, strict=True))
 
 

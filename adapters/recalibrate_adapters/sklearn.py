@@ -121,7 +121,7 @@ class SklearnBase(DecidedBase):
             return self._forest.scores(X)
         if _is_sparse(X) or not hasattr(self._model, "n_features_in_"):
             return self._scores_as_given(X)
-        frame = read_frame(X, self._names, int(self._model.n_features_in_))
+        frame = read_frame(X, self._names, int(self._model.n_features_in_), wide=True)
         if not self._decision.by_framework:
             self._novelty.check(frame)
         return check_finite(self._decision.scores(frame), self.name)

@@ -78,7 +78,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
         raise RewriteError("a tree model inside has several inputs")
     nodes = OperatorNodes(scope, operator)
     source = operator.inputs[0].full_name
-    if not type(model).__name__.startswith("Hist"):
+    if not _forest(model, 0 if hasattr(model, "classes_") else None).wide:
         source = nodes.cast(source, "float32")  # which it reads, whatever it is given
     if hasattr(model, "classes_"):
         options = container.get_options(model, {"raw_scores": False}, fail=False) or {}

@@ -63,7 +63,7 @@ def propose(
         yield CALLED_SCORE
         return
     kinds: dict[str, InputKind] = {
-        str(name): "string" if name in texts else "float32" for name in frame.columns
+        str(name): "string" if name in texts else "float64" for name in frame.columns
     }
     layouts: list[dict[str, InputKind] | None] = [kinds] if texts else [None, kinds]
     for use_tail in [True, False] if tail is not None else [False]:
@@ -90,7 +90,7 @@ def _candidate(
     converted = _convert(source, task, layout, n_columns, width)
     builder = GraphBuilder()
     if layout is None:
-        inputs = [value_info("X", "float32", ["N", n_columns])]
+        inputs = [value_info("X", "float64", ["N", n_columns])]
         sources = {"X": builder.cast("X", width)}
     else:
         inputs = [value_info(name, kind, ["N", 1]) for name, kind in layout.items()]
@@ -171,5 +171,7 @@ def _write_tail(builder: GraphBuilder, tensor: str, tail: Base) -> str:
     model = tail.graph()
     if not isinstance(model, onnx.ModelProto) or len(model.graph.input) != 1:
         raise RewriteError("the last step has no graph that takes a matrix")
-    builder.include(model, _TAIL, {model.graph.input[0].name: builder.cast(tensor, "float32")})
+    taken = model.graph.input[0]
+    source = builder.cast(tensor, taken.type.tensor_type.elem_type)
+    builder.include(model, _TAIL, {taken.name: source})
     return f"{_TAIL}{model.graph.output[0].name}"

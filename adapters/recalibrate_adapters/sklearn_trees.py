@@ -1,11 +1,13 @@
 """scikit-learn's tree models, read from their nodes: exact, where converters are often wrong.
 
-Features are float32 and thresholds float64; these are kept, as they are compared in float64.
+Thresholds are float64. HistGradientBoosting compares float64 features with them, all others round
+features to float32 first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -127,8 +129,8 @@ def _histogram(model: Any, position: int | None, names: Sequence[str] | None) ->
         ]
         ensembles.append(join_trees(len(order), parts, bias=float(bias) * factor))
     if position is None and model._loss.link.__class__.__name__ == "LogLink":
-        return Forest(schema, tuple(ensembles), "exp")
-    return _with_response(schema, ensembles, position, "any")
+        return Forest(schema, tuple(ensembles), "exp", wide=True)
+    return replace(_with_response(schema, ensembles, position, "any"), wide=True)
 
 
 def _with_response(

@@ -1,8 +1,8 @@
 """torch models: nn.Module, TorchScript and ExportedProgram, on whatever device they are.
 
 A model gets one tensor and gives one number per row (shape [N] or [N, 1]), or one per class
-(shape [N, C]). Features are float32: float64 input is rounded once. Rows may have any shape; for
-images or text give H its own table with ``Z=``.
+(shape [N, C]). Features are float32, float64 input is rounded once; a model whose weights are
+float64 gets float64. Rows may have any shape; for images or text give H its own table with ``Z=``.
 
 The model runs in batches, in eval mode and without gradients; afterwards the training flags of
 all its parts are as they were. On a CPU, scores come from the model's ONNX graph where that says
@@ -95,14 +95,15 @@ class TorchBase(DecidedBase):
         return self._native(rows)
 
     def _read(self, X: Any) -> torch.Tensor:
-        """Rows as one tensor: float32, or int64 where a tensor of whole numbers was given."""
+        """Rows as one tensor of the model's floats, or int64 if whole numbers were given so."""
         import torch
 
+        floats = torch.float64 if self._model.dtype == torch.float64 else torch.float32
         if isinstance(X, torch.Tensor):
             whole = not X.is_floating_point() and X.dtype != torch.bool
-            rows: torch.Tensor = X.detach().to(torch.int64 if whole else torch.float32)
+            rows: torch.Tensor = X.detach().to(torch.int64 if whole else floats)
         else:
-            rows = torch.from_numpy(_read_floats(X, self._names))
+            rows = torch.from_numpy(_read_floats(X, self._names, floats == torch.float64))
         if rows.ndim == 0 or len(rows) == 0:
             raise ValueError(f"X must have at least one row, but its shape is {tuple(rows.shape)}.")
         return rows
@@ -298,15 +299,16 @@ def _feature_names(model: Any) -> tuple[str, ...] | None:
     return tuple(str(name) for name in names)
 
 
-def _read_floats(X: Any, names: tuple[str, ...] | None) -> NDArray[np.float32]:
-    """A DataFrame's columns, or an array of any rank, as float32."""
+def _read_floats(X: Any, names: tuple[str, ...] | None, wide: bool) -> NDArray[Any]:
+    """A DataFrame's columns, or an array of any rank, as float32 or float64."""
     if hasattr(X, "to_pandas"):
         X = X.to_pandas()
+    dtype = np.float64 if wide else np.float32
     if hasattr(X, "iloc"):
         given = [str(name) for name in X.columns]
         chosen = find_columns(names or given, given)
-        columns = [numbers(given[j], X.iloc[:, j]) for j in chosen]
-        return np.column_stack(columns).astype(np.float32)
+        columns = [numbers(given[j], X.iloc[:, j], wide=wide) for j in chosen]
+        return np.column_stack(columns).astype(dtype)
     array = np.asarray(X)
     if names is not None and array.shape[1:] != (len(names),):
         raise ValueError(
@@ -314,12 +316,12 @@ def _read_floats(X: Any, names: tuple[str, ...] | None) -> NDArray[np.float32]:
         )
     if array.dtype.kind == "f":
         with np.errstate(over="ignore"):  # beyond float32 is infinite, as documented
-            return np.array(array, dtype=np.float32)
+            return np.array(array, dtype=dtype)
     if array.ndim == 2:
-        columns = [read_numbers(f"x{j}", array[:, j]) for j in range(array.shape[1])]
-        return np.column_stack(columns).astype(np.float32)
-    flat = read_numbers("X", array.reshape(-1))
-    return flat.astype(np.float32).reshape(array.shape)
+        columns = [read_numbers(f"x{j}", array[:, j], wide=wide) for j in range(array.shape[1])]
+        return np.column_stack(columns).astype(dtype)
+    flat = read_numbers("X", array.reshape(-1), wide=wide)
+    return flat.astype(dtype).reshape(array.shape)
 
 
 def _check_probabilities(outputs: Scores) -> None:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from recalibrate.scores import Link
-from recalibrate.support.onnxgraph import OPSET, GraphBuilder, value_info
+from recalibrate.support.onnxgraph import OPSET, TYPES, GraphBuilder, value_info
 from recalibrate.support.optional import require
 from recalibrate_adapters.agreement import first_line
 
@@ -63,7 +63,7 @@ def try_export(exporter: Exporter, model: Any, sample: Any) -> onnx.ModelProto |
 def score_graph(
     exported: onnx.ModelProto, sample: Any, width: int | None, column: int | None, link: Link
 ) -> onnx.ModelProto:
-    """An exported model with one input "X", float32 or int64, and one float64 output "score".
+    """An exported model with one input "X" and one float64 output "score".
 
     Parameters
     ----------
@@ -81,7 +81,8 @@ def score_graph(
     from onnx import TensorProto
 
     kind = str(sample.dtype).removeprefix("torch.")
-    inputs = [value_info("X", "int64" if kind == "int64" else "float32", ["N", *sample.shape[1:]])]
+    taken = kind if kind in TYPES else "float32"
+    inputs = [value_info("X", taken, ["N", *sample.shape[1:]])]
     builder = GraphBuilder()
     source = builder.cast("X", getattr(TensorProto, _TYPES[kind]))
     builder.include(exported, _INNER, {exported.graph.input[0].name: source})

@@ -120,7 +120,7 @@ class GraphBase:
         name = proto.graph.input[0].name
         if taken.matrix is not None:
             shape = ("N", len(taken.matrix))
-            return (Input(name, "float32", shape, taken.matrix, ("base",)),)
+            return (Input(name, taken.precision, shape, taken.matrix, ("base",)),)
         kind, sizes = taken.tensor or ("float32", ("N",))
         return (Input(name, kind, sizes, (), ("base",)),)
 

@@ -72,7 +72,7 @@ def read_base(base: Base, table_columns: tuple[str, ...] | None) -> BaseGraph:
     if len(taken) != 1 or (names == (taken[0].name,) and taken[0].name != "X"):
         return BaseGraph(base, proto, BaseInputs(columns=_columns(base, taken)))
     shape, kind = _shape(taken[0]), _kind(base, taken[0])
-    if kind != "float32" or len(shape) != 2:
+    if kind not in ("float32", "float64") or len(shape) != 2:
         return BaseGraph(base, proto, BaseInputs(tensor=(kind, ("N", *shape[1:]))))
     names = names or table_columns
     if names is None and isinstance(shape[1], int):
@@ -81,7 +81,7 @@ def read_base(base: Base, table_columns: tuple[str, ...] | None) -> BaseGraph:
         raise ExportError(
             _fault(base, f"a matrix of {shape[1]} columns, but it takes {listed(names or ())}")
         )
-    return BaseGraph(base, proto, BaseInputs(matrix=names))
+    return BaseGraph(base, proto, BaseInputs(matrix=names, precision=kind))
 
 
 def _dynamic(size: int | str) -> tuple[str, ...]:
@@ -146,33 +146,29 @@ def _sources(builder: GraphBuilder, graph: BaseGraph, inputs: Inputs) -> dict[st
     if graph.inputs.tensor is not None:
         return {taken[0].name: MATRIX}
     if graph.inputs.matrix is not None:
-        return {taken[0].name: _matrix(builder, inputs, graph.inputs.matrix)}
-    sources = {}
-    for value in taken:
-        number, position = inputs.base[value.name]
-        port = inputs.ports[number]
-        tensor = port.name
-        if len(port.columns) > 1:
-            tensor = builder.columns(tensor, [position])
-        kind = INVERSE[value.type.tensor_type.elem_type]
-        sources[value.name] = tensor if port.kind == kind else builder.cast(tensor, kind)
-    return sources
+        matrix = _matrix(builder, inputs, graph.inputs.matrix, graph.inputs.precision)
+        return {taken[0].name: matrix}
+    return {name: _column(builder, inputs, name, kind) for name, kind in graph.inputs.columns}
 
 
-def _matrix(builder: GraphBuilder, inputs: Inputs, names: tuple[str, ...]) -> str:
+def _column(builder: GraphBuilder, inputs: Inputs, name: str, kind: str) -> str:
+    """One column of the base's [N, 1] in its own type."""
+    number, position = inputs.base[name]
+    port = inputs.ports[number]
+    tensor = port.name if len(port.columns) == 1 else builder.columns(port.name, [position])
+    return tensor if port.kind == kind else builder.cast(tensor, kind)
+
+
+def _matrix(builder: GraphBuilder, inputs: Inputs, names: tuple[str, ...], kind: str) -> str:
     """The base's own matrix: our matrix, some columns of it, or columns put together."""
     places = [inputs.base[name] for name in names]
     first = inputs.ports[places[0][0]]
-    if len({port for port, _ in places}) == 1 and first.shape[1:] != (1,):
-        positions = [position for _, position in places]
-        whole = positions == list(range(len(first.columns)))
-        return first.name if whole else builder.columns(first.name, positions)
-    parts = []
-    for port, _ in places:
-        tensor = inputs.ports[port].name
-        kind = inputs.ports[port].kind
-        parts.append(tensor if kind == "float32" else builder.cast(tensor, "float32"))
-    return builder.concat(parts)
+    if len({port for port, _ in places}) > 1 or first.shape[1:] == (1,):
+        return builder.concat([_column(builder, inputs, name, kind) for name in names])
+    positions = [position for _, position in places]
+    whole = positions == list(range(len(first.columns)))
+    tensor = first.name if whole else builder.columns(first.name, positions)
+    return tensor if first.kind == kind else builder.cast(tensor, kind)
 
 
 def write_margin(

@@ -145,6 +145,20 @@ class GraphBuilder:
         rest = self.op("ReduceLogSumExp", others, axis, keepdims=1)
         return self.op("Sub", self.cast(own, "float64"), rest)
 
+    def lookup(self, source: str, keys: NDArray[Any], values: NDArray[np.float64]) -> str:
+        """Values of texts or of float64 numbers by their keys; NaN for all others."""
+        from onnx import numpy_helper
+
+        default = numpy_helper.from_array(np.array([np.nan]))
+        return self.op(
+            "LabelEncoder",
+            source,
+            domain=ML_DOMAIN,
+            keys_tensor=numpy_helper.from_array(keys),
+            values_tensor=numpy_helper.from_array(values),
+            default_tensor=default,
+        )
+
     def trees(self, ensemble: Ensemble, matrix: str) -> str:
         """Sum of trees over a float64 matrix, as a column."""
         output = self.name("trees")
