@@ -111,7 +111,8 @@ def _tensor(name: str, values: Any, port: Input) -> NDArray[Any]:
     if port.kind == "int64":
         return _whole(values)
     with np.errstate(over="ignore"):  # beyond float32 is infinite, as it is in Python
-        return np.asarray(read_numbers(name, values), dtype=_DTYPES[port.kind])
+        numbers = read_numbers(name, values, wide=port.kind == "float64")
+        return np.asarray(numbers, dtype=_DTYPES[port.kind])
 
 
 def _texts(values: Any, missing: str) -> NDArray[Any]:
