@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.core.levels import from_margin
 from recalibrate.data.table import Column, find_columns, split_columns
-from recalibrate.scores import Link, sigmoid
-from recalibrate.support.notices import warn_user
-from recalibrate.support.wording import listed
+from recalibrate.scores import Link
+from recalibrate.support.notices import listed, warn_user
 from recalibrate_adapters.agreement import check_finite, disagreement
 from recalibrate_adapters.classes import choose_class
 from recalibrate_adapters.forest import Forest
@@ -125,7 +126,14 @@ class BoostedBase(ABC):
         Their number.
     link, target_class
         As the user gave them.
+
+    Attributes
+    ----------
+    wide
+        Whether the framework compares float64 numbers; others round them to float32 first.
     """
+
+    wide = False
 
     def __init__(
         self,
@@ -176,7 +184,7 @@ class BoostedBase(ABC):
     def scores(self, X: Any) -> Floats:
         """One score per row of X."""
         if self._form is None:
-            frame = read_frame(X, self._names, self._n_columns)
+            frame = read_frame(X, self._names, self._n_columns, wide=self.wide)
             return check_finite(self._native(frame), self.name)
         if isinstance(self._form, Forest):
             refuse_numbers(self._form.schema.columns, self._names, X)
@@ -222,10 +230,31 @@ class BoostedBase(ABC):
         if isinstance(form, Forest):
             rows = forest_rows(form)
             found, expected = form.scores(rows), self._native(rows)
-            if self.link == "logit":
-                found, expected = sigmoid(found), sigmoid(expected)
-            self._why_not = disagreement(found, expected)
+            self._why_not = disagreement(
+                from_margin(found, self.link), from_margin(expected, self.link)
+            )
         return None if self._why_not else form
+
+
+def read_classes(model: Any, goal: Goal, n_outputs: int) -> list[Any]:
+    """Classes of a classifier, numbered where the model does not tell them; else none."""
+    if goal.meaning not in ("log-odds", "one per class", "log-odds per class"):
+        return []
+    known = getattr(model, "classes_", None)
+    return list(range(max(n_outputs, 2))) if known is None else np.asarray(known).tolist()
+
+
+def open_file(
+    framework: str, path: str | os.PathLike[str], read: Callable[[str], Any], error: type[Exception]
+) -> Any:
+    """What a framework reads from a model file; its error becomes one that names the file."""
+    try:
+        return read(os.fspath(path))
+    except error as cause:
+        raise ValueError(
+            f"{framework} cannot read the model file {os.fspath(path)!r}: "
+            f"{str(cause).strip()[:500]}"
+        ) from cause
 
 
 def with_response(forest: Forest, meaning: Meaning, position: int) -> Forest:

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recalibrate.data.table import Column, Schema
 from recalibrate.ensemble import join_trees
 from recalibrate.scores import Link
 from recalibrate.support.optional import require
@@ -30,12 +29,14 @@ from recalibrate_adapters.boosted import (
     Goal,
     NotConvertedError,
     custom_goal,
+    open_file,
+    read_classes,
     read_goal,
     with_categories,
     with_response,
 )
 from recalibrate_adapters.edits import CategoryCodes, Edit, MissingNumbers
-from recalibrate_adapters.forest import Forest, plain_schema
+from recalibrate_adapters.forest import Forest, make_schema
 from recalibrate_adapters.lightgbm_trees import ZERO, Model
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ _REFUSED = {
     "cross_entropy_lambda": "predicts the intensity of events, not their probability",
 }
 # Numbers above -1 are cut to 0, and then are a category.
-_LOWEST_CODE = float(np.nextafter(np.float32(-1), np.float32(0)))
+_LOWEST_CODE = float(np.nextafter(-1.0, 0.0))
 
 
 class LightGBMBase(BoostedBase):
@@ -93,6 +94,8 @@ class LightGBMBase(BoostedBase):
     array([0., 1.])
     """
 
+    wide = True
+
     def __init__(self, model: Any, *, link: Link | None = None, target_class: Any = None) -> None:
         # The property raises LightGBM's own error if the model is not fitted.
         self._booster = model.booster_ if hasattr(type(model), "booster_") else model
@@ -108,7 +111,7 @@ class LightGBMBase(BoostedBase):
         super().__init__(
             f"LightGBM {type(model).__name__}",
             goal,
-            self._classes(model, goal),
+            read_classes(model, goal, self._model.n_outputs),
             None if invented else names,
             len(names),
             link,
@@ -118,13 +121,6 @@ class LightGBMBase(BoostedBase):
     def scores(self, X: Any) -> Floats:
         """One score per row of X."""
         return super().scores(self._with_own_names(X))
-
-    def _classes(self, model: Any, goal: Goal) -> list[Any]:
-        if goal.meaning not in ("log-odds", "one per class", "log-odds per class"):
-            return []
-        known = getattr(model, "classes_", None)
-        count = max(self._model.n_outputs, 2)
-        return list(range(count)) if known is None else list(np.asarray(known).tolist())
 
     def _with_own_names(self, X: Any) -> Any:
         """X with the names that LightGBM gave to its columns."""
@@ -142,8 +138,9 @@ class LightGBMBase(BoostedBase):
             raise NotConvertedError("its predictions are squares (reg_sqrt)")
         if self._model.n_outputs > 1 and "per class" not in self._meaning:
             raise NotConvertedError(f"it has {self._model.n_outputs} outputs")
-        schema = self._schema()
-        encoded = [j for j, column in enumerate(schema.columns) if column.kind == "categorical"]
+        self._known = self._categories()
+        schema = make_schema(self._names, self._n_columns, self._known)
+        encoded = list(self._known)
         zero = self._model.zero_is_missing
         if zero[encoded].any():
             raise NotConvertedError("zero means missing in columns of ordered categories")
@@ -152,18 +149,13 @@ class LightGBMBase(BoostedBase):
             join_trees(self._n_columns, trees) for trees in self._model.trees(factor, encoded)
         ]
         forest = Forest(
-            schema, tuple(ensembles), divisor=self._model.divisor, edits=self._edits(schema)
+            schema,
+            tuple(ensembles),
+            divisor=self._model.divisor,
+            edits=self._edits(),
+            wide=self.wide,
         )
         return with_response(forest, self._meaning, self._position)
-
-    def _schema(self) -> Schema:
-        plain = plain_schema(self._names, self._n_columns)
-        self._known = self._categories()
-        columns = (
-            Column(column.name, "categorical", self._known[j]) if j in self._known else column
-            for j, column in enumerate(plain.columns)
-        )
-        return Schema(tuple(columns), plain.named)
 
     def _categories(self) -> dict[int, tuple[Any, ...]]:
         """Training categories by column.
@@ -183,13 +175,13 @@ class LightGBMBase(BoostedBase):
             )
         return {j: tuple(values) for j, values in zip(columns, lists, strict=False)}
 
-    def _edits(self, schema: Schema) -> tuple[Edit, ...]:
+    def _edits(self) -> tuple[Edit, ...]:
         edits: list[Edit] = []
         zero = self._model.zero_is_missing
         if zero.any():
             edits.append(MissingNumbers(zero, -ZERO, ZERO))
         codes = np.zeros(self._n_columns, dtype=bool)
-        codes[[j for j in self._model.categorical if schema.columns[j].kind == "numeric"]] = True
+        codes[[j for j in self._model.categorical if j not in self._known]] = True
         if codes.any():
             edits.append(CategoryCodes(codes, low=_LOWEST_CODE))
         return tuple(edits)
@@ -213,10 +205,10 @@ def read_file(
 ) -> LightGBMBase:
     """A ``.txt`` file of LightGBM as a base; see `LightGBMBase`."""
     lightgbm = require("lightgbm", "lightgbm")
-    try:
-        booster = lightgbm.Booster(model_file=os.fspath(path))
-    except lightgbm.basic.LightGBMError as error:
-        raise ValueError(
-            f"LightGBM cannot read the model file {os.fspath(path)!r}: {error}"
-        ) from error
+    booster = open_file(
+        "LightGBM",
+        path,
+        lambda file: lightgbm.Booster(model_file=file),
+        lightgbm.basic.LightGBMError,
+    )
     return LightGBMBase(booster, link=link, target_class=target_class)

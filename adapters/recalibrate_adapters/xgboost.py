@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recalibrate.data.table import Column, Schema
 from recalibrate.ensemble import join_trees
 from recalibrate.scores import Link
 from recalibrate.support.optional import require
@@ -32,12 +31,14 @@ from recalibrate_adapters.boosted import (
     Goal,
     NotConvertedError,
     custom_goal,
+    open_file,
+    read_classes,
     read_goal,
     with_categories,
     with_response,
 )
 from recalibrate_adapters.edits import CategoryCodes, Edit, MissingNumbers
-from recalibrate_adapters.forest import Forest, plain_schema
+from recalibrate_adapters.forest import Forest, make_schema
 from recalibrate_adapters.xgboost_linear import LinearSum
 from recalibrate_adapters.xgboost_trees import Model
 
@@ -111,7 +112,7 @@ class XGBoostBase(BoostedBase):
         super().__init__(
             f"xgboost {type(model).__name__}",
             goal,
-            self._classes(model, goal),
+            read_classes(model, goal, self._model.n_outputs),
             tuple(self._model.learner.get("feature_names") or ()) or None,
             self._model.n_columns,
             link,
@@ -127,13 +128,6 @@ class XGBoostBase(BoostedBase):
             )
         return goal
 
-    def _classes(self, model: Any, goal: Goal) -> list[Any]:
-        if goal.meaning not in ("log-odds", "one per class"):
-            return []
-        known = getattr(model, "classes_", None)
-        count = max(self._model.n_outputs, 2)
-        return list(range(count)) if known is None else list(np.asarray(known).tolist())
-
     def _convert(self) -> Form:
         margins = self._base_margins()
         if self._model.booster == "gblinear":
@@ -144,17 +138,9 @@ class XGBoostBase(BoostedBase):
                 self._model.trees(self._iterations, self._sign), self._sign * margins, strict=True
             )
         ]
-        forest = Forest(self._schema(), tuple(ensembles), edits=self._edits())
+        schema = make_schema(self._names, self._n_columns, self._model.categories)
+        forest = Forest(schema, tuple(ensembles), edits=self._edits())
         return with_response(forest, self._meaning, self._position)
-
-    def _schema(self) -> Schema:
-        plain = plain_schema(self._names, self._n_columns)
-        categories = self._model.categories
-        columns = (
-            Column(column.name, "categorical", categories[j]) if j in categories else column
-            for j, column in enumerate(plain.columns)
-        )
-        return Schema(tuple(columns), plain.named)
 
     def _edits(self) -> tuple[Edit, ...]:
         edits: list[Edit] = []
@@ -185,7 +171,7 @@ class XGBoostBase(BoostedBase):
             )
         weights = self._model.weights().astype(np.float64)[:, 0] * self._sign
         bias = float(weights[-1] + self._sign * margins[0])
-        return LinearSum(plain_schema(self._names, self._n_columns), weights[:-1], bias)
+        return LinearSum(make_schema(self._names, self._n_columns), weights[:-1], bias)
 
     def _raw(self, frame: pd.DataFrame) -> Floats:
         xgboost = require("xgboost", "xgboost")
@@ -213,10 +199,7 @@ def read_file(
 ) -> XGBoostBase:
     """A ``.json`` or ``.ubj`` file of xgboost as a base; see `XGBoostBase`."""
     xgboost = require("xgboost", "xgboost")
-    try:
-        booster = xgboost.Booster(model_file=os.fspath(path))
-    except xgboost.core.XGBoostError as error:
-        raise ValueError(
-            f"xgboost cannot read the model file {os.fspath(path)!r}: {str(error).strip()[:500]}"
-        ) from error
+    booster = open_file(
+        "xgboost", path, lambda file: xgboost.Booster(model_file=file), xgboost.core.XGBoostError
+    )
     return XGBoostBase(booster, link=link, target_class=target_class)

@@ -16,10 +16,11 @@ from recalibrate.auditing.measure.segments import read_segments
 from recalibrate.auditing.predictions import count_rows, read_baseline, read_predictions
 from recalibrate.auditing.report import AuditReport
 from recalibrate.auditing.views.notes import method_notes
-from recalibrate.data.collection import is_collection
+from recalibrate.data.inputs import is_collection
 from recalibrate.data.labels import Labels, read_labels
 from recalibrate.data.table import Table, read_table
 from recalibrate.data.vectors import Float64
+from recalibrate.groups.cells import BANDS
 from recalibrate.support.checks import check_number, check_whole
 
 
@@ -39,7 +40,7 @@ def audit(
     thresholds: Sequence[float] = (),
     depth: int = 1,
     min_rows: int | None = None,
-    bands: int = 4,
+    bands: int = BANDS,
     bins: int = 10,
     alpha: float = 0.05,
 ) -> AuditReport:
@@ -133,7 +134,7 @@ def audit(
     True
     """
     if is_collection(X):
-        from recalibrate.auditing.remote import gather
+        from recalibrate.rows.dask.gathering import gather
 
         local = gather(model_or_scores, X, y, groups, base, Z, baseline, H, cluster, sample_weight)
         model_or_scores, X, y, base = local.predictions, local.table, local.y, None
@@ -222,7 +223,7 @@ def _search(
         return None, None
     from recalibrate.auditing.search.discovery import discover
     from recalibrate.auditing.search.richness import richness
-    from recalibrate.fitting.arguments import read_class
+    from recalibrate.core.kinds import read_class
 
     wanted = None if H is True else read_class(H)
     rules = wanted if wanted is not None and wanted.has_rules else None

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.bases.protocol import Base, Link
+from recalibrate.bases.protocol import Base
+from recalibrate.core.levels import Link
 from recalibrate.data.labels import read_scores
 from recalibrate.support.errors import ModelFileError
+from recalibrate.support.ort import GraphRunner
 
 if TYPE_CHECKING:
     from recalibrate.graph.inputs import Input
 
 DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "com.microsoft")
 """Operators that a plain onnxruntime has; others would need a library of the file's choice."""
-BLOCK_ROWS = 1 << 16
-"""Rows per call of the runtime: bounds its temporary memory."""
 
 
 def to_bytes(graph: Any) -> bytes:
@@ -104,15 +104,11 @@ class GraphBase:
         columns = [name for port in self._ports for name in port.columns]
         # Without names of their own, columns are found by position.
         feed = make_feed(self._ports, X, array_columns=columns if self.names is None else ())
-        n_rows = len(next(iter(feed.values())))
-        parts = [np.empty(0)]
-        for start in range(0, n_rows, BLOCK_ROWS):
-            part = {name: rows[start : start + BLOCK_ROWS] for name, rows in feed.items()}
-            try:
-                parts.append(np.ravel(self._session.run(None, part)[0]))
-            except Exception as error:  # onnxruntime has a class for each kind of fault
-                raise self._does_not_run(error) from error
-        return read_scores(np.concatenate(parts), n_rows=n_rows, probability=False)
+        try:
+            scores = self._runner.run(feed)
+        except Exception as error:  # onnxruntime has a class for each kind of fault
+            raise ModelFileError(f"the saved graph of {self.name} does not run: {error}") from error
+        return read_scores(scores, n_rows=len(scores), probability=False)
 
     @cached_property
     def _ports(self) -> tuple[Input, ...]:
@@ -127,19 +123,10 @@ class GraphBase:
         name = proto.graph.input[0].name
         if taken.matrix is not None:
             shape = ("N", len(taken.matrix))
-            return (Input(name, "float32", shape, taken.matrix, ("base",)),)
+            return (Input(name, taken.precision, shape, taken.matrix, ("base",)),)
         kind, sizes = taken.tensor or ("float32", ("N",))
         return (Input(name, kind, sizes, (), ("base",)),)
 
     @cached_property
-    def _session(self) -> Any:
-        from recalibrate.support.ort import open_session
-
-        try:
-            # One thread: where a base is not exact, sums may depend on their number.
-            return open_session(self.content, 1)
-        except Exception as error:
-            raise self._does_not_run(error) from error
-
-    def _does_not_run(self, error: Exception) -> ModelFileError:
-        return ModelFileError(f"the saved graph of {self.name} does not run: {error}")
+    def _runner(self) -> GraphRunner:
+        return GraphRunner(self.content)

@@ -19,7 +19,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
-from recalibrate.support.wording import either
+from recalibrate.support.notices import either
 
 if TYPE_CHECKING:
     from recalibrate.core.learning import FunctionClass
@@ -65,3 +65,25 @@ def say_classes() -> str:
     'Trees(...)'
     """
     return either([f"{class_of(kind).__name__}(...)" for kind in CLASSES])
+
+
+def read_class(H: Any) -> FunctionClass:
+    """H as given, or by its short name."""
+    from recalibrate.core.learning import FunctionClass  # numba comes with it
+
+    if isinstance(H, str):
+        short = [kind for kind in CLASSES if kind in class_of(kind).shorthand]
+        if H not in short:
+            names = either([repr(kind) for kind in short])
+            raise ValueError(
+                f"H={H!r} is not a short name of a class; use {names}, or an object such as "
+                f"{say_classes()}"
+            )
+        return class_of(H)()
+    if isinstance(H, type):
+        raise TypeError(f"H={H.__name__} is the class itself; make one: H={H.__name__}(...)")
+    if isinstance(H, FunctionClass):
+        return H
+    if hasattr(H, "fit") and hasattr(H, "predict"):
+        raise TypeError(f"H={H!r} is a model; wrap it as H=Estimator({type(H).__name__}(...))")
+    raise TypeError(f"H={H!r} is not a class of functions; use {say_classes()}")

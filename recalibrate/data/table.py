@@ -28,10 +28,8 @@ from recalibrate.data.values import (
     tag_value,
     untag_value,
 )
+from recalibrate.support.notices import listed
 from recalibrate.support.threads import share_out, threads_for
-from recalibrate.support.wording import listed
-
-__all__ = ["Column", "Schema", "Table", "find_columns", "read_table", "split_columns"]
 
 Kind = Literal["numeric", "categorical"]
 _CACHED_ROWS = 8192
@@ -67,9 +65,10 @@ class Column:
         # many small frames of one dtype does not look up 300,000 categories for each of them.
         return []
 
-    def _read(self, values: Any) -> NDArray[Any]:
-        categorical = self.kind == "categorical"
-        return self._encode(values) if categorical else read_numbers(self.name, values)
+    def _read(self, values: Any, wide: bool) -> NDArray[Any]:
+        if self.kind == "categorical":
+            return self._encode(values)
+        return read_numbers(self.name, values, wide=wide)
 
     def _encode(self, values: Any) -> NDArray[np.float32]:
         codes, uniques = factorize(self.name, values)
@@ -130,7 +129,7 @@ class Schema:
         chosen = _distinct_names(names, "names")
         return Schema(tuple(self.columns[self.index(name)] for name in chosen), self.named)
 
-    def read(self, X: Any) -> Table:
+    def read(self, X: Any, *, wide: bool = False) -> Table:
         """Read new data the way the schema's own data were read.
 
         Columns of a DataFrame are found by name, in any order, and others are ignored. Columns of
@@ -142,6 +141,8 @@ class Schema:
         ----------
         X : DataFrame or array-like of shape (n, d)
             Anything that `read_table` accepts.
+        wide : bool
+            Whether numbers are for somebody who compares in float64: see `Table.matrix`.
 
         Returns
         -------
@@ -158,7 +159,8 @@ class Schema:
                 f"order: {listed(self.names)}. Pass the same columns, or a DataFrame with names."
             )
         read = zip(self.columns, columns, strict=True)
-        sources = share_out(lambda pair: pair[0]._read(pair[1]), read, threads_for(len(columns[0])))
+        threads = threads_for(len(columns[0]))
+        sources = share_out(lambda pair: pair[0]._read(pair[1], wide), read, threads)
         return Table(self, sources, len(sources[0]))
 
     def to_dict(self) -> dict[str, Any]:
@@ -260,9 +262,9 @@ class Table:
                     column[rows] = source[rows]
         return Table(self.schema, columns, self.n_rows)
 
-    def matrix(self) -> NDArray[np.float32]:
-        """Return all columns as a new C-order array of shape (n_rows, d)."""
-        block = np.empty((self.n_rows, len(self._sources)), dtype=np.float32)
+    def matrix(self, dtype: Any = np.float32) -> NDArray[Any]:
+        """Return all columns as a new C-order array of shape (n_rows, d), float32 or float64."""
+        block = np.empty((self.n_rows, len(self._sources)), dtype=dtype)
         with np.errstate(over="ignore"):
             for j, source in enumerate(self._sources):
                 block[:, j] = source

@@ -130,7 +130,7 @@ class Value:
     wanted: str
     accepts: Callable[[Any], bool]
     store: Callable[[Any], Any] = _same
-    load: Callable[[Any], Any] = _same
+    load: Callable[[Any], Any] | None = None
 
     def encode(self, value: Any, writer: Writer) -> Any:
         return self.store(value)
@@ -138,6 +138,8 @@ class Value:
     def decode(self, data: Any, where: str, reader: Reader) -> Any:
         if not self.accepts(data):
             raise wrong(where, self.wanted, data)
+        if self.load is None:
+            return data
         with located(where):
             return self.load(data)
 
@@ -220,7 +222,7 @@ class Array:
 
     def decode(self, data: Any, where: str, reader: Reader) -> NDArray[Any]:
         array = reader.take(data, where)
-        if array.dtype != np.dtype(self.dtype) or array.ndim != self.ndim:
+        if array.dtype != self.dtype or array.ndim != self.ndim:
             wanted = f"{self.ndim}-d array of {np.dtype(self.dtype)}"
             raise wrong(where, wanted, f"{array.ndim}-d array of {array.dtype}")
         return array
@@ -311,8 +313,8 @@ class Record:
     def decode(self, data: Any, where: str, reader: Reader) -> Any:
         left = as_fields(data, where)
         values = {}
-        for name in reversed(self.fields):
-            codec, stored = self.fields[name], self.names.get(name, name)
+        for name, codec in reversed(self.fields.items()):
+            stored = self.names.get(name, name)
             if stored in left:
                 values[name] = codec.decode(left.pop(stored), f"{where}.{stored}", reader)
             elif name in self.since and reader.version < self.since[name][0]:
@@ -329,23 +331,27 @@ class Record:
 class OneOf:
     """Objects of one of several classes; in the header a field ``kind`` says of which."""
 
-    records: Callable[[], Mapping[str, Record]]
+    find: Callable[[], Mapping[str, Record]]
+
+    @cached_property
+    def records(self) -> Mapping[str, Record]:
+        """Records by kind, found when they are first needed."""
+        return self.find()
 
     def encode(self, value: Any, writer: Writer) -> dict[str, Any]:
-        records = self.records()
-        for kind, record in records.items():
+        for kind, record in self.records.items():
             if type(value) is record.type:
                 return {"kind": kind, **record.encode(value, writer)}
-        known = ", ".join(record.type.__name__ for record in records.values())
+        known = ", ".join(record.type.__name__ for record in self.records.values())
         raise TypeError(
             f"{type(value).__name__} is not one of the library's own classes ({known}), so a file "
             "could not say what it means"
         )
 
     def decode(self, data: Any, where: str, reader: Reader) -> Any:
-        left, records = as_fields(data, where), self.records()
-        kind = choice(*records).decode(left.pop("kind", None), f"{where}.kind", reader)
-        return records[kind].decode(left, where, reader)
+        left = as_fields(data, where)
+        kind = choice(*self.records).decode(left.pop("kind", None), f"{where}.kind", reader)
+        return self.records[kind].decode(left, where, reader)
 
 
 def as_fields(data: Any, where: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from recalibrate.data.labels import read_scores
 from recalibrate.data.table import find_columns, split_columns
 from recalibrate.data.values import read_numbers
 from recalibrate.graph.inputs import BASE_SCORE, Input
-from recalibrate.support.wording import listed
+from recalibrate.support.notices import listed
 
 MISSING_WHOLE = np.iinfo(np.int64).min
 """Stands for a missing value in a column of large whole numbers."""
@@ -111,7 +111,8 @@ def _tensor(name: str, values: Any, port: Input) -> NDArray[Any]:
     if port.kind == "int64":
         return _whole(values)
     with np.errstate(over="ignore"):  # beyond float32 is infinite, as it is in Python
-        return np.asarray(read_numbers(name, values), dtype=_DTYPES[port.kind])
+        numbers = read_numbers(name, values, wide=port.kind == "float64")
+        return np.asarray(numbers, dtype=_DTYPES[port.kind])
 
 
 def _texts(values: Any, missing: str) -> NDArray[Any]:

@@ -39,9 +39,9 @@ from recalibrate.groups.combinations import (
     add_counts,
     count_combinations,
 )
+from recalibrate.groups.lookup import TermTables
 from recalibrate.groups.terms import BoundTerm
 from recalibrate.support.checks import check_whole
-from recalibrate.support.threads import share_out
 
 
 class _Aligned:
@@ -133,22 +133,19 @@ class GroupSet:
             1-based; 0 where the row is in none of the term's groups: the predicate is False, or
             the combination of cells did not occur when the groups were bound.
         """
-        rows = Assigned(_Aligned(self.schema, table))
-        out = np.empty((table.n_rows, len(self.terms)), dtype=np.int32)
+        return self.tables.codes(Assigned(_Aligned(self.schema, table)), threads)
 
-        def fill(t: int) -> None:
-            out[:, t] = self.terms[t].codes(rows)
-
-        share_out(rows.cells, {factor for term in self.terms for factor in term.factors}, threads)
-        share_out(fill, range(len(self.terms)), threads)
-        return out
+    @cached_property
+    def tables(self) -> TermTables:
+        """What finds the groups of rows."""
+        return TermTables(self.terms)
 
     def masks(self, table: Table) -> Iterator[tuple[str, NDArray[np.bool_]]]:
         """Label and rows of one group after the other, in the order of `labels`."""
         rows = Assigned(_Aligned(self.schema, table))
-        for t, term in enumerate(self.terms):
-            codes = term.codes(rows)
-            for k, label in enumerate(self.labels[self.offsets[t] : self.offsets[t + 1]], start=1):
+        for term in self.terms:
+            codes = TermTables((term,)).codes(rows)[:, 0]
+            for k, label in enumerate(term.labels(self.schema), start=1):
                 yield label, codes == k
 
     def to_dict(self) -> dict[str, Any]:
@@ -245,21 +242,32 @@ def bind(
     >>> bind(["x0"], read_table(np.arange(100.0).reshape(-1, 1))).labels
     ('x0 < 25', 'x0 in [25, 50)', 'x0 in [50, 75)', 'x0 >= 75')
     """
+    return bind_rows(terms, table, weight=weight, min_rows=min_rows, bands=bands)[0]
+
+
+def bind_rows(
+    terms: Sequence[str],
+    table: Table,
+    *,
+    weight: ArrayLike | None = None,
+    min_rows: int = 1,
+    bands: int = BANDS,
+) -> tuple[GroupSet, Assigned]:
+    """The same, with the cells of the rows (of positive weight) that were found on the way."""
     check_whole("bands", bands, least=2)
-    parsed = _parse_all(terms, table.schema)
-    table = table.select(_columns(parsed))  # before rows are copied
+    table = table.select(_columns(_parse_all(terms, table.schema)))  # before rows are copied
     if weight is not None:
         weight = read_weight(weight, table.n_rows)
         table, weight = table.take(weight > 0), weight[weight > 0]
+    rows = Assigned(table)
 
     def cut(column: Column) -> Cells:
         return cut_column(column, table, weight, int(bands))
 
     def count(terms: Sequence[tuple[Cells, ...]]) -> list[Counted]:
-        rows = Assigned(table)
         return [count_combinations(factors, rows) for factors in terms]
 
-    return bind_by(terms, table.schema, cut, count, min_rows=min_rows)
+    return bind_by(terms, table.schema, cut, count, min_rows=min_rows), rows
 
 
 def bind_columns(terms: Sequence[str], columns: Columns, *, min_rows: int = 1) -> GroupSet:

@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from recalibrate.bases.protocol import Base
-from recalibrate.data.collection import is_collection
-from recalibrate.data.inputs import open_frames
+from recalibrate.data.inputs import is_collection, open_frames
 from recalibrate.rows.files import scratch_folder
 from recalibrate.rows.reading import Reading, read_rows
 from recalibrate.rows.store import Store

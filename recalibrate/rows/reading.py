@@ -39,7 +39,7 @@ from recalibrate.rows.disk import DiskStore
 from recalibrate.rows.files import Scratch
 from recalibrate.rows.spool import Spool, SpooledFiles
 from recalibrate.rows.store import Size, Store
-from recalibrate.support.wording import listed
+from recalibrate.support.notices import listed
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from recalibrate.support.wording import listed
+from recalibrate.support.notices import listed
 
 _CLOSING = {"(": ")", "[": "]"}
 _PARAMETER = re.compile(r"\s*(\w+)\s*=(?!=)\s*(.*\S)\s*", re.DOTALL)

@@ -13,6 +13,10 @@ UNKNOWN = "\N{EN DASH}"
 MINUS = "\N{MINUS SIGN}"
 SIGMA = "\N{GREEK SMALL LETTER SIGMA}"
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_TYPED = str.maketrans(
+    {MINUS: "-", UNKNOWN: "-", SIGMA: "sigma", "\N{MULTIPLICATION SIGN}": "x", "±": "+-"}
+    | {sign: plain for plain, sign in zip("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹", strict=True)}
+)
 
 
 @dataclass(frozen=True)
@@ -86,6 +90,17 @@ def percent(share: float) -> str:
 def sigmas(number: float) -> str:
     """A multiple of a standard deviation, with its unit."""
     return f"{_fixed(number, 1, '')} {SIGMA}"
+
+
+def typed(text: str) -> str:
+    """The same in characters that every terminal and every file has.
+
+    Examples
+    --------
+    >>> typed(measure(-7.812e-05)), typed(sigmas(2.5)), typed(UNKNOWN)
+    ('-7.81e-5', '2.5 sigma', '-')
+    """
+    return text.translate(_TYPED).replace(" x 10", "e")
 
 
 def _fixed(number: float, decimals: int, sign: str) -> str:

@@ -1,11 +1,11 @@
-"""ECCE, its p-value, and the ECE without bias."""
+"""ECCE and its p-value."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recalibrate.metrics import ecce, ecce_p, ecce_sigma, ece, ece_debiased, k1
+from recalibrate.metrics import ecce, ecce_p, ecce_sigma, k1
 from recalibrate.metrics.cumulative import range_survival
 
 rows = st.lists(
@@ -104,30 +104,3 @@ def test_regression_residuals_tell_their_own_variance():
     y = f + rng.normal(0, 5, 2000)
     assert 0.5 < ecce_sigma(f, y) < 3.5
     assert ecce_sigma(f, y + 2) == pytest.approx(np.sqrt(2000) * 2 / np.sqrt(5**2 + 2**2), rel=0.15)
-
-
-@pytest.mark.parametrize("binary", [True, False])
-def test_debiased_ece_is_zero_on_average_under_calibration(binary):
-    rng = np.random.default_rng(0)
-    raw, debiased = [], []
-    for _ in range(300):
-        f = rng.random(400)
-        y = (rng.random(400) < f) if binary else f + rng.uniform(-0.3, 0.3, 400)
-        raw.append(ece(f, y))
-        debiased.append(ece_debiased(f, y))
-    standard_error = np.std(debiased) / np.sqrt(300)
-    assert np.mean(debiased) == pytest.approx(0, abs=4 * standard_error)
-    assert np.mean(raw) > 8 * standard_error
-
-
-def test_debiased_ece_keeps_a_large_error():
-    rng = np.random.default_rng(0)
-    f = rng.uniform(0.1, 0.6, 20_000)
-    y = rng.random(20_000) < f + 0.2
-    assert ece_debiased(f, y) == pytest.approx(0.2, abs=0.02)
-    assert ece_debiased(f, y) == pytest.approx(ece(f, y), abs=1e-3)
-
-
-def test_debiased_ece_of_bins_with_one_row_is_defined():
-    assert np.isfinite(ece_debiased([0.05, 0.95], [0.5, 0.7]))
-    assert ece_debiased([0.5], [0.5]) == 0.0

@@ -93,7 +93,7 @@ def test_search_cluster_confidence_and_baseline_column(run, new_rows):
         "--cluster", "household", "--confidence", "0.9", "--threshold", "0.5", "--json", "a.json",
     )  # fmt: skip
     assert code == 0
-    assert "before_gap" in out
+    assert "gap before" in out
     found = json.loads(Path("a.json").read_text())
     assert (found["alpha"], found["clusters"]) == (0.1, 750)
     assert found["discoveries"] is not None
@@ -123,7 +123,7 @@ def test_base_models_and_exported_graphs(run, folder, new_rows, frame):
     model.to_onnx("m.onnx")
     code, out, _ = run(*start, "--model", "m.onnx", "--baseline", "xgb.json", "--max-gap", "0.05")
     assert code == 0
-    assert "before_gap" in out
+    assert "gap before" in out
 
 
 def test_what_is_wrong_is_said(refused, folder, new_rows):

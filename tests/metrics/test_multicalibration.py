@@ -1,3 +1,5 @@
+"""K1, K2, Kinf and their relatives: against a slow loop, and the relations of the paper."""
+
 import math
 
 import numpy as np
@@ -5,6 +7,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from samples import CLOSE, samples, slow
 
 from recalibrate import metrics
 from recalibrate.data.table import read_table
@@ -25,44 +28,8 @@ from recalibrate.metrics import (
     worst_group_ece,
 )
 
-# Sums over rows are rounded differently in another order or grouping; values are of order 1.
-CLOSE = {"rel": 1e-9, "abs": 1e-12}
-
 MEASURES = [k1, k2, kinf, covariance_form, k2_unbiased]
 REPEATABLE = [k1, k2, kinf, covariance_form]  # a row of weight 2 is the row twice
-
-grid = st.sampled_from([0.0, 0.25, 0.5, 0.8, 1.0])
-unit = st.floats(0, 1)
-signed = st.floats(-1, 1)
-row = st.tuples(grid, unit, signed, st.integers(0, 3))
-
-
-@st.composite
-def samples(draw):
-    """Columns f, y, h in [-1, 1], w (whole numbers, not all zero)."""
-    f, y, h, w = (
-        np.array(c, float) for c in zip(*draw(st.lists(row, min_size=1, max_size=30)), strict=True)
-    )
-    w[0] = max(w[0], 1)
-    return f, y, h, w
-
-
-def slow(f, y, h, w, levels):
-    """(mass, mean of h (y - f), covariance of h and y) per level set, row by row."""
-    total = sum(w)
-    for level in sorted(set(levels)):
-        inside = [i for i in range(len(f)) if levels[i] == level]
-        mass = sum(w[i] for i in inside)
-        if not mass:
-            continue
-
-        def mean(values, inside=inside, mass=mass):
-            return sum(w[i] * values(i) for i in inside) / mass
-
-        moment = mean(lambda i: h[i] * (y[i] - f[i]))
-        covariance = mean(lambda i: h[i] * y[i]) - mean(lambda i: h[i]) * mean(lambda i: y[i])
-        yield mass / total, moment, covariance
-
 
 # ---- agreement with the definitions
 
@@ -87,16 +54,6 @@ def test_measures_equal_a_slow_loop(sample):
     assert msce(f, y, sample_weight=w) == pytest.approx(sum(p * m * m for p, m, _ in flat), **CLOSE)
 
 
-@given(samples(), st.lists(unit, max_size=4, unique=True).map(sorted))
-def test_edges_put_ties_up(sample, edges):
-    f, y, h, w = sample
-    levels = [sum(e <= v for e in edges) for v in f]
-    table = slow(f, y, h, w, levels)
-    assert k2(f, y, h, sample_weight=w, bins=edges) == pytest.approx(
-        sum(p * m * m for p, m, _ in table), **CLOSE
-    )
-
-
 @given(samples())
 def test_group_k2_is_the_error_of_the_group_alone(sample):
     f, y, h, w = sample
@@ -108,21 +65,6 @@ def test_group_k2_is_the_error_of_the_group_alone(sample):
         assert found == pytest.approx(msce(f[mask], y[mask], sample_weight=w[mask]), **CLOSE)
 
 
-@given(samples())
-def test_ece_equals_a_slow_loop(sample):
-    f, y, h, w = sample
-    bins = [[] for _ in range(10)]
-    for p, label, weight in zip(f, y, w, strict=True):
-        bins[min(int(p * 10), 9)].append(weight * (p - label))
-    expected = sum(abs(sum(b)) for b in bins) / w.sum()
-    assert ece(f, y, sample_weight=w) == pytest.approx(expected, **CLOSE)
-    masks = np.column_stack([h > 0, h <= 0])
-    parts = [ece(f[m], y[m], sample_weight=w[m]) for m in masks.T if w[m].sum() > 0]
-    assert worst_group_ece(f, y, masks, sample_weight=w) == pytest.approx(
-        max([expected, *parts]), **CLOSE
-    )
-
-
 def test_known_values():
     f, y = [0.25] * 4 + [0.75] * 4, [0, 0, 0, 1, 1, 1, 1, 1]
     assert msce(f, y) == 0.5 * 0.25**2
@@ -132,10 +74,6 @@ def test_known_values():
     assert k2(f, y, ~first) == 0.5 * 0.25**2
     assert group_k2(f, y, ~first) == 0.25**2
     assert group_k2(f, y, first) == 0
-
-
-def test_ece_counts_predictions_outside_the_unit_interval_in_the_end_bins():
-    assert ece([-0.5, 0.05, 1.5, 1.0], [0, 0, 1, 1]) == pytest.approx((0.45 + 0.5) / 4)
 
 
 # ---- relations of the paper
@@ -264,23 +202,7 @@ def test_one_value_per_column_or_group(measure):
     assert one.tolist() == expected[:1]
 
 
-def test_worst_group_takes_pairs_and_skips_empty_groups():
-    f, y = np.full(4, 0.5), np.array([1, 1, 0, 0])
-    pairs = [("first", y == 1), ("nobody", np.zeros(4, bool))]
-    assert worst_group_ece(f, y, pairs) == worst_group_ece(f, y, iter(pairs)) == 0.5
-    assert worst_group_ece(f, y, np.zeros(4, bool)) == ece(f, y) == 0
-
-
 # ---- bins and bias
-
-
-def test_quantile_bins_keep_ties_together_and_use_the_residual_of_each_row():
-    f = np.array([0.1, 0.2, 0.2, 0.2, 0.3, 0.4])
-    y = np.array([0.0, 1.0, 0.0, 1.0, 0.0, 1.0])
-    low = f <= 0.2
-    expected = sum(np.mean(part) * np.mean((y - f)[part]) ** 2 for part in (low, ~low))
-    assert k2(f, y, bins=2) == pytest.approx(expected, **CLOSE)
-    assert k2(f, y, bins=1) == pytest.approx(np.mean(y - f) ** 2, **CLOSE)
 
 
 def test_bias_is_removed():
@@ -318,63 +240,6 @@ def test_bias_is_the_variance_over_the_effective_number_of_rows(sample):
             variance = np.average((z - mean) ** 2, weights=weight) * rows / (rows - 1)
             expected += weight.sum() / w.sum() * (mean**2 - variance / rows)
     assert k2_unbiased(f, y, h, sample_weight=w) == pytest.approx(expected, **CLOSE)
-
-
-# ---- the door
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (([], []), "f is empty"),
-        (([[0.5]], [1]), r"f must have shape \(n,\), got \(1, 1\)"),
-        (([0.5], [1, 0]), "y has 2 rows, but f has 1"),
-        (
-            ([0.5, np.nan, np.inf], [1, 0, 1]),
-            "f must be finite; 2 values are not, the first is nan in row 1",
-        ),
-        (([0.5], [np.inf]), "y must be finite"),
-        ((["a"], [1]), "f must hold numbers"),
-        (([0.5], [1], [1, 2]), "h has 2 rows"),
-        (([0.5], [1], np.ones((1, 1, 1))), "h must have shape"),
-        (([0.5], [1], [("men", [np.nan])]), "h of 'men' must be finite"),
-    ],
-)
-def test_bad_rows(arguments, words):
-    with pytest.raises(ValueError, match=words):
-        k2(*arguments)
-
-
-@pytest.mark.parametrize(
-    "bins", [0, -1, True, 2.5, "ten", [0.5, 0.5], [0.9, 0.1], [np.nan], [[0.5]]]
-)
-def test_bad_bins(bins):
-    with pytest.raises(ValueError, match="bins"):
-        k1([0.1, 0.9], [0, 1], bins=bins)
-
-
-@pytest.mark.parametrize("bins", [0, True, 2.5, [0.5]])
-def test_ece_takes_only_a_number_of_bins(bins):
-    with pytest.raises(ValueError, match="bins must be an integer of at least 1"):
-        ece([0.1, 0.9], [0, 1], bins=bins)
-
-
-@pytest.mark.parametrize("weight", [[1], [1, -1], [0, 0], [1, np.nan]])
-def test_bad_weights(weight):
-    with pytest.raises(ValueError, match="weights"):
-        msce([0.1, 0.9], [0, 1], sample_weight=weight)
-
-
-@pytest.mark.parametrize("mask", [[0.5, 1], [2, 0]])
-def test_masks_are_zero_or_one(mask):
-    with pytest.raises(ValueError, match="mask must be boolean or 0/1"):
-        group_k2([0.1, 0.9], [0, 1], mask)
-
-
-@pytest.mark.parametrize("measure", [covariance_form, group_k2, worst_group_ece])
-def test_none_is_refused_where_a_function_is_needed(measure):
-    with pytest.raises(ValueError, match="None"):
-        measure([0.1, 0.9], [0, 1], None)
 
 
 def test_every_public_measure_is_exported():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from test_benchmarks import load
+from scripts import load
 
 scale = load("scale")
 

@@ -1,24 +1,16 @@
 """benchmarks/parity.py runs at a small size, and counts rows that differ."""
 
-import importlib.util
-import sys
-from pathlib import Path
-
 import pytest
+from scripts import load
 
 pytestmark = [pytest.mark.parity, pytest.mark.adapter]
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "parity.py"
 SMALL = ["--rows", "1500", "--fit-rows", "1500", "--case", "scores, linear"]
 
 
 @pytest.fixture(scope="module")
 def benchmark():
-    spec = importlib.util.spec_from_file_location("benchmark_parity", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
+    return load("parity")
 
 
 def test_no_row_differs(benchmark, capsys):

@@ -6,15 +6,14 @@ import json
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.typing import NDArray
+from scripts import load
 from sklearn.metrics import average_precision_score, log_loss
-from test_benchmarks import FOLDER, load
 
 from recalibrate import metrics
 from recalibrate.simulate import census
@@ -22,14 +21,7 @@ from recalibrate.simulate import census
 Floats = NDArray[np.float64]
 
 
-def loaded(name: str) -> ModuleType:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(FOLDER))
-        return load(name)
-
-
-cases, figures = loaded("quality_cases"), loaded("quality_figures")
-quality = loaded("quality")
+cases, figures, quality = map(load, ("quality_cases", "quality_figures", "quality"))
 
 
 def made_rows(task: str, n: int = 600, seed: int = 0) -> tuple[Floats, Floats, pd.DataFrame]:

@@ -9,9 +9,11 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from test_benchmarks import FOLDER, load
+from scripts import load
 
 pytest.importorskip("lightgbm")
+
+simulate_case = load("quality_cases").simulate_case
 
 # One thread: OpenMP's threads wait actively for each other, which busy machines punish.
 QUICK = ["--rows", "6000", "--threads", "1", "--repeats", "1"]
@@ -19,9 +21,7 @@ QUICK = ["--rows", "6000", "--threads", "1", "--repeats", "1"]
 
 @pytest.fixture(scope="module")
 def speed() -> ModuleType:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(FOLDER))
-        return load("speed")
+    return load("speed")
 
 
 def test_a_line_per_base_with_ratios(speed, capsys, tmp_path, monkeypatch):
@@ -43,7 +43,7 @@ def test_a_line_per_base_with_ratios(speed, capsys, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("task", ["binary", "regression"])
 def test_lgbmcv_starts_at_the_base_score_and_lowers_the_loss(speed, task):
-    case = speed.simulate_case(6000)
+    case = simulate_case(6000)
     if task == "regression":
         case = replace(case, task=task, y=case.bases["tree"])
     booster, trees = speed.fit_lgbmcv(case, "lr", threads=1)
@@ -80,26 +80,6 @@ def test_mcgrad_is_timed_in_another_environment(speed, capsys, tmp_path, monkeyp
 
 
 def test_an_environment_without_mcgrad_says_so(speed):
-    case = speed.simulate_case(3000)
+    case = simulate_case(3000)
     with pytest.raises(RuntimeError, match="mcgrad failed"):
         speed.time_mcgrad("/bin/false", case, "tree", threads=1, repeats=1)
-
-
-def test_the_best_of_several_runs_counts(speed):
-    assert speed.Seconds(1.0, 5.0).best(speed.Seconds(2.0, 3.0)) == speed.Seconds(1.0, 3.0)
-
-
-def test_halves_use_calibration_rows_only_and_compare_level_sets(capsys):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(FOLDER))
-        halves = load("halves")
-        case = next(halves.find_cases(None, None, 3000))
-        first, second = halves.halves(case, draws=1)
-        rows = sorted([*first.bases["lr"][0], *second.bases["lr"][0]])
-        assert rows == sorted(case.bases["lr"][0])
-        np.testing.assert_array_equal(first.y[0], second.y[1])
-        found = halves.main(["--rows", "3000", "--draws", "1", "--threads", "1"])
-    assert list(found) == ["simulated census / lr", "simulated census / tree"]
-    methods = found["simulated census / tree"]
-    assert methods[halves.OURS][0] < methods[halves.LGBM][0]  # an over-fitted tree needs a line
-    assert "means over 2 pairs" in capsys.readouterr().out
