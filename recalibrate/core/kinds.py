@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 CLASSES = {
     "trees": "recalibrate.classes.trees",
     "linear": "recalibrate.classes.linear",
+    "polynomial": "recalibrate.classes.polynomial",
     "groups": "recalibrate.classes.groups",
     "estimator": "recalibrate.classes.estimator",
 }
