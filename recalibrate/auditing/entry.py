@@ -134,7 +134,7 @@ def audit(
     True
     """
     if is_collection(X):
-        from recalibrate.auditing.remote import gather
+        from recalibrate.rows.dask.gathering import gather
 
         local = gather(model_or_scores, X, y, groups, base, Z, baseline, H, cluster, sample_weight)
         model_or_scores, X, y, base = local.predictions, local.table, local.y, None

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.bases.protocol import Base, Link
+from recalibrate.bases.protocol import Base
+from recalibrate.core.levels import Link
 from recalibrate.data.labels import read_scores
 from recalibrate.support.errors import ModelFileError
 

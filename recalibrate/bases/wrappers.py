@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.bases.protocol import Base, Link, ScoreColumn
+from recalibrate.bases.protocol import Base, ScoreColumn
 from recalibrate.core.learning import SCORE_COLUMN
+from recalibrate.core.levels import Link
 from recalibrate.data.table import find_columns
 from recalibrate.support.notices import listed
 

@@ -46,8 +46,27 @@ def to_margin(scores: NDArray[np.float64], link: Link) -> NDArray[np.float64]:
 
 def from_margin(margin: NDArray[np.float64], link: Link) -> NDArray[np.float64]:
     """Inverse of :func:`to_margin`, up to its clipping and rounding."""
-    if link == "identity":
-        return margin
+    return margin if link == "identity" else sigmoid(margin)
+
+
+def sigmoid(margin: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Map log-odds to probabilities: everywhere by this formula, which graphs compute, too.
+
+    Parameters
+    ----------
+    margin : ndarray of float64
+
+    Returns
+    -------
+    ndarray of float64
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from recalibrate.scores import sigmoid
+    >>> sigmoid(np.array([-1000.0, 0.0, 1000.0]))
+    array([0. , 0.5, 1. ])
+    """
     with np.errstate(over="ignore"):
         return np.asarray(1.0 / (1.0 + np.exp(-margin)))
 

@@ -17,8 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.data.table import Column, Schema, Table
-from recalibrate.kernels import binning
-from recalibrate.kernels.radix import count_prefixes
 from recalibrate.support.threads import share_out
 
 MOST_DISTINCT = 1 << 17
@@ -186,6 +184,8 @@ class CategoryWeights:
     kinds: int
 
     def __call__(self, piece: Piece) -> NDArray[np.int64]:
+        from recalibrate.kernels import binning
+
         values = piece.table.column(self.name)
         mass = np.zeros(self.kinds + 1, dtype=np.int64)
         binning.count_integers(values, piece.weight, 0, mass)
@@ -202,6 +202,8 @@ class CategoryScores:
     kinds: int
 
     def __call__(self, piece: Piece) -> NDArray[np.int64]:
+        from recalibrate.kernels import binning
+
         values, score = (piece.table.column(name) for name in (self.name, self.score))
         sums = np.zeros((2, self.kinds + 1), dtype=np.int64)
         binning.sum_scores(values, score, piece.weight, SCORE_RANGE, 2.0**SCORE_BITS, sums)
@@ -233,6 +235,8 @@ class CountPrefixes:
     bits: int
 
     def __call__(self, piece: Any) -> NDArray[np.int64]:
+        from recalibrate.kernels.radix import count_prefixes
+
         values, weight = self.reader(piece)
         width = values.dtype.itemsize
         patterns = np.ascontiguousarray(values).view(f"u{width}")
@@ -349,6 +353,8 @@ def distinct_values(values: Numbers, weight: NDArray[np.int64]) -> Weighted:
     """Distinct present values of positive weight, ascending, with their weights."""
     window = integer_window(values) if values.dtype == np.float32 else None
     if window is not None:
+        from recalibrate.kernels import binning
+
         low, high = window
         mass = np.zeros(high - low + 1, dtype=np.int64)
         binning.count_integers(values, weight, low, mass)

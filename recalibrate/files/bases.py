@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 
 from recalibrate.bases.constant import Constant
 from recalibrate.bases.graphbase import GraphBase, check_graph
-from recalibrate.bases.protocol import Base, Link, ScoreColumn, as_base
+from recalibrate.bases.protocol import Base, ScoreColumn, as_base
 from recalibrate.bases.wrappers import ChainedBase, select_columns
+from recalibrate.core.levels import Link
 from recalibrate.files import codec
 from recalibrate.support.errors import ModelFileError
 

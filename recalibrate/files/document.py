@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recalibrate.bases.protocol import Link, ScoreColumn
+from recalibrate.bases.protocol import ScoreColumn
 from recalibrate.bases.wrappers import ChainedBase
+from recalibrate.core.levels import Link
 from recalibrate.core.rounds import Rounds
 from recalibrate.data.table import Schema
 from recalibrate.files import bases, codec, records

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.bases.problem import Given, Problem
-from recalibrate.bases.protocol import Base, Link, as_base
+from recalibrate.bases.protocol import Base, as_base
+from recalibrate.core.levels import Link
 from recalibrate.data.folds import (
     Fold,
     count_folds,

@@ -23,7 +23,7 @@ from recalibrate.core.source import StatsSource
 from recalibrate.data.columns import Columns
 from recalibrate.data.growing import GrowingColumn, growing, recode
 from recalibrate.data.table import Table
-from recalibrate.rows.dask.shipping import Parcel, pack
+from recalibrate.rows.dask.shipping import Packed, pack
 from recalibrate.rows.dask.workers import find_client, rows_on_workers
 from recalibrate.rows.memory import MemoryStore
 from recalibrate.rows.pieces import columns_of, gather, sample_pieces
@@ -74,13 +74,13 @@ class Partition:
 
 
 def read_partition(
-    frame: pd.DataFrame, roles: Roles, parcel: Parcel | None, reading: Reading
+    frame: pd.DataFrame, roles: Roles, packed: Packed | None, reading: Reading
 ) -> Partition:
     """Task: check and score the rows of a partition."""
     columns = growing(roles.features, reading.categorical)
     if not len(frame):
         return Partition(None, columns, "")
-    base = None if parcel is None else parcel.open()
+    base = None if packed is None else packed.open()
     rows = read_raw(frame, roles, base, columns)
     digest = hashlib.blake2b(digest_size=16)
     weight = [] if rows.weight is None else [rows.weight]
@@ -252,12 +252,12 @@ def read_collection(
     client = find_client(client)
     roles = assign_roles([str(name) for name in X.columns], base_model, y, reading)
     base = read_base(base_model, roles, reading, select_columns(X._meta, roles.features))
-    parcel = None
+    packed = None
     if roles.score is None:
-        parcel = client.submit(_hold, pack(base), pure=False)
+        packed = client.submit(_hold, pack(base), pure=False)
     frames = client.compute(X.to_delayed())
     partitions = [
-        client.submit(read_partition, frame, roles, parcel, reading, pure=False) for frame in frames
+        client.submit(read_partition, frame, roles, packed, reading, pure=False) for frame in frames
     ]
     del frames  # Dask reads them again if it has to
     told = client.gather([client.submit(describe, each, pure=False) for each in partitions])
@@ -281,6 +281,6 @@ def read_collection(
     return base, store
 
 
-def _hold(parcel: Parcel) -> Parcel:
+def _hold(packed: Packed) -> Packed:
     """Task: keeps a base on the cluster."""
-    return parcel
+    return packed

@@ -8,7 +8,6 @@ import pytest
 
 import recalibrate as rc
 from recalibrate.bases.problem import read_problem
-from recalibrate.bases.protocol import as_base, sigmoid
 from recalibrate.classes.groups.cells import CellTotals
 from recalibrate.classes.groups.spec import GroupTable
 from recalibrate.core.fixedpoint import make_scale
@@ -22,6 +21,7 @@ from recalibrate.fitting.default.large_categories import (
 )
 from recalibrate.fitting.default.level_sets import weight_spread
 from recalibrate.rows.memory import rows_in_memory
+from recalibrate.scores import as_base, sigmoid
 
 
 def towns(seed, n, kinds=200, spread=0.5):

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from recalibrate.auditing.predictions import takes_base
-from recalibrate.bases.protocol import Link, ScoreColumn, as_base, predicted_mean, sigmoid
+from recalibrate.bases.protocol import ScoreColumn, as_base, predicted_mean, takes_base
+from recalibrate.core.levels import Link, from_margin
 from recalibrate.data.table import find_columns
 from recalibrate.data.vectors import Float64
 from recalibrate.groups.expressions import columns_of, parse
-from recalibrate.rows.dask.shipping import Parcel, pack
+from recalibrate.rows.dask.shipping import Packed, pack
 from recalibrate.support.optional import require
 
 
@@ -35,7 +35,7 @@ class Scorer:
 
     Attributes
     ----------
-    parcel
+    packed
         The model, or base; None where scores are a column.
     column
         The column of scores, or of the base scores that the model needs.
@@ -45,17 +45,17 @@ class Scorer:
         Scale of a column's scores.
     """
 
-    parcel: Parcel | None
+    packed: Packed | None
     column: str | None
     features: tuple[str, ...]
     link: Link = "identity"
 
     def __call__(self, frame: Any) -> Float64:
         given: Any = None if self.column is None else frame[self.column].to_numpy(np.float64)
-        if self.parcel is None:
+        if self.packed is None:
             scores: Float64 = given
-            return sigmoid(scores) if self.link == "logit" else scores
-        model, X = self.parcel.open(), frame[list(self.features)]
+            return from_margin(scores, self.link)
+        model, X = self.packed.open(), frame[list(self.features)]
         return model.predict(X, base=given) if takes_base(model) else predicted_mean(model, X)
 
 
