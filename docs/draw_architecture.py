@@ -68,9 +68,9 @@ WAYS: list[tuple[str, str, list[tuple[str, str]], str]] = [
         "Recalibrated",
         [
             ("core", "Rounds, the fitted model"),
-            ("classes", "each class: its part of a graph or file"),
+            ("classes", "its part of a graph and of a file"),
             ("graph", "one ONNX graph, compared"),
-            ("files", ".rcal: described once"),
+            ("files", "or .rcal, described once"),
         ],
         "model.onnx, model.rcal",
     ),

@@ -54,6 +54,7 @@ def test_own_losses():
     )
     np.testing.assert_allclose(decision.expected_loss([0.1]), [0.3])
     smooth = model.decide(lambda y, a: (y - a) ** 2, between=(0, 1))
+    # A thousand and one actions: the nearest is at most half a step away.
     np.testing.assert_allclose(smooth.best(PROBABILITIES), PROBABILITIES, atol=0.0005 + 1e-12)
     named = model.decide(lambda y, a: {"no": y, "yes": 1 - y}[a], actions=["no", "yes"])
     assert named.best([0.4, 0.5]).tolist() == ["no", "yes"]
@@ -168,6 +169,7 @@ def test_decided_actions_are_as_good_as_the_best_of_the_class(loss, multicalibra
     best = best_in_class(loss, X, y)
     bound = decision.excess_bound()
     known = loss.lipschitz(1.0)
+    # Products of roots in another order, here and below.
     assert bound == pytest.approx(4 * known * sqrt(model.certificate_.bound))
     assert decided <= best + bound
     # The bound is worth something: deciding on the base's own scores breaks it.

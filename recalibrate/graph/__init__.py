@@ -17,8 +17,8 @@ Inputs
         attributes, for example), or every column with ``inputs="columns"``. Numbers are float32
         (float64 as above) with NaN for missing, text is string, and whole numbers that float32
         cannot hold (as categories) are int64. A text that is no category, the empty one for
-        example, counts as missing. A column that is called like an input or output above gets the prefix
-        ``input_``; the metadata says which column an input holds.
+        example, counts as missing. A column that is called like an input or output above gets
+        the prefix ``input_``; the metadata says which column an input holds.
 
 Outputs
     ``label`` int64 [N]

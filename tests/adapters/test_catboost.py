@@ -8,6 +8,8 @@ from cases_catboost import classifier, regressor
 
 from recalibrate.scores import as_base, predicted_mean
 
+# Tolerances of 1e-9: catboost adds up its leaves in float64, in an order of its own.
+
 pytestmark = pytest.mark.adapter
 
 

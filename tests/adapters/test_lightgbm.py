@@ -198,6 +198,7 @@ def test_several_classes_need_a_target_class(settings, link):
         base = as_base(model, target_class=chosen)
         assert base.link == link
         assert_same(base, new, model.predict_proba(new)[:, position])
+        # float64 sums in another order.
         np.testing.assert_allclose(run_graph(base, new), base.scores(new), rtol=1e-12)
 
 

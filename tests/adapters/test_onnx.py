@@ -26,6 +26,9 @@ from sklearn.preprocessing import StandardScaler
 import recalibrate as rc
 from recalibrate.scores import as_base, predicted_mean
 
+# Tolerances of 1e-5: onnxruntime and numpy add up float32 products in another order. Differences of
+# logits lose another digit; numbers near zero need an absolute tolerance as well.
+
 pytestmark = pytest.mark.adapter
 
 MATRIX = [("input", FloatTensorType([None, 3]))]

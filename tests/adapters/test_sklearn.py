@@ -102,6 +102,7 @@ def test_rows_on_thresholds(name):
     rng = np.random.default_rng(0)
     values = {c: rng.choice(at, 2000).astype(float) for c in ("age", "rooms", "share")}
     frame = pd.DataFrame(values)
+    # To the log-odds and back, in float64.
     np.testing.assert_allclose(
         predicted_mean(base, frame), model.predict_proba(frame)[:, 1], atol=1e-9
     )
@@ -224,6 +225,7 @@ def test_isotonic_calibration_of_a_frozen_model():
 def test_wrong_converters_of_today_do_no_harm(make):
     model, frame = models.fitted(make, kind="three")(), models.numbers(1500, 1)
     scores = as_base(model, target_class="low").scores(frame)
+    # Some of these models compute in float32.
     np.testing.assert_allclose(scores, model.predict_proba(frame)[:, 1], rtol=1e-5)
 
 
@@ -239,6 +241,7 @@ def wrongly_converted():
 def test_a_wrong_graph_is_seen_however_few_the_rows(n_rows):
     model, base = wrongly_converted()
     frame = models.numbers(n_rows, 1)
+    # float64 sums in another order.
     np.testing.assert_allclose(base.scores(frame), model.predict(frame), rtol=1e-12)
     assert base.graph() is None
     assert "differs" in base.why_no_graph
@@ -348,6 +351,7 @@ def test_classes_are_named_in_the_error():
 def test_first_class_is_the_complement(make):
     model, frame = models.fitted(make)(), models.numbers(50, 1)
     first = predicted_mean(as_base(model, target_class=0), frame)
+    # Features are float32 here and float64 there.
     np.testing.assert_allclose(first, model.predict_proba(frame)[:, 0], atol=1e-6)
 
 
@@ -358,6 +362,7 @@ def test_no_probabilities_without_a_declared_link():
     frame = models.numbers(ROWS, 1)
     base = as_base(model, link="logit")
     assert base.link == "logit"
+    # Sums of float32, rounded differently.
     np.testing.assert_allclose(
         base.scores(frame), model.decision_function(frame), rtol=1e-5, atol=1e-6
     )

@@ -62,6 +62,7 @@ def test_cross_fitted_base_is_trained_on_all_rows(build):
     assert not is_unfitted(alone)
     scores = model.base.scores(new)
     mean = 1 / (1 + np.exp(-scores)) if model.base.link == "logit" else scores
+    # Features are float32 here and float64 there, and so are the model's iterations.
     np.testing.assert_allclose(mean, alone.predict_proba(new)[:, 1], rtol=1e-4)
 
 
@@ -76,4 +77,5 @@ def test_regressor():
     y = 30 + 5 * X["z"] + 2 * X["sex"] + np.random.default_rng(1).normal(size=len(X))
     model = rc.fit(Ridge(), X, y, H=rc.Groups("sex"), cv=3)
     assert model.base.link == "identity"
+    # Features are float32 here and float64 there.
     np.testing.assert_allclose(model.base.scores(X), Ridge().fit(X, y).predict(X), rtol=1e-5)

@@ -73,6 +73,7 @@ def test_raw_log_odds_are_log_odds():
     model = fit(xgboost.XGBRegressor, objective="binary:logitraw")
     base, frame = as_base(model), numbers(300, 1)
     assert base.link == "logit"
+    # xgboost adds up leaves in float32, we in float64.
     np.testing.assert_allclose(base.scores(frame), model.predict(frame), rtol=1e-5, atol=1e-5)
 
 
@@ -163,6 +164,7 @@ def test_linear_booster():
     base, new = as_base(model), with_missing(numbers(300, 1))
     assert not base.exact
     assert_same(base, new, second(model, new))
+    # float64 sums in another order, here and below.
     np.testing.assert_allclose(run_graph(base, new), base.scores(new), rtol=1e-12)
 
 

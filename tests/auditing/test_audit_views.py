@@ -406,6 +406,7 @@ def test_ticks_are_few_round_and_inside(low, high):
     ticks = Scale(low, high, 0.0, 1.0).ticks()
     values = [value for value, _ in ticks]
     assert 2 <= len(ticks) <= 9
+    # Ticks are multiples of a step, rounded.
     assert all(low <= value + 1e-9 * (high - low) <= high + 2e-9 * (high - low) for value in values)
     assert len({label for _, label in ticks}) == len(ticks)
 
@@ -421,6 +422,7 @@ def test_forest_keeps_certain_gaps_in_sight_and_marks_what_it_cuts():
     usual = [Interval(0.01, -0.02, 0.04)] * 20
     wide, certain = Interval(0.0, -9.0, 9.0), Interval(0.5, 0.4, 0.6)
     forest = Forest.around([*usual, wide, certain])
+    # The sum of two decimal fractions is rounded.
     assert forest.scale.high == pytest.approx(0.55)
     assert "\N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}" in forest.row(wide, None, "wide")
     assert "\N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}" not in forest.row(usual[0], None, "")

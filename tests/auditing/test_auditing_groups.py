@@ -189,6 +189,7 @@ def test_masks_and_expressions_agree_in_every_number(data):
     groups = rc.Groups("SEX", "MAR", "SEX*MAR").masks(X)
     by_mask = audit(data.scores, None, data.y, dict(groups)).table
     assert by_mask["group"].tolist() == by_expression["group"].tolist()
+    # Sums of float64 in another order, here and below.
     pd.testing.assert_frame_equal(by_mask, by_expression, rtol=1e-9)
 
 
@@ -212,6 +213,7 @@ def test_a_sample_of_rows_gives_about_the_same_critical_value(data, monkeypatch)
         groups = ["SEX", "MAR", "AGEP"]
         exact = audit(data.scores, data.X, data.y, groups, depth=2, **options).critical
         monkeypatch.setattr(sweep, "PAIR_BUDGET", 40_000)
+        # Correlations from some of the rows move the simulated value by a few hundredths.
         assert audit(
             data.scores, data.X, data.y, groups, depth=2, **options
         ).critical == pytest.approx(exact, abs=0.05)

@@ -117,6 +117,7 @@ def test_repeating_every_row_changes_nothing_if_clusters_say_so():
     twice = np.repeat(np.arange(n), 2)
     again = audit(f[twice], X.iloc[twice], y[twice], ["sex"], cluster=twice).table
     for name in ("gap", "gap_se", "ecce"):
+        # Sums of float64 in another order.
         np.testing.assert_allclose(again[name], once[name], rtol=1e-9)
     # The design effect is estimated, 2 in truth; it was 1 before.
     for name in ("low", "high", "ecce_sigma"):
@@ -149,6 +150,7 @@ def test_limits_of_binary_labels_invert_the_score():
     )
     low, high = shifts.limits(np.full(3, 2.0))
     observed = np.array([14 / 30 - 9 / 30, 5 / 7 - 4.2 / 7, -0.3])
+    # The third group's limits meet at what was observed.
     assert (low < observed + 1e-9).all()
     assert (high > observed).all()
     # Nothing happened in the last group: everything down to "never" is possible.
@@ -157,6 +159,7 @@ def test_limits_of_binary_labels_invert_the_score():
 
 
 def test_critical_value_of_nested_and_of_independent_groups():
+    # Simulated critical values have a standard error below .02.
     assert critical_value(np.eye(30), 30, 0.05) == pytest.approx(
         critical_value(None, 30, 0.05), abs=0.05
     )
@@ -171,6 +174,7 @@ def test_correlations_of_overlapping_groups_are_used():
     nested = {f"first {k}": np.arange(1000) < k for k in range(900, 1000, 5)}
     apart = {f"piece {k}": np.arange(1000) // 50 == k for k in range(20)}
     assert audit(f, None, y, nested).critical < 2.4
+    # Simulated, and the groups' scores are a little correlated.
     assert audit(f, None, y, apart).critical == pytest.approx(
         critical_value(None, 21, 0.05), abs=0.1
     )
@@ -186,6 +190,7 @@ def test_holm_against_a_slow_one():
         slow[value] = max(slow.get(value, 0.0), reached) if value in slow else reached
     found = holm(p)
     assert np.isnan(found[2])
+    # The same products in another order.
     assert found[0] == pytest.approx(slow[0.2])
     assert sorted(found[[1, 5]]) == pytest.approx([0.05, 0.05])
 
@@ -235,6 +240,7 @@ def test_predictions_that_are_the_same_differ_by_nothing():
     row = audit(f, None, y, baseline=f).table.iloc[0]
     for name in ("ece", "k1", "k2", "kinf", "ecce"):
         assert row[f"change_{name}"] == 0
+        # Differences of equal numbers, summed in another order and squared.
         assert row[f"change_{name}_se"] == pytest.approx(0, abs=1e-9)
 
 
@@ -247,6 +253,7 @@ def test_standard_errors_of_differences_respect_clusters():
     once = audit(after, None, y, baseline=before).table
     again = audit(after[four], None, y[four], baseline=before[four], cluster=four).table
     for name in ("mse", "ece", "k2", "kinf", "ecce"):
+        # Sums of float64 in another order.
         np.testing.assert_allclose(again[f"change_{name}"], once[f"change_{name}"], atol=1e-12)
         np.testing.assert_allclose(again[f"change_{name}_se"], once[f"change_{name}_se"], rtol=1e-9)
 

@@ -14,6 +14,8 @@ from recalibrate.auditing.measure.changes import auc, changes, rank_correlation
 from recalibrate.auditing.measure.segments import read_segments
 from recalibrate.data.labels import read_labels
 
+# approx's own 1e-6 is for sums of float64 in another order than scikit-learn's and scipy's.
+
 
 @pytest.fixture
 def scores():

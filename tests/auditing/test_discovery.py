@@ -21,6 +21,8 @@ from recalibrate.data.labels import read_labels
 from recalibrate.data.table import read_table
 from recalibrate.groups.groupset import bind
 
+# approx's own 1e-6 is for sums of float64 in another order.
+
 
 def search(scores, X, y, sample_weight=None, **options):
     labels = read_labels(y, n_rows=len(scores), sample_weight=sample_weight)
@@ -58,6 +60,7 @@ def test_a_planted_subgroup_is_found_and_named(people):
     assert first.rule == first.expression
     assert "sex == 'F'" in first.rule
     assert first.rows == rows.sum()
+    # The estimate's own standard errors.
     assert first.gap == pytest.approx(0.15, abs=3 * first.gap_se)
     assert first.gap == pytest.approx(first.mean_outcome - first.mean_prediction)
     assert first.p <= first.p_holm < 0.01
@@ -87,6 +90,7 @@ def test_a_gap_on_one_level_set_is_found_there():
     y = rng.random(20_000) < scores - 0.2 * off
     first = search(scores, X, y).subgroups[0]
     assert first.rule == f"group == 'b' and score >= {first.score_low:g}"
+    # Scores are cut at quantiles: the border nearest to .8.
     assert first.score_low == pytest.approx(0.8, abs=0.02)
     assert first.score_high is None
     assert first.gap < -0.1
@@ -131,6 +135,7 @@ def test_regression_reports_in_units_of_the_label(people):
     predicted = 1000.0 + 1000.0 * scores
     y = predicted + 150.0 * planted + rng.normal(0, 300, len(X))
     first = search(predicted, X, y).subgroups[0]
+    # The estimate's own standard errors; a mean of some hundred predictions is within 50.
     assert first.gap == pytest.approx(150.0, abs=3 * first.gap_se)
     assert first.mean_prediction == pytest.approx(1300.0, abs=50)
 
@@ -328,12 +333,14 @@ def test_tails_of_weighted_sums_are_accurate():
     for share in (0.01, 0.1, 0.9, 0.99):
         row = int(np.argmin(np.abs(sums - np.quantile(sums, share))))
         score = binary_score(drawn[row].astype(float), f, w)
+        # The saddlepoint approximation errs by some per cent of a tail, 50,000 draws by less.
         assert erfc(-score / sqrt(2)) / 2 == pytest.approx(share, rel=0.15, abs=2e-3)
 
 
 def test_extreme_sums_have_scores_too():
     assert binary_score(np.ones(20), np.full(20, 0.01), None) > 8
     assert binary_score(np.ones(20), np.full(20, 0.01), np.arange(1.0, 21.0)) > 8
+    # What was certain happened: no score, but for the floor under the variance.
     assert binary_score(np.zeros(3), np.zeros(3), None) == pytest.approx(0.0, abs=0.1)
     assert binary_score(np.ones(3), np.zeros(3), None) > 5
 
@@ -390,6 +397,7 @@ def test_planted_two_per_cent_are_found_in_most_seeded_runs(benchmark):
     for seed in range(4):
         case = benchmark.simulate(50_000, seed, gap=0.1)
         assert 0.018 <= case.rows.mean() <= 0.022
+        # 50,000 scores: the standard error of their mean is below .001.
         assert case.scores.mean() == pytest.approx(0.3, abs=0.005)
         masks = benchmark.reported_rows(benchmark.run(case, seed), case)
         found += any(benchmark.jaccard(rows, case.rows) >= 0.5 for rows in masks)

@@ -56,6 +56,7 @@ def test_a_default_fit_leaves_nothing_to_trees_of_depth_2():
 def test_constants_gain_where_scores_are_plainly_miscalibrated():
     data = census(4000, seed=3)
     found = check(np.clip(data.probability + 0.1, 0, 1), data.X, data.y)
+    # The estimate's own standard errors.
     assert found.constant_gain == pytest.approx(0.01, abs=3 * found.constant_gain_se)
     assert not found.H.beats
 
@@ -66,6 +67,7 @@ def test_levels_add_up_to_the_whole():
     found = check(scores, X, y, levels=4)
     for each in found.classes:
         assert sum(level.rows for level in each.levels) == 6000
+        # approx's own 1e-6: the same sums in another order, here and below.
         assert sum(level.share * level.gain for level in each.levels) == pytest.approx(each.gain)
         assert each.levels[0].low is None
         assert each.levels[-1].high is None
@@ -79,6 +81,7 @@ def test_regression_gains_are_in_squared_units():
     money = 100.0 * y + 1000.0
     plain = check(np.full(4000, 0.4), X, y, H=Trees(depth=2))
     scaled = check(np.full(4000, 1040.0), X, money, H=Trees(depth=2))
+    # Folds are dealt by content, which the unit changes.
     assert scaled.H.gain == pytest.approx(1e4 * plain.H.gain, rel=0.05)
     assert scaled.mse == pytest.approx(1e4 * plain.mse)
 

@@ -19,6 +19,7 @@ from recalibrate import metrics
 from recalibrate.simulate import census
 
 Floats = NDArray[np.float64]
+# `pytest.approx` allows 1e-6 of a value: slow versions and averages add up in another order.
 
 
 cases, figures, quality = map(load, ("quality_cases", "quality_figures", "quality"))

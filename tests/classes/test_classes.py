@@ -45,6 +45,7 @@ def test_a_newton_step_on_certain_scores_is_limited(H):
     options = {"step": 1.0, "levels": 4, "level_kind": "uniform", "l2": 0.0}
     model = rc.fit(base, X, y, H, validation=False, max_rounds=1, **options)
     start, after = (model.rounds.first(k).apply(*_encoded(model, X, base)) for k in (0, 1))
+    # Margins are multiples of 2**-40, and a difference of two has twice the rounding.
     assert np.abs(after - start).max() <= MARGIN_STEP_LIMIT + 1e-9
     assert model.history_.errors[1] < model.history_.errors[0]
 

@@ -81,4 +81,5 @@ def test_estimator_takes_a_share_of_the_step():
         )
         for step in (1.0, 0.5)
     )
+    # Half a step and half of a step: sums of float64, rounded differently.
     np.testing.assert_allclose(half - base, (full - base) / 2, atol=1e-9)

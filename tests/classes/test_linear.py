@@ -40,6 +40,7 @@ def test_linear_with_missing_values_and_categories():
     design = np.column_stack([X["a"].fillna(0), X["a"].isna(), *kinds, X["kind"].isna()])
     found = fitted(X, response, rc.Linear())
     expected = least_squares(design, response, np.full(n, 0.5))
+    # Sums of two snapped coefficients, see above.
     np.testing.assert_allclose(found, expected, atol=2.0**-21)
 
 
@@ -49,6 +50,7 @@ def test_ridge_shrinks_the_scaled_columns_but_not_the_intercept():
     plain, shrunk, flat = (
         fitted(X, response + 0.2, rc.Linear(ridge=ridge)) for ridge in (0.0, 50.0, 1e9)
     )
+    # A ridge of 1e9 leaves about rows / ridge of a slope below 1.
     assert np.std(flat) < 1e-4 < np.std(shrunk) < np.std(plain)
     np.testing.assert_allclose(flat, np.mean(response + 0.2), atol=1e-4)
     centre = np.sort(X["a"].to_numpy())[(len(X) + 1) // 2 - 1]
@@ -57,6 +59,7 @@ def test_ridge_shrinks_the_scaled_columns_but_not_the_intercept():
     design = np.column_stack([np.ones(len(X)), column])
     penalty = np.diag([0.0, 50.0])
     solved = np.linalg.solve(design.T @ design + penalty, design.T @ (response + 0.2))
+    # The column is rounded to 2**-15 of its range.
     np.testing.assert_allclose(shrunk, design @ solved, atol=QUANTISED)
 
 
@@ -74,6 +77,7 @@ def test_fewer_rows_than_columns():
     X = pd.DataFrame(rng.normal(size=(5, 12)), columns=[f"c{j}" for j in range(12)])
     response = noise(5)
     found = fitted(X, response, rc.Linear())
+    # Twelve columns, each rounded to 2**-15 of its range, fit five rows.
     np.testing.assert_allclose(found, response, atol=QUANTISED)
 
 

@@ -107,6 +107,7 @@ def test_log_odds(run, new_rows):
     assert "probabilities" in err
     assert run(*base("--base-link", "logit", "--json", "a.json"))[0] == 0
     overall = json.loads(Path("a.json").read_text())["groups"][0]["after"]
+    # Log-odds and back, and sums in another order.
     assert overall["mean_prediction"] == pytest.approx(new_rows["p"].mean())
 
 

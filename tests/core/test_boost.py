@@ -80,6 +80,7 @@ def test_quantile_level_sets_count_weights():
     weight = np.where(base < 0.5, 3, 1)
     model = loop(base, X, y, levels=4, sample_weight=weight)
     level = model.rounds.steps[0].partition.index(base)
+    # A level has two ends, with at most a row of weight 3 on the wrong side of each.
     assert np.bincount(level, weight) == pytest.approx([weight.sum() / 4] * 4, abs=6)
 
 
@@ -243,6 +244,7 @@ def test_keep_unrounded_adds_an_update_after_the_last_round():
     best = f + residual_means(f, y, np.column_stack([f, X["half"]]))
     assert kept.n_rounds_ == 3
     np.testing.assert_allclose(kept.margins(X, base=base), best, atol=VALUE)
+    # Losses are summed in steps of 2**-40.
     assert kept.history_.final == pytest.approx(np.mean((best - y) ** 2), abs=1e-9)
     unchanged = loop(base, X, y, keep_unrounded=True, **{**options, "max_rounds": 0})
     assert unchanged.n_rounds_ == 0

@@ -22,6 +22,7 @@ C = Certificate(
 
 
 def test_gap_limit_is_root_of_alpha_by_b_over_the_share():
+    # Roots and quotients in another order differ in the last bit.
     assert C.gap_limit(0.5) == pytest.approx(sqrt(0.02 / 2) / 0.5)
     assert C.gap_limit(1) == pytest.approx(0.1)
     assert C.gap_limit(0.5, proven=True) == pytest.approx(sqrt(0.0008 / 2) / 0.5)

@@ -210,6 +210,7 @@ def test_held_out_weights_larger_than_fitted_ones(times):
         )
         return model.history_.held_out
 
+    # Larger weights leave fewer bits for each row's loss.
     assert losses(times) == pytest.approx(losses(1.0), rel=1e-4)
 
 

@@ -131,6 +131,7 @@ class TestTheLoop:
         weight = np.random.default_rng(2).random(len(y)) if weighted else None
         options = {"rounded": False, "max_rounds": 0}
         regressor = LSBoostRegressor(**options).fit(X, y, sample_weight=weight)
+        # A mean that is added up in another order.
         assert_allclose(regressor.predict(X), np.average(y, weights=weight), rtol=1e-12)
         classifier = LSBoostClassifier(**options).fit(X, label, sample_weight=weight)
         p = np.average(label, weights=weight)
@@ -165,6 +166,7 @@ class TestTheLoop:
         assert model.certificate_.m == 200
         assert model.n_rounds_ == model.certificate_.rounds > 0
         values = model.predict_proba(X)[:, 1] * 200
+        # k / 200 times 200 is rounded twice.
         assert_allclose(values, np.rint(values), atol=1e-9)
         assert LSBoostClassifier().fit(X, y).certificate_ is None
 

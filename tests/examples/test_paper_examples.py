@@ -48,6 +48,7 @@ def test_c1_follows_its_definition_in_every_quadrant(load: Load) -> None:
 
     points = [(0.3, 0.8, -1, 1), (-0.3, 0.8, 1, 1), (-0.3, -0.8, 1, -1), (0.3, -0.8, -1, -1)]
     found = load("surfaces").c1(*np.array(points, dtype=float).T[:2])
+    # The same formula with its factors in another order.
     assert found == pytest.approx([by_hand(*point) for point in points], rel=1e-12)
 
 
@@ -114,6 +115,7 @@ def test_census_compares_errors_by_round(
     assert len(stumps.gradient.mse) == len(stumps.lsboost.mse) == 9
     assert (stumps.lsboost.mse[1:] < stumps.gradient.mse[1:]).all()
     assert (stumps.lsboost.msce[1:] < stumps.gradient.msce[1:]).all()
+    # Two means of the same squares.
     assert stumps.lsboost.mse == pytest.approx(stumps.trial.test, rel=1e-12)
     printed = capsys.readouterr().out
     assert "simulated census: 16,000 rows to train on, 4,000 to test on" in printed
@@ -129,6 +131,7 @@ def test_boosted_lines_approach_least_squares(load: Load) -> None:
     design = np.column_stack([np.ones(len(X)), X])
     best, *_ = np.linalg.lstsq(design, y, rcond=None)
     line = np.column_stack([np.ones(len(X_test)), X_test]) @ best
+    # Labels are scaled to [0, 1] and back; Linear rounds its columns to 2**-15 and snaps.
     assert stages[0] == pytest.approx(np.full(len(X_test), y.mean()))
     assert stages[1] == pytest.approx(0.9 * stages[0] + 0.1 * line, abs=1e-6)
     assert stages[-1] == pytest.approx(line, abs=1e-6)

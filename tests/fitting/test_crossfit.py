@@ -121,6 +121,7 @@ def test_no_row_is_scored_by_a_model_that_saw_it():
         np.testing.assert_allclose(crossed.scores[rows], others.mean())
     assert crossed.scored.all()
     assert [len(seen) for seen, _ in Mean.fits] == [75, 75, 75, 75, 100]
+    # A mean that is added up in another order.
     assert crossed.base.scores(X)[0] == pytest.approx(y.mean())
 
 

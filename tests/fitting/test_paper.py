@@ -85,6 +85,7 @@ def _best_stump(design, target):
             left = column <= cut
             fitted = np.where(left, target[left].mean(), target[~left].mean())
             error = ((fitted - target) ** 2).sum()
+            # Equal sums of squares may differ in the last bit; the first wins, as in the product.
             if error < least - 1e-12:
                 best, least = fitted, error
     return best
@@ -267,6 +268,7 @@ def test_skipped_level_sets_enter_the_bound():
     f = model.predict(X, base=base)
     _, level, count = np.unique(f, return_inverse=True, return_counts=True)
     small = count[level] < 8
+    # Shares and roots: approx only spares the last bits, here and below.
     assert 0 < c.skipped == pytest.approx(small.mean())
     witness = rc.fit(base, X, y, GROUPS, alpha=0.05, min_level_rows=8, keep_unrounded=True)
     update = witness.margins(X, base=base)
@@ -325,6 +327,7 @@ def test_gap_limits_of_the_groups():
         assert c.group_shares[name] == pytest.approx(share)
         assert asked == pytest.approx(sqrt(0.02 / 2.0) / share)
         assert proven == pytest.approx(sqrt(c.bound / 2.0) / share)
+        # The bound is known to BOUND, its root to less than this.
         assert abs(np.mean((y - f)[mask])) <= proven + 1e-6
     assert rc.fit(base, X, y, STUMPS, alpha=0.02).certificate_.gap_limits == {}
 
@@ -388,8 +391,10 @@ def test_held_out_estimate_is_the_gain_of_the_witness():
     before = (model.margins(new_X) - new_y) ** 2
     after = (witness.margins(new_X) - new_y) ** 2
     held_out = model.certificate_.held_out
+    # The same mean of float64 in another order.
     assert held_out.estimate == pytest.approx(np.mean(before - after), abs=1e-12)
     half = 1.96 * np.std(before - after) / sqrt(300)
+    # 1.96 is the normal quantile in three digits.
     assert held_out.high - held_out.estimate == pytest.approx(half, rel=1e-3)
     assert str(held_out.rows) in str(model.certificate_)
 
@@ -429,6 +434,7 @@ def test_validation_weights_repeat_rows(unit):
             {"X": new_X.iloc[repeated], "y": new_y[repeated]},
         )
     )
+    # Weights have 20 bits, which leave 2**-27 for each row's loss.
     assert weighted.estimate == pytest.approx(repetition.estimate, abs=1e-7)
     assert weighted.ceiling == pytest.approx(repetition.ceiling, abs=1e-7)
 
@@ -469,6 +475,7 @@ def test_many_more_held_out_rows_than_fitted_ones():
     witness = quietly(score_of, X, y, H, keep_unrounded=True, **given)
     before, after = (np.mean((m.margins(new_X) - new_y) ** 2) for m in (model, witness))
     held_out = model.certificate_.held_out
+    # Losses are summed in steps of 2**-40; the gain of H in steps of 2**-30.
     assert held_out.estimate == pytest.approx(before - after, abs=1e-9)
     f = model.margins(new_X)
     gain = before - np.mean((best_stumps(new_X, new_y, f) - new_y) ** 2)

@@ -120,6 +120,7 @@ def test_isotonic_calibration():
     calibration["age"] = calibration["age"].fillna(40)
     model = rc.fit(base, calibration, labels, H, exportable=True, **RUN)
     scores = native(base, own_columns(calibration, NUMBERS))
+    # Frameworks add up float32, we float64.
     np.testing.assert_allclose(predicted_mean(model.base, calibration), scores, rtol=1e-5)
     served = load_served(model.to_onnx(X_sample=calibration).SerializeToString())
     expected = model.predict(calibration)

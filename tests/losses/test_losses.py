@@ -55,6 +55,7 @@ def test_no_action_beats_the_best_one(loss):
 )
 def test_ties_go_up(loss, threshold, values):
     rule = loss.rule()
+    # A threshold is a quotient: the last bit may differ from the one written here.
     assert rule.thresholds == pytest.approx([threshold], abs=1e-15)
     assert rule.values.tolist() == values
     at = float(rule.thresholds[0])
@@ -65,7 +66,11 @@ def test_formulas():
     p = np.array([0.0, 0.2, 0.5, 1.0])
     np.testing.assert_array_equal(Squared().rule().best(p), p)
     np.testing.assert_allclose(
-        Logistic().rule().best(p), [-16, np.log(0.25), 0, 16], rtol=1e-12, atol=1e-15
+        # The difference of two logarithms, each rounded.
+        Logistic().rule().best(p),
+        [-16, np.log(0.25), 0, 16],
+        rtol=1e-12,
+        atol=1e-15,
     )
     np.testing.assert_allclose(Asymmetric(1, 4).rule().best(p), [0, 0.5, 0.8, 1.0])
     assert Logistic(3.0).rule() == Formula("log-odds", limit=3.0)
@@ -86,6 +91,7 @@ def test_the_cheapest_of_any_actions(costs):
     p = np.unique(np.concatenate([PROBABILITIES, rule.thresholds]))
     best = rule.best(p)
     lowest = np.min([p * b + (1 - p) * a for a, b in costs], axis=0)
+    # Costs up to 9 in sums of two products.
     np.testing.assert_allclose(p * one[best] + (1 - p) * zero[best], lowest, atol=1e-12)
 
 
@@ -167,4 +173,5 @@ def test_lipschitz_constants(loss):
         a = np.linspace(-radius, radius, 2001)
         for y in (0.0, 1.0):
             slope = np.abs(np.diff(loss(y, a))) / np.diff(a)
+            # Differences over .001 enlarge rounding a thousand times.
             assert slope.max() <= loss.lipschitz(radius) + 1e-9

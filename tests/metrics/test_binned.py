@@ -24,6 +24,7 @@ def test_ece_equals_a_slow_loop(sample):
 
 
 def test_ece_counts_predictions_outside_the_unit_interval_in_the_end_bins():
+    # The same four numbers in another order.
     assert ece([-0.5, 0.05, 1.5, 1.0], [0, 0, 1, 1]) == pytest.approx((0.45 + 0.5) / 4)
 
 
@@ -50,6 +51,7 @@ def test_debiased_ece_is_zero_on_average_under_calibration(binary):
         raw.append(ece(f, y))
         debiased.append(ece_debiased(f, y))
     standard_error = np.std(debiased) / np.sqrt(300)
+    # Four standard errors of the mean of 300 draws.
     assert np.mean(debiased) == pytest.approx(0, abs=4 * standard_error)
     assert np.mean(raw) > 8 * standard_error
 
@@ -58,6 +60,7 @@ def test_debiased_ece_keeps_a_large_error():
     rng = np.random.default_rng(0)
     f = rng.uniform(0.1, 0.6, 20_000)
     y = rng.random(20_000) < f + 0.2
+    # 20,000 rows have a standard error of .003; the bias of so large an error is smaller still.
     assert ece_debiased(f, y) == pytest.approx(0.2, abs=0.02)
     assert ece_debiased(f, y) == pytest.approx(ece(f, y), abs=1e-3)
 

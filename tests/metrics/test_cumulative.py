@@ -35,6 +35,7 @@ def test_ecce_is_the_range_of_cumulated_residuals(sample):
 def test_ecce_lies_between_the_mean_residual_and_k1(sample):
     f, y, w = (np.array(column, float) for column in zip(*sample, strict=True))
     found = ecce(f, y, sample_weight=w)
+    # Sums in another order round differently, here and below.
     assert abs(np.average(y - f, weights=w)) <= found + 1e-12
     assert found <= k1(f, y, sample_weight=w) + 1e-12
 
@@ -85,6 +86,7 @@ def test_p_values_of_many_rows_are_uniform():
 def test_a_gap_is_found():
     rng = np.random.default_rng(0)
     f = rng.uniform(0.2, 0.6, 2000)
+    # A gap of .1 is ten standard errors of 2,000 rows.
     assert ecce_p(f, rng.random(2000) < f + 0.1) < 1e-6
     # Right on average and wrong at both ends.
     f = rng.uniform(0.2, 0.6, 20_000)
@@ -95,6 +97,7 @@ def test_sure_predictions():
     assert ecce_sigma([0.0, 1.0], [0, 1]) == 0.0
     assert ecce_p([0.0, 1.0], [0, 1]) == 1.0
     assert np.isfinite(ecce_sigma([0.0, 1.0], [1, 1]))
+    # Predictions that rule out what happened; only a floor under their variance keeps p above 0.
     assert ecce_p([0.0] * 3, [1] * 3) < 1e-6
 
 
@@ -103,4 +106,5 @@ def test_regression_residuals_tell_their_own_variance():
     f = rng.normal(50, 10, 2000)
     y = f + rng.normal(0, 5, 2000)
     assert 0.5 < ecce_sigma(f, y) < 3.5
+    # A drift of 17 standard deviations, and noise of about one: 2.5 of them are allowed.
     assert ecce_sigma(f, y + 2) == pytest.approx(np.sqrt(2000) * 2 / np.sqrt(5**2 + 2**2), rel=0.15)

@@ -109,6 +109,7 @@ def test_a_violation_lowers_squared_error_on_its_level_set(sample):
     for v in np.unique(f):
         inside = f == v
         a, square = np.mean((h * (y - v))[inside]), np.mean(h[inside] ** 2)
+        # Smaller ones drown in the rounding that is allowed below.
         if a < 1e-3:
             continue
         better = v + (a / square) * h
@@ -124,6 +125,7 @@ def test_an_improvement_on_a_level_set_is_a_violation(sample):
         a = level_error(f, y, inside) - level_error(h, y, inside)
         if a > 0:
             witness = np.mean(((h - v) * (y - v))[inside])
+            # Rounding of sums of at most 30 numbers of size 1, here and below.
             assert witness >= a / 2 - 1e-12
             # for calibrated f, h itself is a witness
             centred = y - np.mean(y[inside]) + v
@@ -148,6 +150,7 @@ def test_best_responses_bound_the_error_of_every_function_of_a_group(sample):
     gain = np.average((f - y) ** 2 - (best - y) ** 2, weights=w)
     for inside, outside in [(1, 0), (0, 1), (1, 1), (1, -1), (0.5, -1)]:
         member = np.where(group, inside, outside)
+        # Rounding of sums of at most 30 numbers of size 1.
         assert k2(f, y, member, sample_weight=w) <= gain + 1e-12
 
 
@@ -225,6 +228,7 @@ def test_bias_removed_keeps_a_true_gap():
     rng = np.random.default_rng(1)
     f = np.repeat(np.linspace(0.2, 0.8, 10), 20)
     found = [k2_unbiased(f, rng.random(200) < f + 0.1) for _ in range(400)]
+    # Four standard errors of the mean of 400 draws.
     assert np.mean(found) == pytest.approx(0.01, abs=4 * np.std(found) / 20)
 
 

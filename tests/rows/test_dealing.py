@@ -82,6 +82,7 @@ def test_hold_out_takes_the_share_evenly(share):
     (fold,) = dealing.set_aside(store(X, y, f), share, 0)
     train, held = numbers(fold)
     assert sorted([*train, *held]) == list(range(1000))
+    # Shares of rows are whole rows.
     assert len(held) == pytest.approx(1000 * share, abs=1)
     assert y[held].sum() == pytest.approx(300 * share, abs=1)
 

@@ -80,6 +80,7 @@ def test_interrupted_refit_keeps_its_rounds_at_full_strength(monkeypatch, thread
     if threads == 1:
         assert len(trees_of(model)) == after - 2
         size = np.abs(trees_of(model)[0].table.value).max()
+        # Halves are snapped to 2**-40.
         assert size == pytest.approx(2 * np.abs(trees_of(whole)[0].table.value).max(), rel=1e-6)
 
 
