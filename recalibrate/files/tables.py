@@ -21,7 +21,7 @@ from recalibrate.data.bins import Bins
 from recalibrate.files.container import Arrays
 from recalibrate.files.fields import Fields, number
 from recalibrate.files.regressors import decode_regressors, encode_regressors
-from recalibrate.kernels.walk import tree_depth
+from recalibrate.kernels.routing import tree_depth
 
 LARGEST_VALUE = 2.0**60
 """Far above any score; sums of such numbers stay finite, and finite scores have a level."""

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.kernels.compiler import kernel
-from recalibrate.kernels.forest import child_histograms, order_codes, plan_depth, write_subsets
+from recalibrate.kernels.growing import child_histograms, order_codes, plan_depth, write_subsets
 from recalibrate.kernels.histogram import count_rows
-from recalibrate.kernels.splits import best_splits, node_totals
-from recalibrate.kernels.walk import active_rows, descend, descend_all, pack_nodes
+from recalibrate.kernels.routing import active_rows, descend, descend_all, pack_nodes
+from recalibrate.kernels.splitting import best_splits, node_totals
 
 
 @kernel

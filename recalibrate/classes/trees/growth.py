@@ -19,7 +19,7 @@ from recalibrate.core.part import Answer, Draft, Part
 from recalibrate.core.rounds import Scores
 from recalibrate.core.source import total
 from recalibrate.data.bins import Bins
-from recalibrate.kernels import alone, forest, histogram, splits, walk
+from recalibrate.kernels import alone, growing, histogram, routing, splitting
 
 Ints = NDArray[np.int32]
 MANY_CELLS = 100_000
@@ -46,7 +46,7 @@ class Rules:
 
 
 class Forest:
-    """Arrays of all nodes, filled as the trees grow; see ``kernels.forest``."""
+    """Arrays of all nodes, filled as the trees grow; see ``kernels.growing``."""
 
     def __init__(self, levels: int, rules: Rules, bins: Bins) -> None:
         widest = [2**d if rules.leaves is None else min(2**d, rules.leaves - 1) for d in range(6)]
@@ -85,7 +85,7 @@ class Forest:
 
     def pack(self, first: int, last: int) -> None:
         """Make the nodes first..last ready to be walked."""
-        walk.pack_nodes(
+        routing.pack_nodes(
             self.feature,
             self.position,
             self.missing_left,
@@ -113,12 +113,12 @@ class Descent:
         way = (trees.packed, trees.subset, trees.subsets)
         while self.depth < depth:
             if not len(self.rows) and trees.moving[self.depth] < FEW_MOVING:
-                self.rows = walk.active_rows(self.node, trees.child)
+                self.rows = routing.active_rows(self.node, trees.child)
                 self.active = len(self.rows)
             if len(self.rows):
-                self.active = walk.descend(codes, self.node, self.rows, self.active, *way)
+                self.active = routing.descend(codes, self.node, self.rows, self.active, *way)
             else:
-                walk.descend_all(codes, self.node, *way)
+                routing.descend_all(codes, self.node, *way)
             self.depth += 1
 
     def scores(self, codes: NDArray[np.unsignedinteger], f: Scores, replaces: bool) -> Scores:
@@ -127,7 +127,7 @@ class Descent:
         self.follow(codes, trees.depth - 1)
         value = np.append(trees.learned.value, np.nan)[trees.final]
         out = np.empty(len(f))
-        walk.finish(
+        routing.finish(
             codes,
             self.node,
             trees.packed,
@@ -146,7 +146,7 @@ class Descent:
         self.follow(codes, trees.depth - 1)
         node_level = np.append(grid.index(trees.learned.value), np.int32(-1))[trees.final]
         out = np.empty(len(self.node), np.int32)
-        walk.finish_on_grid(
+        routing.finish_on_grid(
             codes, self.node, trees.packed, trees.subset, trees.subsets, node_level, out
         )
         if (node_level[: len(trees.learned.roots)] < 0).any():
@@ -210,13 +210,13 @@ def grow(task: Task, bins: Bins, encoder: int, rules: Rules) -> Forest:
         (summed,) = total(task.source, question)
         if depth == 0:
             cells = summed
-            splits.node_totals(
+            splitting.node_totals(
                 cells, task.levels, int(rules.features[0]), offsets, *layout, trees.totals
             )
             _order(task, trees, cells, rules, offsets)
         else:
             cells = np.empty((trees.last - first) * width, np.int64)
-            forest.child_histograms(
+            growing.child_histograms(
                 first, trees.last, before, trees.slot, trees.parent, above, summed, width, cells
             )
         _find(task, trees, cells, first, rules, offsets)
@@ -289,7 +289,7 @@ def _find(
 
     def find(piece: int) -> None:
         start, last = int(borders[piece]), int(borders[piece + 1])
-        splits.best_splits(
+        splitting.best_splits(
             cells[(start - first) * width : (last - first) * width],
             start,
             last,
@@ -317,7 +317,7 @@ def _find(
 
 def _plan(task: Task, trees: Forest, first: int, rules: Rules, offsets: NDArray[np.int64]) -> int:
     """Take the splits that are in the trees so far; the number of nodes with their children."""
-    last = forest.plan_depth(
+    last = growing.plan_depth(
         first,
         trees.last,
         task.levels,
@@ -333,7 +333,7 @@ def _plan(task: Task, trees: Forest, first: int, rules: Rules, offsets: NDArray[
         trees.slot,
         trees.kept,
     )
-    trees.used = forest.write_subsets(
+    trees.used = growing.write_subsets(
         first,
         trees.last,
         rules.style,
@@ -355,7 +355,7 @@ def _order(
 ) -> None:
     """Order in which every categorical feature's codes are scanned."""
     scale = task.source.scale
-    forest.order_codes(
+    growing.order_codes(
         cells,
         task.levels,
         rules.features,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from recalibrate.core.rounds import Block, Scores
 from recalibrate.kernels import masks as kernels
-from recalibrate.kernels import walk
+from recalibrate.kernels import routing
 from recalibrate.support.threads import cut, share_out, threads_for
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class JoinedTrees:
         return out
 
     def _walk(self, block: Block, f: Scores) -> None:
-        walk.add_trees(
+        routing.add_trees(
             block,
             self.roots,
             self.depth,
@@ -162,7 +162,7 @@ def join_trees(tables: Sequence[TreeTable], bins: Bins) -> JoinedTrees:
     feature, last_bin = chain("feature", np.int32), chain("last_bin", np.int32)
     missing_left = chain("missing_left", np.bool_)
     packed = np.empty(len(child), np.uint64)
-    walk.pack_nodes(feature, last_bin, missing_left, subset, child, 0, len(child), packed)
+    routing.pack_nodes(feature, last_bin, missing_left, subset, child, 0, len(child), packed)
     return JoinedTrees(
         bins,
         starts[:-1] + np.array([table.roots[0] for table in kept], np.int64),
@@ -175,7 +175,7 @@ def join_trees(tables: Sequence[TreeTable], bins: Bins) -> JoinedTrees:
         child,
         chain("value", np.float64),
         packed,
-        walk.tree_depth(child),
+        routing.tree_depth(child),
     )
 
 

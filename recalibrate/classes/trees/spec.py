@@ -17,7 +17,7 @@ from recalibrate.core.learning import SCORE_COLUMN, Lesson, Task, as_names, choo
 from recalibrate.core.rounds import Block, Scores
 from recalibrate.data.bins import DEFAULT_BINS, MOST_BINS, Bins, make_bins
 from recalibrate.data.table import Schema, Table
-from recalibrate.kernels import forest, masks, walk
+from recalibrate.kernels import growing, masks, routing
 from recalibrate.support.checks import check_number, check_whole
 from recalibrate.support.hashing import mix
 
@@ -197,7 +197,7 @@ class TreeTable:
             masks.leaves_of_one(block, int(self.roots[0]), *way, self.child, leaf)
             return leaf
         packed = np.empty(count, np.uint64)
-        walk.pack_nodes(
+        routing.pack_nodes(
             self.feature,
             self.last_bin,
             self.missing_left,
@@ -207,8 +207,10 @@ class TreeTable:
             count,
             packed,
         )
-        depth = walk.tree_depth(self.child)
-        walk.find_leaves(block, level, self.roots, packed, depth, self.subset, self.subsets, leaf)
+        depth = routing.tree_depth(self.child)
+        routing.find_leaves(
+            block, level, self.roots, packed, depth, self.subset, self.subsets, leaf
+        )
         return leaf
 
     @property
@@ -223,7 +225,7 @@ class TreeTable:
 
     def update(self, block: Block, level: Ints, f: Scores, replaces: bool) -> Scores:
         out = np.empty(len(f))
-        walk.add_values(self.leaves(block, level), self.value, f, replaces, out)
+        routing.add_values(self.leaves(block, level), self.value, f, replaces, out)
         return out
 
     @staticmethod
@@ -306,7 +308,7 @@ def draw_features(count: int, share: float, seed: int, step: int) -> Ints:
 
 def _compact(task: Task, trees: Forest, rules: Rules) -> TreeTable:
     """The nodes that are reached, in their order: siblings stay side by side."""
-    roots, own, final = forest.compact(
+    roots, own, final = growing.compact(
         trees.last,
         task.levels,
         rules.leaves or 0,

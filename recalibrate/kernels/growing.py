@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.kernels.compiler import kernel
-from recalibrate.kernels.splits import unpack
+from recalibrate.kernels.splitting import unpack
 
 
 @kernel
