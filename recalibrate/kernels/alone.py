@@ -1,7 +1,7 @@
-"""Growing trees on a single block of rows, all depths in one call.
+"""Growing trees on rows that are all in one part, all depths in one call.
 
 The same steps, by the same kernels, as ``growth.grow`` takes between passes over several
-blocks. Small tables are where it pays: a tree then costs little more than its histograms, and
+parts. Small tables are where it pays: a tree then costs little more than its histograms, and
 folds on other threads need not wait for the interpreter.
 """
 
@@ -38,7 +38,7 @@ def grow_alone(
     totals: NDArray[np.int64],
     gain: NDArray[np.float64],
     feature: NDArray[np.int32],
-    position: NDArray[np.int32],
+    last_bin: NDArray[np.int32],
     missing_left: NDArray[np.bool_],
     left: NDArray[np.int64],
     child: NDArray[np.int32],
@@ -127,7 +127,7 @@ def grow_alone(
             totals,
             gain,
             feature,
-            position,
+            last_bin,
             missing_left,
             left,
         )
@@ -154,14 +154,14 @@ def grow_alone(
             offsets,
             order,
             feature,
-            position,
+            last_bin,
             missing_left,
             child,
             subset,
             used,
             subsets,
         )
-        pack_nodes(feature, position, missing_left, subset, child, first, after, packed)
+        pack_nodes(feature, last_bin, missing_left, subset, child, first, after, packed)
         if after == last:
             break
         depth += 1

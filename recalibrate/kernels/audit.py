@@ -28,7 +28,7 @@ TILE = 256
 
 
 @kernel
-def count_cells(
+def count_crossings(
     cells: NDArray[np.unsignedinteger],
     positions: NDArray[np.int64],
     sizes: NDArray[np.int64],

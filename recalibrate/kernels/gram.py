@@ -17,7 +17,7 @@ def shifted(value: int, bits: int) -> int:
 
 @kernel
 def add_products(
-    block: NDArray[np.int32],
+    design: NDArray[np.int32],
     level: NDArray[np.int32],
     words: NDArray[np.int64],
     width: int,
@@ -32,20 +32,20 @@ def add_products(
 
     ``cut`` holds the bits taken off s, s x x', g and g x (see ``classes.linear``).
     """
-    count = block.shape[1]
-    for i in range(block.shape[0]):
+    count = design.shape[1]
+    for i in range(design.shape[0]):
         v = level[i]
         _, s, g = unpack(words, i, width, plain, shift)
         s = shifted(s, cut[0])
         g = shifted(g, cut[2])
         rows[v] += 1
         for a in range(count):
-            x = block[i, a]
+            x = design[i, a]
             if x == 0:
                 continue
             cross[v, a] += shifted(g * x, cut[3])
             for b in range(a + 1):
-                gram[v, a, b] += shifted(s * x * block[i, b], cut[1])
+                gram[v, a, b] += shifted(s * x * design[i, b], cut[1])
 
 
 @kernel
@@ -134,7 +134,7 @@ def solve_level(
 
 @kernel
 def linear_update(
-    block: NDArray[np.int32],
+    design: NDArray[np.int32],
     level: NDArray[np.int32],
     present: NDArray[np.bool_],
     coefficient: NDArray[np.float64],
@@ -150,8 +150,8 @@ def linear_update(
             out[i] = f[i]
             continue
         value = 0.0
-        for j in range(block.shape[1]):
-            value += coefficient[v, j] * block[i, j]
+        for j in range(design.shape[1]):
+            value += coefficient[v, j] * design[i, j]
         out[i] = value if replace else f[i] + min(max(value, -limit), limit)
 
 

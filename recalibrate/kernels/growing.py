@@ -154,7 +154,7 @@ def write_subsets(
     offsets: NDArray[np.int64],
     order: NDArray[np.int32],
     feature: NDArray[np.int32],
-    position: NDArray[np.int32],
+    last_bin: NDArray[np.int32],
     missing_left: NDArray[np.bool_],
     child: NDArray[np.int32],
     subset: NDArray[np.int32],
@@ -170,9 +170,9 @@ def write_subsets(
         subset[k] = used
         subsets[used, 0] = missing_left[k]
         if style[feature[k]] == 2:
-            subsets[used, order[start + position[k]]] = True
+            subsets[used, order[start + last_bin[k]]] = True
         else:
-            for place in range(1, position[k] + 1):
+            for place in range(1, last_bin[k] + 1):
                 subsets[used, order[start + place]] = True
         used += 1
     return used
@@ -259,7 +259,7 @@ def compact(
     totals: NDArray[np.int64],
     gain: NDArray[np.float64],
     feature: NDArray[np.int32],
-    position: NDArray[np.int32],
+    last_bin: NDArray[np.int32],
     missing_left: NDArray[np.bool_],
     subset: NDArray[np.int32],
     child: NDArray[np.int32],
@@ -267,7 +267,7 @@ def compact(
 ) -> Any:
     """The trees without nodes that are not reached; siblings stay side by side.
 
-    Returns the roots, the nodes' arrays (feature, position, missing_left, subset, child, totals,
+    Returns the roots, the nodes' arrays (feature, last_bin, missing_left, subset, child, totals,
     gain) and the final number of every node's place.
     """
     if leaves > 0:
@@ -275,7 +275,7 @@ def compact(
     number = np.empty(last, np.int32)
     count = number_nodes(last, levels, min_level_rows, bare_roots, parent, totals, kept, number)
     own_feature = np.empty(count, np.int32)
-    own_position = np.empty(count, np.int32)
+    own_last_bin = np.empty(count, np.int32)
     own_missing_left = np.empty(count, np.bool_)
     own_subset = np.empty(count, np.int32)
     own_child = np.empty(count, np.int32)
@@ -287,7 +287,7 @@ def compact(
             continue
         inner = kept[k]
         own_feature[at] = feature[k] if inner else -1
-        own_position[at] = position[k] if inner else 0
+        own_last_bin[at] = last_bin[k] if inner else 0
         own_missing_left[at] = missing_left[k] and inner
         own_subset[at] = subset[k] if inner else -1
         own_child[at] = number[child[k]] if inner else -1
@@ -296,5 +296,5 @@ def compact(
             own_totals[at, c] = totals[k, c]
     final = np.empty(last, np.int32)
     final_numbers(last, parent, number, final)
-    own = (own_feature, own_position, own_missing_left, own_subset, own_child, own_totals, own_gain)
+    own = (own_feature, own_last_bin, own_missing_left, own_subset, own_child, own_totals, own_gain)
     return number[:levels].copy(), own, final

@@ -1,4 +1,4 @@
-"""Histograms of one pass over the rows of a block.
+"""Histograms of one pass over the rows of a part.
 
 A row carries one to three int64 words (see ``fixedpoint``); a histogram is a flat int64 array
 [slot, bin over all features, word]. ``slot`` maps a node to its histogram or to -1 for nodes

@@ -23,7 +23,7 @@ def exp_negative(x: float) -> float:
     """exp(x) for x <= 0 from additions and multiplications alone.
 
     Not ``math.exp``: a vector library may round it differently in the body and in the tail of
-    a loop, and then a row's gradient would depend on the block it is in.
+    a loop, and then a row's gradient would depend on its place among the rows.
     """
     # No branch and a short integer: loops over rows then run on many at a time.
     inside = x if x > -700.0 else -700.0
@@ -187,12 +187,12 @@ def respond(
 
 @kernel
 def leave_out(
-    lots: NDArray[np.uint64], salt: np.uint64, share: float, words: NDArray[np.int64]
+    hashes: NDArray[np.uint64], salt: np.uint64, share: float, words: NDArray[np.int64]
 ) -> None:
-    """Make the words of rows zero that a share of them, by their lots and ``salt``, leaves out."""
-    for i in range(lots.shape[0]):
-        # The last two steps of splitmix64; lots are hashes themselves.
-        x = lots[i] ^ salt
+    """Set the words of rows to zero that a share of them, drawn by hash and salt, leaves out."""
+    for i in range(hashes.shape[0]):
+        # The last two steps of splitmix64.
+        x = hashes[i] ^ salt
         x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         x ^= x >> np.uint64(31)

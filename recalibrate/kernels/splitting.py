@@ -53,7 +53,7 @@ def best_splits(
     totals: NDArray[np.int64],
     gain: NDArray[np.float64],
     feature: NDArray[np.int32],
-    position: NDArray[np.int32],
+    last_bin: NDArray[np.int32],
     missing_left: NDArray[np.bool_],
     left: NDArray[np.int64],
 ) -> None:
@@ -62,7 +62,7 @@ def best_splits(
     Features are visited in the order given, bins from low to high (categories in ``order``),
     and missing values are first tried on the right. ``style`` of a feature: 0 and 1 scan
     prefixes of its order (numeric, categorical), 2 tries each category against the rest.
-    ``position`` is the last bin (in order) on the left, or the one category; ``left`` gets the
+    ``last_bin`` is the last bin (in order) on the left, or the one category; ``left`` gets the
     left child's count, s and g. ``gain`` is -1 where nothing can be split.
     """
     size = offsets[-1]
@@ -110,7 +110,7 @@ def best_splits(
                     if value > best:
                         best = value
                         feature[k] = j
-                        position[k] = b
+                        last_bin[k] = b
                         missing_left[k] = (
                             side == 1 if count_missing > 0 else 2 * c_left >= count_all
                         )

@@ -141,14 +141,14 @@ def _count(
     factors: Factors, matrix: CellMatrix, table: Table, counted: NDArray[np.intp] | None
 ) -> Counted:
     """Combinations of cells that occur, and how often."""
-    from recalibrate.kernels.audit import count_cells
+    from recalibrate.kernels.audit import count_crossings
 
     sizes = sizes_of(factors)
     if math.prod(sizes) > LOOKUP_LIMIT:
         return count_combinations(factors, Assigned(table))
     cells = matrix.cells if counted is None else matrix.cells[:, counted]
     counts = np.zeros(math.prod(sizes), dtype=np.int64)
-    count_cells(cells, matrix.positions(factors), np.array(sizes, dtype=np.int64), counts)
+    count_crossings(cells, matrix.positions(factors), np.array(sizes, dtype=np.int64), counts)
     found = np.argwhere(counts.reshape(sizes) > 0)
     found = found[(found > 0).all(axis=1)].astype(np.int64)
     return found, counts.reshape(sizes)[tuple(found.T)]

@@ -45,7 +45,7 @@ class Rules:
     bare_roots: bool = True
 
 
-class Forest:
+class Grower:
     """Arrays of all nodes, filled as the trees grow; see ``kernels.growing``."""
 
     def __init__(self, levels: int, rules: Rules, bins: Bins) -> None:
@@ -56,7 +56,7 @@ class Forest:
         self.owner[:levels] = np.arange(levels)
         # One array for all of a kind: there are many small trees.
         self.parent, self.child, self.slot, self.subset = np.full((4, size), -1, np.int32)
-        self.feature, self.position = np.zeros((2, size), np.int32)
+        self.feature, self.last_bin = np.zeros((2, size), np.int32)
         self.totals, self.left = np.zeros((2, size, 3), np.int64)
         self.missing_left, self.kept = np.zeros((2, size), np.bool_)
         self.gain = np.full(size, -1.0)
@@ -71,7 +71,7 @@ class Forest:
         self.final = np.empty(0, np.int32)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Of a forest that travels to rows elsewhere only what sends rows down."""
+        """Of a grower that travels to rows elsewhere only what sends rows down."""
         nodes = {name: getattr(self, name)[: self.last] for name in ("packed", "subset", "slot")}
         return {
             **nodes,
@@ -87,7 +87,7 @@ class Forest:
         """Make the nodes first..last ready to be walked."""
         routing.pack_nodes(
             self.feature,
-            self.position,
+            self.last_bin,
             self.missing_left,
             self.subset,
             self.child,
@@ -100,7 +100,7 @@ class Forest:
 class Descent:
     """Where a part's rows are while trees grow."""
 
-    def __init__(self, trees: Forest, level: Ints, depth: int = 0) -> None:
+    def __init__(self, trees: Grower, level: Ints, depth: int = 0) -> None:
         self.trees = trees
         self.node = level
         self.rows = np.empty(0, np.int32)  # empty: all rows
@@ -161,7 +161,7 @@ class Histogram:
 
     draft: Draft
     encoder: int
-    trees: Forest
+    trees: Grower
     depth: int
     slots: int
     features: NDArray[np.uint64]
@@ -192,7 +192,7 @@ class Histogram:
         return (out,)
 
 
-def grow(task: Task, bins: Bins, encoder: int, rules: Rules) -> Forest:
+def grow(task: Task, bins: Bins, encoder: int, rules: Rules) -> Grower:
     """Grow one tree per level set."""
     part = task.source.only_part
     if part is not None:
@@ -200,7 +200,7 @@ def grow(task: Task, bins: Bins, encoder: int, rules: Rules) -> Forest:
     offsets, scale = bins.offsets, task.source.scale
     layout = (scale.words, scale.plain, scale.shift)
     width = int(offsets[-1]) * scale.words
-    trees = Forest(task.levels, rules, bins)
+    trees = Grower(task.levels, rules, bins)
     features, starts = rules.features.astype(np.uint64), offsets.astype(np.uint64)
     trees.slot[: task.levels] = trees.owner[: task.levels]
     before, first, slots = 0, 0, task.levels
@@ -232,10 +232,10 @@ def grow(task: Task, bins: Bins, encoder: int, rules: Rules) -> Forest:
     return trees
 
 
-def _grow_alone(task: Task, part: Part, bins: Bins, encoder: int, rules: Rules) -> Forest:
+def _grow_alone(task: Task, part: Part, bins: Bins, encoder: int, rules: Rules) -> Grower:
     """The same where one part has all the rows: nothing to sum, so one call does it."""
     scale, penalty = task.source.scale, task.penalty
-    trees = Forest(task.levels, rules, bins)
+    trees = Grower(task.levels, rules, bins)
     trees.slot[: task.levels] = trees.owner[: task.levels]
     node = part.levels(task.draft).copy()
     trees.last, trees.depth, trees.used = alone.grow_alone(
@@ -258,7 +258,7 @@ def _grow_alone(task: Task, part: Part, bins: Bins, encoder: int, rules: Rules) 
         trees.totals,
         trees.gain,
         trees.feature,
-        trees.position,
+        trees.last_bin,
         trees.missing_left,
         trees.left,
         trees.child,
@@ -275,7 +275,7 @@ def _grow_alone(task: Task, part: Part, bins: Bins, encoder: int, rules: Rules) 
 
 def _find(
     task: Task,
-    trees: Forest,
+    trees: Grower,
     cells: NDArray[np.int64],
     first: int,
     rules: Rules,
@@ -307,7 +307,7 @@ def _find(
             trees.totals,
             trees.gain,
             trees.feature,
-            trees.position,
+            trees.last_bin,
             trees.missing_left,
             trees.left,
         )
@@ -315,7 +315,7 @@ def _find(
     task.source.share_out(find, pieces)
 
 
-def _plan(task: Task, trees: Forest, first: int, rules: Rules, offsets: NDArray[np.int64]) -> int:
+def _plan(task: Task, trees: Grower, first: int, rules: Rules, offsets: NDArray[np.int64]) -> int:
     """Take the splits that are in the trees so far; the number of nodes with their children."""
     last = growing.plan_depth(
         first,
@@ -340,7 +340,7 @@ def _plan(task: Task, trees: Forest, first: int, rules: Rules, offsets: NDArray[
         offsets,
         trees.order,
         trees.feature,
-        trees.position,
+        trees.last_bin,
         trees.missing_left,
         trees.child,
         trees.subset,
@@ -351,7 +351,7 @@ def _plan(task: Task, trees: Forest, first: int, rules: Rules, offsets: NDArray[
 
 
 def _order(
-    task: Task, trees: Forest, cells: NDArray[np.int64], rules: Rules, offsets: NDArray[np.int64]
+    task: Task, trees: Grower, cells: NDArray[np.int64], rules: Rules, offsets: NDArray[np.int64]
 ) -> None:
     """Order in which every categorical feature's codes are scanned."""
     scale = task.source.scale

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.classes.trees.growth import Forest, Rules, grow
+from recalibrate.classes.trees.growth import Grower, Rules, grow
 from recalibrate.classes.trees.joined import JoinedTrees, join_trees
 from recalibrate.core.fixedpoint import snap
 from recalibrate.core.learning import SCORE_COLUMN, Lesson, Task, as_names, choose_columns
@@ -306,7 +306,7 @@ def draw_features(count: int, share: float, seed: int, step: int) -> Ints:
     return np.sort(np.argsort(draw, kind="stable")[:kept]).astype(np.int32)
 
 
-def _compact(task: Task, trees: Forest, rules: Rules) -> TreeTable:
+def _compact(task: Task, trees: Grower, rules: Rules) -> TreeTable:
     """The nodes that are reached, in their order: siblings stay side by side."""
     roots, own, final = growing.compact(
         trees.last,
@@ -319,17 +319,17 @@ def _compact(task: Task, trees: Forest, rules: Rules) -> TreeTable:
         trees.totals,
         trees.gain,
         trees.feature,
-        trees.position,
+        trees.last_bin,
         trees.missing_left,
         trees.subset,
         trees.child,
         trees.kept,
     )
-    feature, position, missing_left, subset, child, totals, gain = own
+    feature, last_bin, missing_left, subset, child, totals, gain = own
     table = TreeTable(
         roots,
         feature,
-        position,
+        last_bin,
         missing_left,
         subset,
         trees.subsets[: trees.used],
