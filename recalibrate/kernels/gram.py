@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.kernels.compiler import kernel
-from recalibrate.kernels.splitting import unpack
+from recalibrate.kernels.words import read_words
+
+if TYPE_CHECKING:
+    from recalibrate.core.fixedpoint import Scale
 
 
 @kernel
@@ -20,9 +25,7 @@ def add_products(
     design: NDArray[np.int32],
     level: NDArray[np.int32],
     words: NDArray[np.int64],
-    width: int,
-    plain: bool,
-    shift: int,
+    scale: Scale,
     cut: NDArray[np.int64],
     rows: NDArray[np.int64],
     gram: NDArray[np.int64],
@@ -35,7 +38,7 @@ def add_products(
     count = design.shape[1]
     for i in range(design.shape[0]):
         v = level[i]
-        _, s, g = unpack(words, i, width, plain, shift)
+        _, s, g = read_words(words, i, scale)
         s = shifted(s, cut[0])
         g = shifted(g, cut[2])
         rows[v] += 1
@@ -54,9 +57,7 @@ def add_group_products(
     offsets: NDArray[np.int64],
     level: NDArray[np.int32],
     words: NDArray[np.int64],
-    width: int,
-    plain: bool,
-    shift: int,
+    scale: Scale,
     rows: NDArray[np.int64],
     gram: NDArray[np.int64],
     cross: NDArray[np.int64],
@@ -65,7 +66,7 @@ def add_group_products(
     terms = codes.shape[1]
     for i in range(codes.shape[0]):
         v = level[i]
-        _, s, g = unpack(words, i, width, plain, shift)
+        _, s, g = read_words(words, i, scale)
         rows[v] += 1
         gram[v, 0, 0] += s
         cross[v, 0] += g

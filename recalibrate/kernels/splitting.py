@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.kernels.compiler import kernel
+from recalibrate.kernels.nodes import Nodes, Rules
+from recalibrate.kernels.words import read_words
 
-
-@kernel
-def unpack(
-    cells: NDArray[np.int64], at: int, words: int, plain: bool, shift: int
-) -> tuple[int, int, int]:
-    """Count, s and g of one histogram cell; the layout is that of ``fixedpoint.Scale``."""
-    if words == 1:
-        word = cells[at]
-        count = (word + (1 << (shift - 1))) >> shift
-        return count, count, word - (count << shift)
-    if words == 2:
-        word = cells[2 * at]
-        if plain:
-            return word, word, cells[2 * at + 1]
-        count = word >> shift
-        return count, word - (count << shift), cells[2 * at + 1]
-    return cells[3 * at], cells[3 * at + 1], cells[3 * at + 2]
+if TYPE_CHECKING:
+    from recalibrate.core.fixedpoint import Scale
 
 
 @kernel
@@ -36,51 +25,29 @@ def part_gain(s: float, g: float, weight_step: float, response_step: float, l2: 
 
 @kernel
 def best_splits(
-    cells: NDArray[np.int64],
-    start: int,
-    last: int,
-    features: NDArray[np.int32],
-    offsets: NDArray[np.int64],
-    order: NDArray[np.int32],
-    style: NDArray[np.int8],
-    words: int,
-    plain: bool,
-    shift: int,
-    weight_step: float,
-    response_step: float,
-    l2: float,
-    least_rows: int,
-    totals: NDArray[np.int64],
-    gain: NDArray[np.float64],
-    feature: NDArray[np.int32],
-    last_bin: NDArray[np.int32],
-    missing_left: NDArray[np.bool_],
-    left: NDArray[np.int64],
+    cells: NDArray[np.int64], start: int, last: int, rules: Rules, scale: Scale, nodes: Nodes
 ) -> None:
     """The split with the largest gain of the nodes start..last; ties keep the first one found.
 
-    Features are visited in the order given, bins from low to high (categories in ``order``),
-    and missing values are first tried on the right. ``style`` of a feature: 0 and 1 scan
-    prefixes of its order (numeric, categorical), 2 tries each category against the rest.
-    ``last_bin`` is the last bin (in order) on the left, or the one category; ``left`` gets the
-    left child's count, s and g. ``gain`` is -1 where nothing can be split.
+    Bins are visited from low to high (categories in the nodes' order), and missing values are
+    first tried on the right.
     """
-    size = offsets[-1]
+    offsets, order, style = rules.offsets, nodes.order, rules.style
+    weight_step, response_step, l2 = rules.weight_step, rules.response_step, rules.l2
+    least_rows, size = rules.min_leaf_rows, offsets[-1]
     for k in range(start, last):
         at = (k - start) * size
-        count_all, s_all, g_all = totals[k, 0], totals[k, 1], totals[k, 2]
+        count_all, s_all, g_all = nodes.totals[k, 0], nodes.totals[k, 1], nodes.totals[k, 2]
         parent = part_gain(s_all, g_all, weight_step, response_step, l2)
         best = -1.0
-        for j in features:
+        for j in rules.features:
             begin = offsets[j]
             bins = offsets[j + 1] - begin
-            count_missing, s_missing, g_missing = unpack(cells, at + begin, words, plain, shift)
+            count_missing, s_missing, g_missing = read_words(cells, at + begin, scale)
             count = s = g = 0
             sides = 1 if count_missing == 0 else 2
             for b in range(1, bins):
-                c_bin, s_bin, g_bin = unpack(
-                    cells, at + begin + order[begin + b], words, plain, shift
-                )
+                c_bin, s_bin, g_bin = read_words(cells, at + begin + order[begin + b], scale)
                 if c_bin == 0:
                     continue
                 if style[j] == 2:
@@ -109,31 +76,66 @@ def best_splits(
                     value = (value + (total * total / mass if mass > 0.0 else 0.0)) - parent
                     if value > best:
                         best = value
-                        feature[k] = j
-                        last_bin[k] = b
-                        missing_left[k] = (
+                        nodes.feature[k] = j
+                        nodes.last_bin[k] = b
+                        nodes.missing_left[k] = (
                             side == 1 if count_missing > 0 else 2 * c_left >= count_all
                         )
-                        left[k, 0], left[k, 1], left[k, 2] = c_left, s_left, g_left
-        gain[k] = best
+                        nodes.left[k, 0] = c_left
+                        nodes.left[k, 1] = s_left
+                        nodes.left[k, 2] = g_left
+        nodes.gain[k] = best
 
 
 @kernel
-def node_totals(
+def order_codes(
     cells: NDArray[np.int64],
-    nodes: int,
-    first: int,
-    offsets: NDArray[np.int64],
-    words: int,
-    plain: bool,
-    shift: int,
-    out: NDArray[np.int64],
+    rules: Rules,
+    scale: Scale,
+    values: NDArray[np.float64],
+    order: NDArray[np.int32],
 ) -> None:
-    """Count, s and g of every node: the sum over the bins of one feature."""
-    size = offsets[-1]
-    for k in range(nodes):
-        for cell in range(offsets[first], offsets[first + 1]):
-            count, s, g = unpack(cells, k * size + cell, words, plain, shift)
+    """Codes of categorical features (style 1) by their smoothed residual mean; ties by code.
+
+    One order per feature from all level sets together: orders per level set were measured to
+    overfit. Where rows carry labels, ``values`` holds the scores of the level sets, which are
+    taken off level by level in order; it is empty where they carry residuals.
+    """
+    offsets, size = rules.offsets, rules.offsets[-1]
+    for j in rules.features:
+        if rules.style[j] != 1:
+            continue
+        start = offsets[j] + 1
+        count = offsets[j + 1] - start
+        mean = np.zeros(count)
+        for c in range(count):
+            mass = response = 0
+            for v in range(rules.levels):
+                _, s, g = read_words(cells, v * size + start + c, scale)
+                mass += s
+                response += g
+            residual = response * rules.response_step
+            for v in range(values.shape[0]):
+                _, s, _ = read_words(cells, v * size + start + c, scale)
+                residual = residual - values[v] * (s * rules.weight_step)
+            denominator = mass * rules.weight_step + rules.smoothing
+            if denominator > 0.0:
+                mean[c] = residual / denominator
+        ranked = np.argsort(mean, kind="mergesort")
+        for place in range(count):
+            order[start + place] = ranked[place] + 1
+
+
+@kernel
+def root_totals(
+    cells: NDArray[np.int64], rules: Rules, scale: Scale, out: NDArray[np.int64]
+) -> None:
+    """Count, s and g of every level set: the sum over the bins of one feature."""
+    offsets, size = rules.offsets, rules.offsets[-1]
+    some = rules.features[0]
+    for k in range(rules.levels):
+        for cell in range(offsets[some], offsets[some + 1]):
+            count, s, g = read_words(cells, k * size + cell, scale)
             out[k, 0] += count
             out[k, 1] += s
             out[k, 2] += g
