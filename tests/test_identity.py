@@ -261,7 +261,7 @@ def test_any_layout_of_the_words_learns_the_same(name):
     models = []
     for words in (1, 2, 3):
         shift = bench.scale.shift if words == 1 else 0
-        scale = Scale(**{**vars(bench.scale), "words": words, "shift": shift})
+        scale = bench.scale._replace(words=words, shift=shift)
         with rows_in_memory(bench.rows, scale) as source:
             models.append(content(bench.boost(source)))
     assert models[0] == models[1] == models[2]

@@ -42,7 +42,7 @@ def scale_of(case: Case, run: Settings, words: int | None) -> Scale:
     """The product's scale; ``words`` 3 keeps its bits but gives every number its own word."""
     bits = label_bits(case.y) if run.replaces else None
     scale = make_scale(len(case.y), case.weight, newton=run.link == "logit", exact_bits=bits)
-    return scale if words is None else replace(scale, words=words, shift=0)
+    return scale if words is None else scale._replace(words=words, shift=0)
 
 
 def check(
