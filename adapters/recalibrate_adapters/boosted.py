@@ -156,6 +156,7 @@ class BoostedBase(ABC):
                 f"link={link!r} was given, but the scores of {name} have the link {self.link!r}. "
                 "Leave it out."
             )
+        self.target_class = target_class
         self._position = self._choose(classes, target_class)
         self._why_not = ""
         self._form = self._converted()

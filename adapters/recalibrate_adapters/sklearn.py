@@ -81,6 +81,7 @@ class SklearnBase(DecidedBase):
         self.name = f"scikit-learn {type(model).__name__}"
         self._model = model
         self._names = _names_of(model)
+        self.target_class = target_class
         self._task = read_task(model, link, target_class)
         _warn_if_not_a_mean(model)
         self._tail: Base | None = None

@@ -9,6 +9,7 @@ imports no framework and no adapter.
 import numbers
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -50,6 +51,11 @@ class Base(Protocol):
     exact : bool
         Whether onnxruntime gives the very same bits as ``scores`` when it runs the graph,
         whatever its number of threads and the size of the batch.
+
+    Notes
+    -----
+    A base that was told which class it scores keeps it as ``target_class``, so that a saved
+    model finds it again.
     """
 
     @property
@@ -208,6 +214,26 @@ def as_base(model: Any, *, link: Link | None = None, target_class: Any = None) -
         f"No installed adapter knows models of type {_type_name(model)}. "
         f"Adapters present: {', '.join(adapter_names()) or 'none'}. {_HOW_TO_PASS}"
     )
+
+
+def reopen_base(model: Any, link: Link, target_class: Any) -> Base:
+    """A base like one that was used before: on its scale, of its class.
+
+    The link is declared only where the model does not tell it by itself. If its scores are on the
+    other scale nevertheless, that is for the caller to say.
+    """
+    if isinstance(model, Base):
+        return model
+    if callable(model) and find_adapter(model) is None:
+        return as_base(model, link=link)
+    try:
+        base = as_base(model, target_class=target_class)
+    except ValueError:
+        return as_base(model, link=link, target_class=target_class)
+    if base.link != link:
+        with suppress(ValueError):
+            return as_base(model, link=link, target_class=target_class)
+    return base
 
 
 def sigmoid(margin: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -47,6 +47,10 @@ class NamedBase:
     def exact(self) -> bool:
         return self.inner.exact
 
+    @property
+    def target_class(self) -> Any:
+        return getattr(self.inner, "target_class", None)
+
     def columns(self) -> tuple[str, ...] | None:
         """The columns that the table had."""
         return self.names

@@ -21,8 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.bases.constant import Constant
-from recalibrate.bases.protocol import Base, Link, ScoreColumn, as_base
+from recalibrate.bases.protocol import Base, Link, ScoreColumn, reopen_base
 from recalibrate.bases.wrappers import ChainedBase, select_columns
+from recalibrate.data.values import Value, plain_value, tag_value, untag_value
 from recalibrate.files.container import Arrays
 from recalibrate.files.errors import ModelFileError
 from recalibrate.files.fields import Fields, number
@@ -38,6 +39,7 @@ class MissingScores(ScoreColumn):
     """Score-only mode of a loaded model; ``names`` are the columns that its base took from X."""
 
     names: tuple[str, ...] | None = ()
+    target_class: Value | None = None
 
     def columns(self) -> tuple[str, ...] | None:
         """Columns that the base model took from X."""
@@ -63,6 +65,7 @@ class FileBase:
     link: Link
     name: str
     names: tuple[str, ...] | None
+    target_class: Value | None = None
 
     @property
     def path(self) -> Path:
@@ -83,7 +86,7 @@ class FileBase:
                 f"{str(self.path)!r} is not the base model that this model was saved with: its "
                 f"checksum differs; put the right file there, {advice}"
             )
-        return open_file(self.path, self.link)
+        return open_file(self.path, self.link, self.target_class)
 
     @property
     def why_no_graph(self) -> str:
@@ -116,13 +119,16 @@ def encode_base(base: Base, arrays: Arrays, file: Path | None) -> tuple[dict[str
         "name": base.name,
         "columns": None if names is None else list(names),
     }
+    target_class = getattr(base, "target_class", None)
+    if target_class is not None:
+        entry["target_class"] = tag_value(plain_value(target_class))
     if file is not None:
         size, digest = file.stat().st_size, sha256_of(file)
         if not is_plain_name(file.name):
             raise ValueError(
                 f"the base model's file has a name that cannot be saved: {file.name!r}"
             )
-        open_file(file, base.link)
+        open_file(file, base.link, target_class)
         return {**entry, "kind": "file", "file": file.name, "size": size, "sha256": digest}, ""
     if isinstance(base, FileBase):
         own = {"kind": "file", "file": base.file, "size": base.size, "sha256": base.sha256}
@@ -155,8 +161,12 @@ def decode_base(fields: Fields, folder: Path) -> Base:
             return Constant(fields.number("value", least=-1e300, most=1e300), link)
         name = fields.text("name")
         names = None if fields.is_null("columns") else fields.texts("columns")
+        target_class = _read_class(fields)
         if kind == "scores":
-            return MissingScores(np.empty(0), link, name, fields.text("why"), names=names)
+            why = fields.text("why")
+            return MissingScores(
+                np.empty(0), link, name, why, names=names, target_class=target_class
+            )
         if kind == "file":
             file, digest = fields.text("file"), fields.text("sha256")
             if not is_plain_name(file) or not re.fullmatch("[0-9a-f]{64}", digest):
@@ -164,10 +174,20 @@ def decode_base(fields: Fields, folder: Path) -> Base:
                     f"{file[:80]!r} is not the plain name of a file with its checksum"
                 )
             size = fields.whole("size", least=0, most=LARGEST)
-            return FileBase(folder, file, size, digest, link, name, names)
+            return FileBase(folder, file, size, digest, link, name, names, target_class)
         content = fields.array("graph", np.uint8).tobytes()
         check_graph(content, "the base model")
-        return GraphBase(content, link, name, names, fields.flag("exact"))
+        exact = fields.flag("exact")
+        return GraphBase(content, link, name, names, exact, target_class=target_class)
+
+
+def _read_class(fields: Fields) -> Value | None:
+    if not fields.has("target_class"):
+        return None
+    try:
+        return untag_value(fields.raw("target_class"))
+    except (TypeError, ValueError) as error:
+        raise fields.fault(f"target_class is not a class: {error}") from error
 
 
 def is_plain_name(name: str) -> bool:
@@ -185,9 +205,9 @@ def is_plain_name(name: str) -> bool:
     )
 
 
-def open_file(path: Path, link: Link) -> Base:
+def open_file(path: Path, link: Link, target_class: Any) -> Base:
     """The base in a model file, whose scores must be on the expected scale."""
-    base = as_base(path)
+    base = reopen_base(path, link, target_class)
     if base.link != link:
         raise ValueError(
             f"the scores of the base model in {str(path)!r} are on the {base.link} scale, but "

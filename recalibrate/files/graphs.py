@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from recalibrate.bases.protocol import Link
 from recalibrate.data.labels import read_scores
+from recalibrate.data.values import Value
 from recalibrate.files.errors import ModelFileError
 from recalibrate.support.ort import GraphRunner
 
@@ -82,6 +83,7 @@ class GraphBase:
     names: tuple[str, ...] | None
     exact: bool
     why_no_graph: str = ""
+    target_class: Value | None = None
 
     def columns(self) -> tuple[str, ...] | None:
         """Columns that the model takes from X."""

@@ -17,8 +17,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import recalibrate as rc
+from recalibrate.bases import protocol
 from recalibrate.bases.protocol import CallableBase
-from recalibrate.files import ModelFileError, bases, to_bytes
+from recalibrate.files import ModelFileError, to_bytes
 from recalibrate.files.graphs import GraphBase, check_graph
 
 PLAIN = {"validation": False, "max_rounds": 3}
@@ -202,11 +203,11 @@ def file_adapter(monkeypatch):
         weight = float(model.read_text())
         return CallableBase(lambda X: weight * X["x"].to_numpy(), "logit", "weight", "no graph")
 
-    monkeypatch.setattr(bases, "as_base", read)
+    monkeypatch.setattr(protocol, "as_base", read)
     return read
 
 
-AS_BASE = bases.as_base
+AS_BASE = protocol.as_base
 
 
 def test_a_base_by_reference(file_adapter, tmp_path):
