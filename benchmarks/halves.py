@@ -9,15 +9,13 @@ by it. Beside the default fit: the same fit without its level-set stage, and ``l
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
 from quality import fit_ours
-from quality_cases import Case, Codes, find_cases, find_segments
+from quality_cases import Case, Codes, case_parser, find_pairs, find_segments
 from quality_figures import figures
 from speed import fit_lgbmcv, predict_lgbmcv
 
@@ -74,22 +72,17 @@ def show(method: str, ours: Sequence[float], theirs: Sequence[float]) -> str:
 
 def main(argv: Sequence[str] | None = None) -> dict[str, dict[str, list[float]]]:
     """Measure and print; returns the mean figures by pair and method."""
-    made = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    made.add_argument("folder", nargs="?", type=Path, help="cases; default: a simulated one")
-    made.add_argument("--cases", type=lambda text: text.split(","), help="as a,b; default all")
-    made.add_argument("--rows", type=int, default=30_000, help="rows of the simulated case")
+    made = case_parser(__doc__, rows=30_000)
     made.add_argument("--draws", type=int, default=3, help="random halves of smaller cases")
-    made.add_argument("--threads", type=int, default=2)
     arguments = made.parse_args(argv)
     result = {}
-    for case in find_cases(arguments.folder, arguments.cases, arguments.rows):
-        for base in case.bases:
-            runs = [measure(h, base, arguments.threads) for h in halves(case, arguments.draws)]
-            mean = {m: np.mean([run[m] for run in runs], axis=0).tolist() for m in runs[0]}
-            result[f"{case.name} / {base}"] = mean
-            print(f"{case.name} / {base}: {len(runs)} runs")
-            print(f"{'':>20}{'loss':>11}" + "".join(f"{f:>{w}}" for f, w in COLUMNS))
-            print(*(show(m, mean[m], mean[LGBM]) for m in mean), "", sep="\n", flush=True)
+    for case, base in find_pairs(arguments):
+        runs = [measure(h, base, arguments.threads) for h in halves(case, arguments.draws)]
+        mean = {m: np.mean([run[m] for run in runs], axis=0).tolist() for m in runs[0]}
+        result[f"{case.name} / {base}"] = mean
+        print(f"{case.name} / {base}: {len(runs)} runs")
+        print(f"{'':>20}{'loss':>11}" + "".join(f"{f:>{w}}" for f, w in COLUMNS))
+        print(*(show(m, mean[m], mean[LGBM]) for m in mean), "", sep="\n", flush=True)
     print(f"means over {len(result)} pairs, and how many are lower than lgbmcv")
     for method in (OURS, NO_LEVELS, LGBM):
         ours, theirs = (np.array([r[m] for r in result.values()]) for m in (method, LGBM))

@@ -1,4 +1,4 @@
-"""MCGrad's part of ``speed.py --mcgrad``: runs where mcgrad is, and needs ``timing`` alone."""
+"""MCGrad's part of ``speed.py --mcgrad``: runs where mcgrad is, and needs ``measuring`` alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pandas as pd
-from timing import best_of
+from measuring import best_of
 
 
 def main(path: Path) -> None:

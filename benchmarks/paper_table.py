@@ -24,8 +24,10 @@ from numpy.typing import NDArray
 from sklearn.ensemble import GradientBoostingRegressor
 from sklearn.tree import DecisionTreeRegressor
 
-import recalibrate as rc
 from recalibrate.simulate import census
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # also when loaded by another script
+from measuring import fit_rounds, numbers
 
 Floats = NDArray[np.float64]
 Features = NDArray[np.float32]
@@ -79,35 +81,13 @@ def make_data(rows: int, seed: int = 0) -> tuple[Features, Floats]:
     return np.ascontiguousarray(data.X.to_numpy(np.float32)), data.y
 
 
-def fit_ours(
-    X: Features, y: Floats, *, depth: int, levels: int, rounds: int, threads: int
-) -> tuple[float, Any]:
-    """Seconds of a complete fit, and the model."""
-    start = time.perf_counter()
-    model = rc.fit(
-        np.full(len(y), y.mean()),
-        X,
-        y,
-        H=rc.Trees(depth=depth),
-        validation=False,
-        rounded=True,
-        level_kind="uniform",
-        levels=levels,
-        tolerance=None,
-        max_rounds=rounds,
-        threads=threads,
-        progress=False,
-    )
-    return time.perf_counter() - start, model
-
-
 def plan_ours(
     X: Features, y: Floats, marks: Sequence[int], *, depth: int, levels: int, threads: int
 ) -> tuple[list[Ours], tuple[float, ...]]:
     """Rounds needed for every number of learners, from a run that is not timed, and its errors."""
     rounds = 8
     while True:
-        _, model = fit_ours(X, y, depth=depth, levels=levels, rounds=rounds, threads=threads)
+        _, model = fit_rounds(X, y, depth=depth, levels=levels, rounds=rounds, threads=threads)
         if model.n_learners_ >= max(marks):
             break
         rounds *= 2
@@ -125,7 +105,7 @@ def time_ours(
     """One pass over the plan; a faster time than before is kept."""
     timed = []
     for item in plan:
-        seconds, model = fit_ours(
+        seconds, model = fit_rounds(
             X, y, depth=depth, levels=levels, rounds=item.rounds, threads=threads
         )
         if model.n_learners_ != item.trained:
@@ -322,14 +302,6 @@ def show_summary(lines: Sequence[Line]) -> list[str]:
                 text += f"; target {target:.0f} in every cell: {verdict}"
             shown.append(text)
     return shown
-
-
-def numbers(text: str) -> list[int]:
-    """Comma-separated whole numbers."""
-    values = sorted({int(part) for part in text.split(",")})
-    if values[0] < 1:
-        raise argparse.ArgumentTypeError(f"numbers must be positive, got {text!r}")
-    return values
 
 
 def parser() -> argparse.ArgumentParser:

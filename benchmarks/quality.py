@@ -6,21 +6,21 @@ the calibration rows and measured on the test rows. Run with ``--help`` for opti
 
 from __future__ import annotations
 
-import argparse
 import json
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from measuring import timed
 from quality_cases import (
     Case,
     Floats,
     Segment,
     calibration_rows,
-    find_cases,
+    case_parser,
+    find_pairs,
     find_segments,
     simulate_case,
 )
@@ -72,13 +72,18 @@ def fit_line(case: Case, base: str) -> Predict:
     return lambda: np.asarray(platt.predict_proba(log_odds(test))[:, 1], dtype=np.float64)
 
 
-def fit_ours(case: Case, base: str, threads: int, *, groups: bool = False) -> Predict:
+def fit_model(case: Case, base: str, threads: int, *, groups: bool = False) -> rc.Recalibrated:
     """The default fit, for all features or for the case's groups."""
-    cal, test = case.bases[base]
+    cal, _ = case.bases[base]
     H = rc.Groups(*(f"`{column}`" for column in case.groups)) if groups else None
     kinds = case.categorical or None
-    model = rc.fit(cal, case.X[0], case.y[0], H, categorical=kinds, threads=threads, progress=False)
-    return lambda: model.predict(case.X[1], base=test)
+    return rc.fit(cal, case.X[0], case.y[0], H, categorical=kinds, threads=threads, progress=False)
+
+
+def fit_ours(case: Case, base: str, threads: int, *, groups: bool = False) -> Predict:
+    """The default fit as a method."""
+    model = fit_model(case, base, threads, groups=groups)
+    return lambda: model.predict(case.X[1], base=case.bases[base][1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,8 +116,9 @@ class Pair:
         return found / error if error > 0 else 0.0
 
 
-def measure(case: Case, base: str, segments: list[Segment], threads: int) -> Pair:
+def measure(case: Case, base: str, threads: int) -> Pair:
     """Fit and measure all methods."""
+    segments = find_segments(case.X[1], case.groups)
     predictions, seconds = {BASE: case.bases[base][1]}, {BASE: np.nan}
     methods: dict[str, Callable[[], Predict]] = {
         ISOTONIC: lambda: fit_isotonic(case, base),
@@ -121,9 +127,8 @@ def measure(case: Case, base: str, segments: list[Segment], threads: int) -> Pai
         OURS_GROUPS: lambda: fit_ours(case, base, threads, groups=True),
     }
     for method, fit in methods.items():
-        start = time.perf_counter()
-        predict = fit()
-        seconds[method] = time.perf_counter() - start
+        predict, spent = timed(fit)
+        seconds[method] = spent.wall
         predictions[method] = predict()
     for reference, (p, fit_seconds) in case.stored.get(base, {}).items():
         predictions[reference], seconds[reference] = p, fit_seconds
@@ -277,18 +282,6 @@ def known(values: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value == value}
 
 
-def parser() -> argparse.ArgumentParser:
-    """The command line."""
-    made = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    made.add_argument("folder", nargs="?", type=Path, help="cases; default: a simulated one")
-    made.add_argument("--cases", type=lambda text: text.split(","), help="as a,b; default all")
-    made.add_argument("--bases", type=lambda text: text.split(","), help="as a,b; default all")
-    made.add_argument("--rows", type=int, default=60_000, help="rows of the simulated case")
-    made.add_argument("--threads", type=int, default=2)
-    made.add_argument("--json", type=Path, help="file to write all figures to")
-    return made
-
-
 def warm_up(threads: int) -> None:
     """Compile before anything is timed."""
     case = simulate_case(6000)
@@ -299,15 +292,14 @@ def warm_up(threads: int) -> None:
 
 def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
     """Measure and print; returns what ``--json`` writes."""
-    arguments = parser().parse_args(argv)
+    made = case_parser(__doc__, rows=60_000)
+    made.add_argument("--json", type=Path, help="file to write all figures to")
+    arguments = made.parse_args(argv)
     warm_up(arguments.threads)
     pairs = []
-    for case in find_cases(arguments.folder, arguments.cases, arguments.rows):
-        segments = find_segments(case.X[1], case.groups)
-        for base in case.bases:
-            if arguments.bases is None or base in arguments.bases:
-                pairs.append(measure(case, base, segments, arguments.threads))
-                print(show_pair(pairs[-1]) + "\n", flush=True)
+    for case, base in find_pairs(arguments):
+        pairs.append(measure(case, base, arguments.threads))
+        print(show_pair(pairs[-1]) + "\n", flush=True)
     if not pairs:
         raise SystemExit(f"no case has a base {', '.join(arguments.bases)}")
     stored = dict.fromkeys(name for pair in pairs for name in pair.case.stored.get(pair.base, {}))

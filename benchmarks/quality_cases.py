@@ -8,6 +8,7 @@ and ``NAME.json`` with ``task`` ("binary" or "regression"), ``cat``, ``num`` (fe
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -195,3 +196,22 @@ def find_cases(folder: Path | None, chosen: list[str] | None, rows: int) -> Iter
         raise SystemExit(f"{folder} has {said}; it has {', '.join(found) or 'nothing'}")
     for name in chosen or found:
         yield read_case(folder, name)
+
+
+def case_parser(about: str | None, rows: int) -> argparse.ArgumentParser:
+    """The command line of a benchmark on cases; ``rows`` of the simulated one by default."""
+    made = argparse.ArgumentParser(description=(about or "").splitlines()[0])
+    made.add_argument("folder", nargs="?", type=Path, help="cases; default: a simulated one")
+    made.add_argument("--cases", type=lambda text: text.split(","), help="as a,b; default all")
+    made.add_argument("--bases", type=lambda text: text.split(","), help="as a,b; default all")
+    made.add_argument("--rows", type=int, default=rows, help="rows of the simulated case")
+    made.add_argument("--threads", type=int, default=2)
+    return made
+
+
+def find_pairs(arguments: argparse.Namespace) -> Iterator[tuple[Case, str]]:
+    """Every chosen base of every chosen case."""
+    for case in find_cases(arguments.folder, arguments.cases, arguments.rows):
+        for base in case.bases:
+            if arguments.bases is None or base in arguments.bases:
+                yield case, base

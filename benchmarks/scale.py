@@ -11,11 +11,8 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import subprocess
-import sys
 import tempfile
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,9 +20,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))  # also when loaded by a test
-from scaling import held_bytes, peak_bytes
+from measuring import Seconds, held_bytes, measure_in_child, peak_bytes
 
 CHUNK = 250_000
 POOL = 8
@@ -74,25 +69,6 @@ class Result:
         return 1e9 * self.cpu_seconds / self.rows
 
 
-@dataclass(frozen=True)
-class Clock:
-    """Seconds on the wall, and of this process's processor time."""
-
-    wall: float
-    cpu: float
-
-    @classmethod
-    def now(cls) -> Clock:
-        """The time."""
-        return cls(time.perf_counter(), time.process_time())
-
-    def __add__(self, other: Clock) -> Clock:
-        return Clock(self.wall + other.wall, self.cpu + other.cpu)
-
-    def __sub__(self, other: Clock) -> Clock:
-        return Clock(self.wall - other.wall, self.cpu - other.cpu)
-
-
 class Source:
     """Makes blocks of rows, and counts the time that takes."""
 
@@ -100,7 +76,7 @@ class Source:
         from recalibrate.simulate import census
 
         self.rows = rows
-        self.spent = Clock(0.0, 0.0)
+        self.spent = Seconds(0.0, 0.0)
         self.chunk = min(CHUNK, rows)
         chunks = min(POOL, -(-rows // CHUNK))
         samples = [census(self.chunk, seed=seed, task="income") for seed in range(chunks)]
@@ -109,9 +85,9 @@ class Source:
     def blocks(self) -> Iterator[pd.DataFrame]:
         """All rows, block by block."""
         for number, start in enumerate(range(0, self.rows, CHUNK)):
-            begun = Clock.now()
+            begun = Seconds.now()
             block = self._block(number, min(CHUNK, self.rows - start))
-            self.spent += Clock.now() - begun
+            self.spent += Seconds.now() - begun
             yield block
 
     def _block(self, number: int, rows: int) -> pd.DataFrame:
@@ -137,16 +113,16 @@ def measure(order: Order) -> Result:
         }
     blocks = {"cache": order.cache, "block_rows": order.block_rows}
 
-    def fit(source: Source) -> tuple[Any, Clock, int]:
+    def fit(source: Source) -> tuple[Any, Seconds, int]:
         if order.where == "blocks":
-            before, begun = held_bytes(), Clock.now()
+            before, begun = held_bytes(), Seconds.now()
             model = rc.fit("score", source.blocks(), "label", **options, **blocks)
-            return model, Clock.now() - begun - source.spent, before
+            return model, Seconds.now() - begun - source.spent, before
         table = pd.concat(source.blocks(), ignore_index=True)
         X, y, score = table.drop(columns=["label", "score"]), table["label"], table["score"]
-        before, begun = held_bytes(), Clock.now()
+        before, begun = held_bytes(), Seconds.now()
         model = rc.fit(score.to_numpy(), X, y.to_numpy(), **options)
-        return model, Clock.now() - begun, before
+        return model, Seconds.now() - begun, before
 
     warm = Source(3000)
     fit(warm)
@@ -207,15 +183,7 @@ def _size(path: Path) -> int:
 
 def in_child(order: Order) -> Result:
     """The same in a fresh process."""
-    run = subprocess.run(
-        [sys.executable, __file__, "--measure", json.dumps(asdict(order))],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if run.returncode:
-        raise RuntimeError(f"measuring failed:\n{run.stderr[-2000:]}")
-    return Result(**json.loads(run.stdout.splitlines()[-1]))
+    return Result(**measure_in_child(__file__, order))
 
 
 HEADER = (

@@ -10,17 +10,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
-import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+from measuring import fit_rounds, held_bytes, measure_in_child, numbers, peak_bytes
 
 LINEAR_ROWS = 1.5
 """10 million rows may cost this many times as much per row as 1 million."""
@@ -91,82 +88,31 @@ def write_data(folder: Path, rows: int, features: int) -> None:
     y.flush()
 
 
-def status_bytes(field: str) -> int | None:
-    """A memory field of Linux's own account of this process, or None elsewhere."""
-    status = Path("/proc/self/status")
-    if not status.exists():
-        return None
-    found = [line for line in status.read_text().splitlines() if line.startswith(field + ":")]
-    return int(found[0].split()[1]) * 1024 if found else None
-
-
-def peak_bytes() -> int:
-    """High-water mark of resident memory so far.
-
-    ``ru_maxrss`` only where there is nothing else: on Linux a new process inherits it from the
-    one that started it, and after writing a large table that is more than a small fit needs.
-    """
-    peak = status_bytes("VmHWM")
-    if peak is not None:
-        return peak
-    usage = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return usage if sys.platform == "darwin" else usage * 1024
-
-
-def held_bytes() -> int:
-    """Resident memory now."""
-    held = status_bytes("VmRSS")
-    return peak_bytes() if held is None else held
-
-
 def measure(order: Order) -> Result:
     """Body of a child: warm on a few rows, load the table, fit, look at clock and memory."""
-    import recalibrate as rc
-
     folder = Path(order.folder)
 
-    def fit(rows: slice) -> tuple[float, int]:
-        start = time.perf_counter()
-        model = rc.fit(
-            np.full(len(y[rows]), y.mean()),
-            X[rows],
-            y[rows],
-            H=rc.Trees(depth=order.depth),
-            validation=False,
-            rounded=True,
-            level_kind="uniform",
-            levels=order.levels,
-            tolerance=None,
-            max_rounds=order.rounds,
-            threads=order.threads,
-            progress=False,
-        )
-        return time.perf_counter() - start, model.n_learners_
+    def fit() -> tuple[float, int]:
+        how = {"depth": order.depth, "levels": order.levels, "rounds": order.rounds}
+        seconds, model = fit_rounds(X, y, **how, threads=order.threads)
+        return seconds, model.n_learners_
 
     X, y = np.load(folder / "X.npy", mmap_mode="r"), np.load(folder / "y.npy", mmap_mode="r")
     n_warm = min(len(y), 2000)
     X, y = np.array(X[:n_warm]), np.array(y[:n_warm])
-    fit(slice(None))
+    fit()
     X, y = np.load(folder / "X.npy"), np.load(folder / "y.npy")
     before = held_bytes()
-    seconds, learners = fit(slice(None))
+    seconds, learners = fit()
     extra = max(0, peak_bytes() - before)
     for _ in range(order.repeats - 1):
-        seconds = min(seconds, fit(slice(None))[0])
+        seconds = min(seconds, fit()[0])
     return Result(X.shape[0], X.shape[1], seconds, learners, X.nbytes, extra)
 
 
 def in_child(order: Order) -> Result:
     """The same in a fresh process."""
-    run = subprocess.run(
-        [sys.executable, __file__, "--measure", json.dumps(asdict(order))],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if run.returncode:
-        raise RuntimeError(f"measuring failed:\n{run.stderr[-2000:]}")
-    return Result(**json.loads(run.stdout.splitlines()[-1]))
+    return Result(**measure_in_child(__file__, order))
 
 
 HEADER = (
@@ -207,14 +153,6 @@ def verdicts(by_rows: Sequence[Result], by_features: Sequence[Result]) -> list[s
             f"limit {MEMORY_LIMIT:.0f}: {state}"
         )
     return lines
-
-
-def numbers(text: str) -> list[int]:
-    """Comma-separated whole numbers; empty for none."""
-    values = sorted({int(part) for part in text.split(",") if part})
-    if values and values[0] < 1:
-        raise argparse.ArgumentTypeError(f"numbers must be positive, got {text!r}")
-    return values
 
 
 def parser() -> argparse.ArgumentParser:

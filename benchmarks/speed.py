@@ -9,11 +9,9 @@ an environment of its own (``pip install torch==2.13.0``, then ``pip install mcg
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import pickle
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,13 +21,11 @@ from typing import Any
 import lightgbm
 import numpy as np
 import pandas as pd
-from quality import log_odds
-from quality_cases import Case, Floats, find_cases, simulate_case
+from measuring import Seconds, ask_child, best_of, timed
+from quality import fit_model, log_odds, warm_up
+from quality_cases import Case, Floats, case_parser, find_pairs
 from quality_figures import SMALLEST
 from sklearn.model_selection import KFold
-from timing import Seconds, best_of, timed
-
-import recalibrate as rc
 
 FOLDS, MOST_TREES, PATIENCE = 5, 2000, 30
 PREDICTED_ROWS = 100_000
@@ -123,13 +119,6 @@ def fit_lgbmcv(case: Case, base: str, threads: int) -> tuple[lightgbm.Booster, i
     return lightgbm.train(settings, data(np.arange(len(y))), trees), trees
 
 
-def fit_ours(case: Case, base: str, threads: int) -> rc.Recalibrated:
-    """The default fit."""
-    kinds = case.categorical or None
-    scores = case.bases[base][0]
-    return rc.fit(scores, case.X[0], case.y[0], categorical=kinds, threads=threads, progress=False)
-
-
 def many_rows(case: Case, base: str) -> tuple[pd.DataFrame, Floats]:
     """Test rows, as often as it takes, and their base scores."""
     at = np.arange(PREDICTED_ROWS) % len(case.y[1])
@@ -160,25 +149,20 @@ def time_mcgrad(
     with TemporaryDirectory() as folder:
         path = Path(folder) / "given.pickle"
         path.write_bytes(pickle.dumps(given))
-        done = subprocess.run(
+        found = ask_child(
+            "mcgrad",
             [python, str(Path(__file__).with_name("mcgrad_child.py")), str(path)],
-            capture_output=True,
-            text=True,
-            check=False,
-            env={**os.environ, "OMP_NUM_THREADS": str(threads)},
+            {**os.environ, "OMP_NUM_THREADS": str(threads)},
         )
-    if done.returncode:
-        raise RuntimeError(f"mcgrad failed:\n{done.stderr[-2000:]}")
-    found = json.loads(done.stdout.splitlines()[-1])
     return Seconds(**found["fit"]), Seconds(**found["predict"])
 
 
 def measure(case: Case, base: str, threads: int, repeats: int, mcgrad: str | None = None) -> Line:
     """Fits in turns, then predictions."""
-    model, ours = timed(lambda: fit_ours(case, base, threads))
+    model, ours = timed(lambda: fit_model(case, base, threads))
     (_, trees), theirs = timed(lambda: fit_lgbmcv(case, base, threads))
     for _ in range(repeats - 1):
-        ours = ours.best(timed(lambda: fit_ours(case, base, threads))[1])
+        ours = ours.best(timed(lambda: fit_model(case, base, threads))[1])
         theirs = theirs.best(timed(lambda: fit_lgbmcv(case, base, threads))[1])
     X, scores = many_rows(case, base)
     model.predict(X, base=scores)
@@ -217,34 +201,20 @@ def show_mcgrad(line: Line) -> str:
     )
 
 
-def parser() -> argparse.ArgumentParser:
-    """The command line."""
-    made = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    made.add_argument("folder", nargs="?", type=Path, help="cases; default: a simulated one")
-    made.add_argument("--cases", type=lambda text: text.split(","), help="as a,b; default all")
-    made.add_argument("--bases", type=lambda text: text.split(","), help="as a,b; default all")
-    made.add_argument("--rows", type=int, default=60_000, help="rows of the simulated case")
-    made.add_argument("--threads", type=int, default=2)
+def main(argv: Sequence[str] | None = None) -> list[Line]:
+    """Measure and print."""
+    made = case_parser(__doc__, rows=60_000)
     made.add_argument("--repeats", type=int, default=3, help="runs of each; the best counts")
     made.add_argument("--mcgrad", help="python of an environment with mcgrad")
     made.add_argument("--json", type=Path, help="file to write all figures to")
-    return made
-
-
-def main(argv: Sequence[str] | None = None) -> list[Line]:
-    """Measure and print."""
-    arguments = parser().parse_args(argv)
-    small = simulate_case(6000)  # compile before anything is timed
-    for y in (small.y, small.bases["tree"]):
-        fit_ours(Case(**{**vars(small), "y": y}), "lr", arguments.threads)
+    arguments = made.parse_args(argv)
+    warm_up(arguments.threads)
     print(HEADER, flush=True)
     lines = []
-    for case in find_cases(arguments.folder, arguments.cases, arguments.rows):
-        for base in case.bases:
-            if arguments.bases is None or base in arguments.bases:
-                how = (arguments.threads, arguments.repeats, arguments.mcgrad)
-                lines.append(measure(case, base, *how))
-                print(show(lines[-1]), flush=True)
+    for case, base in find_pairs(arguments):
+        how = (arguments.threads, arguments.repeats, arguments.mcgrad)
+        lines.append(measure(case, base, *how))
+        print(show(lines[-1]), flush=True)
     if lines:
         ratios = [[line.ours.wall / line.theirs.wall for line in lines]]
         ratios.append([line.ours.cpu / line.theirs.cpu for line in lines])

@@ -15,7 +15,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from recalibrate import losses, metrics
     from recalibrate.auditing import AuditReport, audit
-    from recalibrate.classes import Estimator, Groups, Linear, Trees
+    from recalibrate.classes.estimator.spec import Estimator
+    from recalibrate.classes.groups.spec import Groups
+    from recalibrate.classes.linear.spec import Linear
+    from recalibrate.classes.trees.spec import Trees
     from recalibrate.core.certificate import Certificate
     from recalibrate.estimators import LSBoostClassifier, LSBoostRegressor
     from recalibrate.fitting.entry import fit
@@ -47,13 +50,13 @@ __all__ = [
 _HOME = {
     "AuditReport": "recalibrate.auditing",
     "Certificate": "recalibrate.core.certificate",
-    "Estimator": "recalibrate.classes",
-    "Groups": "recalibrate.classes",
+    "Estimator": "recalibrate.classes.estimator.spec",
+    "Groups": "recalibrate.classes.groups.spec",
     "LSBoostClassifier": "recalibrate.estimators",
     "LSBoostRegressor": "recalibrate.estimators",
-    "Linear": "recalibrate.classes",
+    "Linear": "recalibrate.classes.linear.spec",
     "Recalibrated": "recalibrate.model",
-    "Trees": "recalibrate.classes",
+    "Trees": "recalibrate.classes.trees.spec",
     "audit": "recalibrate.auditing",
     "fit": "recalibrate.fitting.entry",
     "load": "recalibrate.loading",

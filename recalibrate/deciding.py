@@ -21,30 +21,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import sqrt
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.core.certificate import Certificate
-from recalibrate.data.labels import Labels
 from recalibrate.losses import Loss, Squared, losses_of, read_loss
 from recalibrate.losses.rules import Formula, Lookup, Rule, cheapest
-from recalibrate.support.checks import check_number
+from recalibrate.support.checks import check_number, check_range
+
+if TYPE_CHECKING:
+    from recalibrate.model import Recalibrated
 
 GRID_POINTS = 1001
 """Actions that stand for a range: the loss is off by at most L (high - low) / 2000."""
 SHOWN_STEPS = 6
-
-
-class Predictor(Protocol):
-    """What a decision needs of a model."""
-
-    @property
-    def labels(self) -> Labels: ...
-    @property
-    def certificate_(self) -> Certificate | None: ...
-    def predict(self, X: Any, base: Any = None, Z: Any = None) -> NDArray[np.float64]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +54,7 @@ class Decision:
         :class:`recalibrate.losses.Formula` (``kind`` and parameters).
     """
 
-    model: Predictor
+    model: Recalibrated
     loss: Callable[[Any, Any], Any]
     rule: Rule
 
@@ -157,7 +148,7 @@ class Decision:
 
 
 def make_decision(
-    model: Predictor,
+    model: Recalibrated,
     loss: Any,
     *,
     actions: Sequence[Any] | None = None,
@@ -175,7 +166,7 @@ def make_decision(
     return Decision(model, read, _rule(read, actions, between))
 
 
-def read_decision(model: Predictor, decide: Any) -> Decision:
+def read_decision(model: Recalibrated, decide: Any) -> Decision:
     """A decision of the model, from a loss or from what its ``decide`` returned."""
     if not isinstance(decide, Decision):
         return make_decision(model, decide)
@@ -195,7 +186,7 @@ def _rule(
     if actions is not None and between is not None:
         raise ValueError("give either actions= or between=, not both")
     if between is not None:
-        low, high = _read_range(between)
+        low, high = check_range("between", between)
         actions = np.linspace(low, high, GRID_POINTS).tolist()
     if actions is None:
         if not isinstance(loss, Loss):
@@ -219,13 +210,3 @@ def _nearest(actions: NDArray[np.float64]) -> Lookup:
         raise ValueError("actions must be finite numbers")
     values = np.unique(actions)
     return Lookup((values[:-1] + values[1:]) / 2.0, values)
-
-
-def _read_range(between: Any) -> tuple[float, float]:
-    try:
-        low, high = (float(end) for end in between)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"between must be two numbers (low, high), got {between!r}") from error
-    if not (np.isfinite(low) and np.isfinite(high) and low < high):
-        raise ValueError(f"between must be finite with low < high, got ({low:g}, {high:g})")
-    return low, high

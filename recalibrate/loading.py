@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recalibrate.bases.protocol import Base, reopen_base
+from recalibrate.bases.protocol import Base, class_of, reopen_base
 from recalibrate.bases.wrappers import NamedBase
-from recalibrate.files import MAGIC, ModelFileError, Parts, from_bytes, read_bytes
+from recalibrate.files import MAGIC, ModelFileError, from_bytes, read_bytes
 from recalibrate.files.bases import FileBase, open_file, sha256_of
 from recalibrate.model import Recalibrated
 
@@ -65,12 +65,8 @@ def load(path: str | os.PathLike[str], *, base: Any = None) -> Recalibrated | Se
     path = Path(path)
     if _begins_like_onnx(path):
         return _load_onnx(path, base)
-    model = from_bytes(read_bytes(path), path.resolve().parent, _build)
+    model = from_bytes(read_bytes(path), path.resolve().parent, Recalibrated)
     return model if base is None else replace(model, base=_given_base(model.base, base))
-
-
-def _build(parts: Parts) -> Recalibrated:
-    return Recalibrated(**vars(parts))
 
 
 def _begins_like_onnx(path: Path) -> bool:
@@ -102,7 +98,7 @@ def _given_base(saved: Base, base: Any) -> Base:
 
 def _open_given(saved: Base, base: Any) -> Base:
     """The base model that the caller brings, checked as far as the file allows it."""
-    target_class = getattr(saved, "target_class", None)
+    target_class = class_of(saved)
     if isinstance(base, str | os.PathLike):
         file = Path(base)
         if isinstance(saved, FileBase) and file.is_file() and sha256_of(file) != saved.sha256:

@@ -18,7 +18,7 @@ from recalibrate.core.boost import History, Settings
 from recalibrate.core.certificate import Certificate
 from recalibrate.core.levels import from_margin
 from recalibrate.core.rounds import Rounds
-from recalibrate.data.collection import is_collection
+from recalibrate.data.inputs import is_collection
 from recalibrate.data.labels import Labels, read_scores
 from recalibrate.data.table import Schema
 from recalibrate.support.notices import warn_user

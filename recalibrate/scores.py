@@ -6,12 +6,11 @@ The interface for packages that register adapters of their own; it stays where i
 from recalibrate.bases.protocol import (
     Base,
     CallableBase,
-    Link,
     ScoreColumn,
     as_base,
     predicted_mean,
-    sigmoid,
 )
+from recalibrate.core.levels import Link, from_margin, sigmoid
 
 __all__ = [
     "Base",
@@ -19,6 +18,7 @@ __all__ = [
     "Link",
     "ScoreColumn",
     "as_base",
+    "from_margin",
     "predicted_mean",
     "sigmoid",
 ]

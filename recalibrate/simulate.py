@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.bases.protocol import sigmoid
+from recalibrate.core.levels import sigmoid
 
 if TYPE_CHECKING:
     import pandas as pd

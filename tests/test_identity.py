@@ -16,10 +16,12 @@ from recalibrate.core.boost import Settings, boost
 from recalibrate.core.fixedpoint import Scale, label_bits, make_scale
 from recalibrate.core.learning import Penalty
 from recalibrate.core.levels import Levels, to_margin
-from recalibrate.core.part import Answer, Part, Question
+from recalibrate.core.part import Answer, Part, Question, Rows
 from recalibrate.core.rounds import Rounds, Scores
+from recalibrate.data.columns import Columns
 from recalibrate.data.table import read_table
-from recalibrate.rows.memory import InMemory, Rows, rows_in_memory
+from recalibrate.rows.local import LocalSource, add_up
+from recalibrate.rows.memory import rows_in_memory
 
 CLASSES = {
     "trees": rc.Trees(depth=2),
@@ -114,7 +116,7 @@ def test_two_threads_work_at_the_same_time(monkeypatch):
     X, y, base, _ = people(400)
     expected = content(rc.fit(base, X, y, alpha=0.01, threads=1, blocks=2).rounds)
     seen: set[int] = set()
-    answers = InMemory.answers
+    sums = LocalSource.sums
 
     @dataclass(frozen=True)
     class Meeting:
@@ -126,10 +128,10 @@ def test_two_threads_work_at_the_same_time(monkeypatch):
             seen.add(threading.get_ident())
             return self.question.ask(part)
 
-    def together(self, question, *, held_out=False):
-        return answers(self, Meeting(question, threading.Barrier(2)), held_out=held_out)
+    def together(self, question):
+        return sums(self, Meeting(question, threading.Barrier(2)))
 
-    monkeypatch.setattr(InMemory, "answers", together)
+    monkeypatch.setattr(LocalSource, "sums", together)
     assert content(rc.fit(base, X, y, alpha=0.01, threads=2, blocks=2).rounds) == expected
     assert len(seen) >= 2
     assert threading.get_ident() not in seen
@@ -151,8 +153,9 @@ class Bench:
     def start(self) -> Rounds:
         return Rounds(self.run.link, self.run.grid, (self.learner.encoder,))
 
-    def boost(self, source):
-        return boost(source, self.learner, self.run, self.start, progress=False).log
+    def boost(self, source, held_out=None):
+        start = self.start
+        return boost(source, self.learner, self.run, start, held_out=held_out, progress=False).log
 
 
 RUNS = {
@@ -175,7 +178,7 @@ def make_bench(name: str, run: Settings, n: int = 300, weighted: bool = True) ->
     scale = make_scale(n, mass, newton=run.link == "logit", exact_bits=bits)
     table = read_table(X)
     quantised = scale.quantise_weight(mass)
-    learner = CLASSES[name].bind(table, quantised)
+    learner = CLASSES[name].bind(Columns.of(table, quantised))
     block = learner.encoder.encode(table)
     return Bench(learner, Rows((block,), y, to_margin(base, run.link), quantised), scale, run)
 
@@ -186,7 +189,6 @@ class Forgetful:
     A lost part is made anew from its rows and has to replay the steps it is asked about.
     """
 
-    has_held_out = False
     only_part = None
 
     def __init__(self, pieces: Sequence[Rows], scale: Scale, seed: int) -> None:
@@ -201,20 +203,23 @@ class Forgetful:
             work(int(piece))
 
     def _make(self, piece: Rows) -> Part:
-        return Part(piece.blocks, piece.y, piece.base, piece.weight, self.scale)
+        return Part(piece, self.scale)
 
     @property
     def n_rows(self) -> int:
         return sum(len(piece) for piece in self.pieces)
 
-    def answers(self, question: Question, *, held_out: bool = False) -> Iterable[Answer]:
+    def sums(self, question: Question) -> Answer:
+        return add_up(self._answers(question))
+
+    def _answers(self, question: Question) -> Iterable[Answer]:
         for k in self.rng.permutation(len(self.parts)):
             if self.rng.random() < 0.4:
                 self.parts[k] = self._make(self.pieces[k])
                 self.lost += 1
             yield question.ask(self.parts[k])
 
-    def scores(self, log: Rounds, *, held_out: bool = False) -> Scores:
+    def scores(self, log: Rounds) -> Scores:
         return np.concatenate([part.scores(log) for part in self.parts])
 
 

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from recalibrate.core.levels import from_margin
 from recalibrate.data.table import Column, find_columns, split_columns
 from recalibrate.scores import Link
-from recalibrate.support.notices import warn_user
-from recalibrate.support.wording import listed
+from recalibrate.support.notices import listed, warn_user
 from recalibrate_adapters.agreement import check_finite, disagreement
 from recalibrate_adapters.classes import choose_class
 from recalibrate_adapters.forest import Forest

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.support.wording import listed
+from recalibrate.support.notices import listed
 
 
 def choose_class(classes: Sequence[Any], target_class: Any, name: str) -> int:

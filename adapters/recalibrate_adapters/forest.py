@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from recalibrate.bases.wrappers import column_names
 from recalibrate.data.table import Column, Schema
 from recalibrate.ensemble import Ensemble
+from recalibrate.support.notices import listed
 from recalibrate.support.onnxgraph import SCORE, GraphBuilder, value_info
-from recalibrate.support.wording import listed
 from recalibrate_adapters.edits import Edit
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.support.notices import listed
 from recalibrate.support.onnxgraph import TYPES, GraphBuilder, own_inputs, value_info
-from recalibrate.support.wording import listed
 from recalibrate_adapters.agreement import Feed
 from recalibrate_adapters.frames import InputKind, column_feed, matrix_feed, read_frame
 

@@ -16,10 +16,11 @@ from recalibrate.auditing.measure.segments import read_segments
 from recalibrate.auditing.predictions import count_rows, read_baseline, read_predictions
 from recalibrate.auditing.report import AuditReport
 from recalibrate.auditing.views.notes import method_notes
-from recalibrate.data.collection import is_collection
+from recalibrate.data.inputs import is_collection
 from recalibrate.data.labels import Labels, read_labels
 from recalibrate.data.table import Table, read_table
 from recalibrate.data.vectors import Float64
+from recalibrate.groups.cells import BANDS
 from recalibrate.support.checks import check_number, check_whole
 
 
@@ -39,7 +40,7 @@ def audit(
     thresholds: Sequence[float] = (),
     depth: int = 1,
     min_rows: int | None = None,
-    bands: int = 4,
+    bands: int = BANDS,
     bins: int = 10,
     alpha: float = 0.05,
 ) -> AuditReport:
@@ -70,11 +71,11 @@ def audit(
         The table that the groups speak of, if X is not one.
     baseline : model, callable, array-like or True, optional
         Predictions to compare with, typically the base model's; True for the model's own base.
-    H : Trees, Groups, Linear, Estimator or True, optional
+    H : class of functions such as Trees or Groups, its short name, or True, optional
         Also search for subgroups that are wrong (``report.discoveries``), by rules of this class
         if it is made of rules, else by trees of depth 2 on all columns (also for True); and ask
         whether the class still finds anything on the level sets (``report.richness``).
-    richer : Trees, Groups, Linear or Estimator, optional
+    richer : class of functions or its short name, optional
         Class to compare H with in ``report.richness``; by default deeper trees.
     cluster : array-like, optional
         Person or household of every row, where they occur repeatedly: limits and p-values then
@@ -133,7 +134,7 @@ def audit(
     True
     """
     if is_collection(X):
-        from recalibrate.auditing.remote import gather
+        from recalibrate.rows.dask.gathering import gather
 
         local = gather(model_or_scores, X, y, groups, base, Z, baseline, H, cluster, sample_weight)
         model_or_scores, X, y, base = local.predictions, local.table, local.y, None
@@ -222,10 +223,10 @@ def _search(
         return None, None
     from recalibrate.auditing.search.discovery import discover
     from recalibrate.auditing.search.richness import richness
-    from recalibrate.classes import Groups, Trees
+    from recalibrate.core.kinds import read_class
 
-    wanted = None if H is True else H
-    rules = wanted if isinstance(wanted, Trees | Groups) else None
+    wanted = None if H is True else read_class(H)
+    rules = wanted if wanted is not None and wanted.has_rules else None
     return (
         discover(predictions, table, labels, H=rules, cluster=clusters, alpha=alpha),
         richness(predictions, table, labels, H=wanted, richer=richer, cluster=clusters),

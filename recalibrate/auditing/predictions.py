@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from typing import Any
 
-from recalibrate.bases.protocol import ScoreColumn, as_base, predicted_mean, sigmoid
+from recalibrate.bases.protocol import ScoreColumn, as_base, predicted_mean, takes_base
+from recalibrate.core.levels import from_margin
 from recalibrate.data.labels import Labels, read_scores
 from recalibrate.data.vectors import Float64
 
@@ -51,7 +51,7 @@ def read_baseline(
     if base is None:
         return _checked(predicted_mean(own, X), labels, "baseline")
     scores = read_scores(base, n_rows=len(labels.values), probability=False)
-    return _checked(sigmoid(scores) if own.link == "logit" else scores, labels, "baseline")
+    return _checked(from_margin(scores, own.link), labels, "baseline")
 
 
 def _checked(predicted: Any, labels: Labels, argument: str) -> Float64:
@@ -69,15 +69,3 @@ def _checked(predicted: Any, labels: Labels, argument: str) -> Float64:
             f"row {row} (from 0). Turn log-odds into probabilities with 1 / (1 + exp(-score))."
         )
     return values
-
-
-def takes_base(model: Any) -> bool:
-    """Whether predict is ours. A scikit-learn classifier's predict gives classes, not means."""
-    predict = getattr(model, "predict", None)
-    if predict is None or isinstance(model, type):
-        return False
-    try:
-        parameters = inspect.signature(predict).parameters
-    except (TypeError, ValueError):  # compiled methods may have no signature
-        return False
-    return "base" in parameters and "Z" in parameters

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.bases.protocol import Link
+from recalibrate.core.levels import Link
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from recalibrate.bases.protocol import Base, ScoreColumn, count_rows
 from recalibrate.core.fixedpoint import snap
 from recalibrate.core.learning import SCORE_COLUMN
 from recalibrate.core.levels import MARGIN_LIMIT, MARGIN_STEP, Link, from_margin, to_margin
+from recalibrate.data.folds import row_hash
 from recalibrate.data.labels import Labels, read_labels, read_scores
 from recalibrate.data.table import Schema, Table, read_table
 from recalibrate.support.notices import warn_user
@@ -82,6 +83,12 @@ class Problem:
     @property
     def n_rows(self) -> int:
         return len(self.base)
+
+    def hashes(self, seed: int) -> NDArray[np.uint64]:
+        """Hash of everything that a fit sees of a row: rows are dealt and drawn by it."""
+        numbers = [self.labels.values, self.base]
+        weight = self.labels.weight
+        return row_hash(self.table, numbers if weight is None else [*numbers, weight], seed)
 
     def take(self, rows: NDArray[np.intp]) -> Problem:
         """Some of the rows."""

@@ -6,6 +6,7 @@ here; models of frameworks and their files are wrapped by adapters, which are fo
 imports no framework and no adapter.
 """
 
+import inspect
 import numbers
 import os
 from collections.abc import Callable, Sequence
@@ -13,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import Any, Literal, Protocol, get_args, runtime_checkable
+from typing import Any, Protocol, get_args, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,9 +26,8 @@ from recalibrate.bases.registry import (
     find_reader,
     load_factory,
 )
+from recalibrate.core.levels import Link, from_margin
 from recalibrate.data.labels import read_scores
-
-Link = Literal["identity", "logit"]
 
 _HOW_TO_PASS = (
     "Pass an array of scores, one per row, or a function that takes X and returns such an array "
@@ -236,28 +236,9 @@ def reopen_base(model: Any, link: Link, target_class: Any) -> Base:
     return base
 
 
-def sigmoid(margin: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Map log-odds to probabilities without overflow.
-
-    Parameters
-    ----------
-    margin : ndarray of float64
-
-    Returns
-    -------
-    ndarray of float64
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from recalibrate.bases.protocol import sigmoid
-    >>> sigmoid(np.array([-1000.0, 0.0, 1000.0]))
-    array([0. , 0.5, 1. ])
-    """
-    # exp of a non-positive number cannot overflow; both branches of the formula share it.
-    small = np.exp(-np.abs(margin))
-    result: NDArray[np.float64] = np.where(margin >= 0, 1.0, small) / (1.0 + small)
-    return result
+def class_of(base: Base) -> Any:
+    """The class that a base was told to score; None if it was told none."""
+    return getattr(base, "target_class", None)
 
 
 def predicted_mean(base: Base, X: Any) -> NDArray[np.float64]:
@@ -278,8 +259,19 @@ def predicted_mean(base: Base, X: Any) -> NDArray[np.float64]:
     >>> predicted_mean(as_base(lambda X: [0.0] * len(X), link="logit"), ["row", "row"])
     array([0.5, 0.5])
     """
-    scores = base.scores(X)
-    return sigmoid(scores) if base.link == "logit" else scores
+    return from_margin(base.scores(X), base.link)
+
+
+def takes_base(model: Any) -> bool:
+    """Whether predict is ours. A scikit-learn classifier's predict gives classes, not means."""
+    predict = getattr(model, "predict", None)
+    if predict is None or isinstance(model, type):
+        return False
+    try:
+        parameters = inspect.signature(predict).parameters
+    except (TypeError, ValueError):  # compiled methods may have no signature
+        return False
+    return "base" in parameters and "Z" in parameters
 
 
 def _check_link(link: object) -> None:

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.bases.constant import Constant
-from recalibrate.bases.protocol import Base, Link, ScoreColumn
+from recalibrate.bases.protocol import Base, ScoreColumn, class_of
 from recalibrate.core.learning import SCORE_COLUMN
+from recalibrate.core.levels import Link
 from recalibrate.data.table import find_columns
-from recalibrate.support.wording import listed
+from recalibrate.support.notices import listed
 
 if TYPE_CHECKING:
     from recalibrate.model import Recalibrated
@@ -49,7 +50,7 @@ class NamedBase:
 
     @property
     def target_class(self) -> Any:
-        return getattr(self.inner, "target_class", None)
+        return class_of(self.inner)
 
     def columns(self) -> tuple[str, ...] | None:
         """The columns that the table had."""
@@ -107,11 +108,8 @@ def is_exact(model: Recalibrated) -> bool:
     rounded so coarsely that they practically never differ, but that is no promise. The same
     holds for the estimators of others.
     """
-    from recalibrate.classes.estimator.spec import EstimatorTable
-
-    foreign = any(isinstance(step.table, EstimatorTable) for step in model.rounds.steps)
     direct = model.base.link == model.rounds.link or isinstance(model.base, Constant)
-    return model.base.exact and direct and not foreign
+    return model.base.exact and direct and model.rounds.exact
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,19 @@ from recalibrate.kernels.gram import solve_level
 COLLINEAR = 1e-9
 """A column explained by others up to this share of its square adds nothing but noise."""
 
+LARGEST_SYSTEM = 1 << 28
+"""Numbers in all level sets' systems together (2 GiB)."""
+
+
+def check_systems(task: Task, count: int, what: str, fewer: str) -> None:
+    """Refuse systems of so many unknowns that do not fit into memory; ``what`` they are."""
+    size = task.levels * count * count
+    if size > LARGEST_SYSTEM:
+        raise ValueError(
+            f"{what} on {task.levels} level sets need {size * 8 / 2**30:.1f} GiB; use fewer level "
+            f"sets, or fewer {fewer}"
+        )
+
 
 def solve_levels(
     task: Task,

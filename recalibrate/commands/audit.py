@@ -1,4 +1,13 @@
-"""recalibrate audit: calibration by group, and a gate for pipelines."""
+r"""recalibrate audit: calibration by group, and a gate for pipelines.
+
+Measure the calibration of a model, or of a column of predictions, over all rows and in groups.
+Use rows that trained neither the model nor its calibration. A saved model is compared with its
+own base model. With --max-gap or --alpha the command is a gate: exit code 1 if a group fails.
+
+  recalibrate audit test.csv --label y --model model.rcal \
+      --groups "sex, race*sex, age < 25" --html audit.html --json audit.json
+  recalibrate audit test.csv --label y --score-column p --groups "sex" --max-gap 0.02
+"""
 
 from __future__ import annotations
 
@@ -11,23 +20,13 @@ from recalibrate.commands.models import known_text, needs_scores, open_any
 from recalibrate.commands.options import add_base, add_labels, add_reading, add_table
 from recalibrate.commands.outputs import Outputs
 from recalibrate.commands.texts import read_class, read_groups
+from recalibrate.groups.cells import BANDS
 from recalibrate.support.checks import check_number
 
 if TYPE_CHECKING:
     from recalibrate.auditing import AuditReport
 
 SUMMARY = "measure calibration by group; fail beyond a tolerance"
-DESCRIPTION = """\
-Measure the calibration of a model, or of a column of predictions, over all rows and in groups.
-Use rows that trained neither the model nor its calibration. A saved model is compared with its
-own base model. With --max-gap or --alpha the command is a gate: exit code 1 if a group fails.
-"""
-EXAMPLE = """\
-examples:
-  recalibrate audit test.csv --label y --model model.rcal \\
-      --groups "sex, race*sex, age < 25" --html audit.html --json audit.json
-  recalibrate audit test.csv --label y --score-column p --groups "sex" --max-gap 0.02
-"""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -70,7 +69,9 @@ def _add_what(parser: ArgumentParser) -> None:
     )
     group.add_argument("--depth", type=int, default=1, help="also cross this many of the groups")
     group.add_argument("--min-rows", type=int, help="leave smaller groups out, and do not judge")
-    group.add_argument("--bands", type=int, default=4, help="bands of a numeric column, default 4")
+    group.add_argument(
+        "--bands", type=int, default=BANDS, help=f"bands of a numeric column, default {BANDS}"
+    )
     group.add_argument("--bins", type=int, default=10, help="bins of the predictions, default 10")
     group.add_argument(
         "--confidence",
@@ -171,7 +172,7 @@ def _audit(args: Namespace, console: Console, model: Any) -> AuditReport:
 
 def _as_means(scores: Any, args: Namespace) -> Any:
     """Predictions on the scale of the label."""
-    from recalibrate.bases.protocol import sigmoid
+    from recalibrate.core.levels import sigmoid
     from recalibrate.data.labels import read_scores
 
     if args.base_link != "logit":

@@ -85,14 +85,7 @@ def in_one_line(text: str) -> str:
 def shown_warnings(console: Console) -> Iterator[None]:
     """Show warnings as lines of text, without the place in the code that they come from."""
 
-    def show(
-        message: Warning | str,
-        category: type[Warning],
-        filename: str,
-        lineno: int,
-        file: TextIO | None = None,
-        line: str | None = None,
-    ) -> None:
+    def show(message: Warning | str, *place: object, **more: object) -> None:
         console.warn(str(message))
 
     with warnings.catch_warnings():

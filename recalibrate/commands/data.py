@@ -40,10 +40,7 @@ def read_frame(path: str, *, text: Sequence[str] = (), known_text: Sequence[str]
     lower = path.lower()
     if not lower.endswith(CSV + PARQUET):
         raise ValueError(f"{path!r} is no table: the name must end in {', '.join(CSV + PARQUET)}")
-    if os.path.isdir(path):
-        raise IsADirectoryError(f"{path!r} is a folder, not a table")
-    if not os.path.exists(path):
-        raise FileNotFoundError(f"there is no file {path!r}")
+    check_file(path, "table")
     if lower.endswith(PARQUET):
         require("pyarrow", "parquet")
     try:
@@ -68,6 +65,14 @@ def _read(path: str, lower: str, text: Sequence[str], known_text: Sequence[str])
     kinds = dict.fromkeys([*forced, *(name for name in known_text if name in names)], str)
     # In one piece, or a column's type could change in the middle of a large file.
     return pd.read_csv(path, sep=separator, dtype=kinds, low_memory=False)
+
+
+def check_file(path: str, what: str) -> None:
+    """Refuse what is not a file."""
+    if os.path.isdir(path):
+        raise IsADirectoryError(f"{path!r} is a folder, not a {what}")
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"there is no file {path!r}")
 
 
 def encode_frame(frame: pd.DataFrame, path: Path) -> bytes:

@@ -1,4 +1,12 @@
-"""recalibrate demo: the whole way on simulated data, in under a minute."""
+"""recalibrate demo: the whole way on simulated data, in under a minute.
+
+Simulate a census, train a model with a planted fault, recalibrate it, audit it before and after
+on new rows, export it to ONNX, prove that the file gives the same predictions, and write
+everything into a folder. Takes less than a minute, most of it compiling on first use.
+
+  recalibrate demo
+  recalibrate demo results --rows 10000
+"""
 
 from __future__ import annotations
 
@@ -18,16 +26,6 @@ if TYPE_CHECKING:
     from recalibrate.model import Recalibrated
 
 SUMMARY = "see it work: simulated census, before and after"
-DESCRIPTION = """\
-Simulate a census, train a model with a planted fault, recalibrate it, audit it before and after
-on new rows, export it to ONNX, prove that the file gives the same predictions, and write
-everything into a folder. Takes less than a minute, most of it compiling on first use.
-"""
-EXAMPLE = """\
-examples:
-  recalibrate demo
-  recalibrate demo results --rows 10000
-"""
 FOLDER = "recalibrate-demo"
 LABEL = "HIGH_INCOME"
 FEWEST_ROWS = 1000
@@ -104,11 +102,13 @@ def _demonstrate(made: Path, folder: Path, args: Namespace, console: Console) ->
     _write_models(made, model, report, parts)
     parity = demo.compare_served(model, load(made / "model.onnx"), parts)
     console.say(
-        f"5. Exported it to ONNX and read the file back with onnxruntime: of {parity.rows:,} "
-        f"predictions\n   {parity.differing or 'none'} differ from Python's (largest difference "
-        f"{parity.largest:.2g})."
+        f"5. Exported it to ONNX and read the file back with onnxruntime: of {parity['rows']:,} "
+        f"predictions\n   {parity['differing'] or 'none'} differ from Python's (largest difference "
+        f"{parity['largest']:.2g})."
     )
-    facts = demo.numbers(report, parity, rows=args.rows, seed=args.seed, base=name)
+    facts = demo.numbers(
+        report, rows_per_part=args.rows, seed=args.seed, base_model=name, parity=parity
+    )
     (made / "numbers.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
     console.say(f"   All of this took {time.monotonic() - started:.0f} seconds.")
     return sorted(path.name for path in made.iterdir())

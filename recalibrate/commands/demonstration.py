@@ -103,51 +103,32 @@ def before_after(report: AuditReport) -> pd.DataFrame:
     return report.table[list(COLUMNS)].rename(columns=COLUMNS)
 
 
-@dataclass(frozen=True)
-class Parity:
-    """How far the file's predictions by onnxruntime are from the model's by Python."""
-
-    rows: int
-    differing: int
-    largest: float
-
-
-def compare_served(model: Recalibrated, served: Any, parts: Parts) -> Parity:
-    """All test rows, predicted by both."""
+def compare_served(model: Recalibrated, served: Any, parts: Parts) -> dict[str, Any]:
+    """How far the file's predictions by onnxruntime are from Python's, on all test rows."""
     ours = model.predict(parts.test.X).astype(np.float32)
     off = np.abs(served.predict(parts.test.X) - ours)
-    return Parity(len(off), int((off != 0).sum()), float(off.max()))
+    return {"rows": len(off), "differing": int((off != 0).sum()), "largest": float(off.max())}
 
 
-def numbers(
-    report: AuditReport, parity: Parity, *, rows: int, seed: int, base: str
-) -> dict[str, Any]:
+def numbers(report: AuditReport, **more: Any) -> dict[str, Any]:
     """What happened, for programs."""
     from recalibrate import __version__
 
-    before, after = report.overall_before, report.overall
-    planted = {group.name: group for group in report.groups}.get(PLANTED)
+    before: Any = report.overall_before
+    after: Any = report.overall
+    planted: Any = {group.name: group for group in report.groups}[PLANTED]
     return {
         "simulated": True,
         "recalibrate_version": __version__,
-        "rows_per_part": rows,
-        "seed": seed,
-        "base_model": base,
         "groups": len(report.groups),
-        "groups_off": {"before": before.n_off if before else None, "after": after.n_off},
-        "log_loss": {"before": before.log_loss if before else None, "after": after.log_loss},
-        "brier_score": {"before": before.mse if before else None, "after": after.mse},
-        "planted_group": None
-        if planted is None
-        else {
+        "groups_off": {"before": before.n_off, "after": after.n_off},
+        "log_loss": {"before": before.log_loss, "after": after.log_loss},
+        "brier_score": {"before": before.mse, "after": after.mse},
+        "planted_group": {
             "name": PLANTED,
-            "gap_before": planted.before.gap if planted.before else None,
+            "gap_before": planted.before.gap,
             "gap_after": planted.after.gap,
         },
-        "parity": {
-            "rows": parity.rows,
-            "differing": parity.differing,
-            "largest": parity.largest,
-        },
         "verdict": report.verdict,
+        **more,
     }

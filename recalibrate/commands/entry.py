@@ -55,12 +55,13 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"recalibrate {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for module in COMMANDS:
-        name = module.__name__.rpartition(".")[2]
+        about, first, examples = (module.__doc__ or "").partition("\n  recalibrate ")
         own = commands.add_parser(
-            name,
+            module.__name__.rpartition(".")[2],
             help=module.SUMMARY,
-            description=module.DESCRIPTION,
-            epilog=module.EXAMPLE,
+            # A command's docstring is a line on the module, a description and examples.
+            description=about.partition("\n\n")[2],
+            epilog=f"examples:{first}{examples}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )

@@ -1,4 +1,12 @@
-"""recalibrate export: a saved model to one ONNX graph, compared before it is written."""
+"""recalibrate export: a saved model to one ONNX graph, compared before it is written.
+
+Write a saved model (.rcal) as one ONNX graph of the base model and all corrections. The graph is
+run by onnxruntime and compared with the model on rows made for the purpose, and on those of
+--data, before the file appears.
+
+  recalibrate export model.rcal -o model.onnx
+  recalibrate export model.rcal -o model.onnx --data rows.csv --decide "pinball(0.9)"
+"""
 
 from __future__ import annotations
 
@@ -14,16 +22,6 @@ from recalibrate.commands.options import add_base, add_table
 from recalibrate.commands.outputs import Outputs
 
 SUMMARY = "write a recalibrated model as one ONNX graph"
-DESCRIPTION = """\
-Write a saved model (.rcal) as one ONNX graph of the base model and all corrections. The graph is
-run by onnxruntime and compared with the model on rows made for the purpose, and on those of
---data, before the file appears.
-"""
-EXAMPLE = """\
-examples:
-  recalibrate export model.rcal -o model.onnx
-  recalibrate export model.rcal -o model.onnx --data rows.csv --decide "pinball(0.9)"
-"""
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -1,4 +1,13 @@
-"""recalibrate fit: a base model and labelled rows to a recalibrated model."""
+r"""recalibrate fit: a base model and labelled rows to a recalibrated model.
+
+Recalibrate a trained model on labelled rows that it was not trained on. The model is a file
+(xgboost .json or .ubj, lightgbm .txt, catboost .cbm, .onnx, TorchScript .pt, or .rcal), or just a
+column of its scores. All columns but those named in other options may be used by H.
+
+  recalibrate fit rows.csv --label y --model xgb.json -o model.rcal
+  recalibrate fit rows.parquet --label y --score-column p --drop id \
+      --H "groups(sex, race*sex, age < 25)" -o model.rcal --onnx model.onnx
+"""
 
 from __future__ import annotations
 
@@ -8,7 +17,13 @@ from typing import TYPE_CHECKING, Any
 from recalibrate.commands.console import Console
 from recalibrate.commands.data import Labelled, read_labelled
 from recalibrate.commands.models import open_base
-from recalibrate.commands.options import add_labels, add_reading, add_scores, add_table
+from recalibrate.commands.options import (
+    add_labels,
+    add_names,
+    add_reading,
+    add_scores,
+    add_table,
+)
 from recalibrate.commands.outputs import Outputs
 from recalibrate.commands.texts import read_class, read_names
 
@@ -16,17 +31,6 @@ if TYPE_CHECKING:
     from recalibrate.model import Recalibrated
 
 SUMMARY = "recalibrate a trained model on labelled rows"
-DESCRIPTION = """\
-Recalibrate a trained model on labelled rows that it was not trained on. The model is a file
-(xgboost .json or .ubj, lightgbm .txt, catboost .cbm, .onnx, TorchScript .pt, or .rcal), or just a
-column of its scores. All columns but those named in other options may be used by H.
-"""
-EXAMPLE = """\
-examples:
-  recalibrate fit rows.csv --label y --model xgb.json -o model.rcal
-  recalibrate fit rows.parquet --label y --score-column p --drop id \\
-      --H "groups(sex, race*sex, age < 25)" -o model.rcal --onnx model.onnx
-"""
 PARITY_ROWS = 1000
 """Rows of the table that an exported graph is compared on, besides those made for it."""
 PLAIN_OPTIONS = ("alpha", "B", "cv", "validation", "levels", "link", "threads", "seed")
@@ -48,13 +52,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         help='functions to be right for: "trees", "trees(depth=2)", "linear", '
         '"groups(sex, race*sex, age < 25)"; default: trees on all columns',
     )
-    group.add_argument(
-        "--categorical",
-        metavar="NAMES",
-        action="append",
-        default=[],
-        help="columns of numbers that are categories",
-    )
+    add_names(group, "--categorical", "columns of numbers that are categories")
     group.add_argument("--alpha", type=float, help="run the paper's Algorithm 1 with this alpha")
     group.add_argument("--B", type=float, help="bound on h^2 of Algorithm 1, default 1")
     group.add_argument("--cv", type=int, metavar="FOLDS", help="number of folds, default 5")

@@ -1,4 +1,11 @@
-"""recalibrate inspect: what a saved or exported model holds."""
+"""recalibrate inspect: what a saved or exported model holds.
+
+Show what a saved (.rcal) or exported (.onnx) model holds: how it was fitted, which columns it
+takes, what it says about itself. Nothing in the file is executed.
+
+  recalibrate inspect model.rcal
+  recalibrate inspect model.onnx --json
+"""
 
 from __future__ import annotations
 
@@ -9,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from recalibrate.commands.console import Console
 from recalibrate.commands.models import open_recalibrated
-from recalibrate.support.wording import listed
+from recalibrate.support.notices import listed
 
 if TYPE_CHECKING:
     from recalibrate.data.table import Column
@@ -17,15 +24,6 @@ if TYPE_CHECKING:
     from recalibrate.model import Recalibrated
 
 SUMMARY = "show what a saved or exported model holds"
-DESCRIPTION = """\
-Show what a saved (.rcal) or exported (.onnx) model holds: how it was fitted, which columns it
-takes, what it says about itself. Nothing in the file is executed.
-"""
-EXAMPLE = """\
-examples:
-  recalibrate inspect model.rcal
-  recalibrate inspect model.onnx --json
-"""
 SHOWN = 8
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
-from recalibrate.commands.data import column_of
+from recalibrate.commands.data import check_file, column_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,14 +22,14 @@ def open_recalibrated(path: str, base: str | None = None) -> Recalibrated | Serv
     """A model that this library saved or exported."""
     from recalibrate import load
 
-    check_file(path)
+    check_file(path, "model")
     if not path.lower().endswith((OURS, ONNX)):
         raise ValueError(
             f"{path!r} is no recalibrated model: these are called *{OURS} (saved) or *{ONNX} "
             "(exported)"
         )
     if base is not None:
-        check_file(base)
+        check_file(base, "model")
     return load(path, base=base)
 
 
@@ -46,7 +45,7 @@ def open_saved(path: str, base: str | None = None) -> Recalibrated:
 
 def open_any(path: str, args: Namespace) -> Any:
     """A model to be audited: ours, or a base model as its adapter presents it."""
-    check_file(path)
+    check_file(path, "model")
     lower = path.lower()
     if lower.endswith(OURS) or (lower.endswith(ONNX) and _is_exported(path)):
         return open_recalibrated(path, args.base)
@@ -58,7 +57,7 @@ def open_base(path: str, args: Namespace) -> Base | Recalibrated:
     from recalibrate.bases.protocol import as_base
     from recalibrate.bases.wrappers import NamedBase
 
-    check_file(path)
+    check_file(path, "model")
     if path.lower().endswith(OURS):
         return open_saved(path)
     base = as_base(path, link=args.base_link, target_class=_read_class(args.target_class))
@@ -71,14 +70,6 @@ def open_base(path: str, args: Namespace) -> Base | Recalibrated:
             f"{', '.join(base.columns() or ())}"
         )
     return NamedBase(base, tuple(name.strip() for name in names.split(",")))
-
-
-def check_file(path: str) -> None:
-    """Refuse what is not a file."""
-    if os.path.isdir(path):
-        raise IsADirectoryError(f"{path!r} is a folder, not a model")
-    if not os.path.exists(path):
-        raise FileNotFoundError(f"there is no file {path!r}")
 
 
 def known_text(model: Any) -> tuple[str, ...]:

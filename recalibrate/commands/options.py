@@ -21,13 +21,8 @@ def add_table(parser: ArgumentParser, *, required: bool = True) -> None:
         parser.add_argument("data", metavar="DATA", help="table of rows, .csv or .parquet")
     else:
         group.add_argument("--data", metavar="DATA", help="rows to compare on, .csv or .parquet")
-    group.add_argument(
-        "--text",
-        metavar="NAMES",
-        action="append",
-        default=[],
-        help="columns of a CSV file to be read as text although they look like numbers",
-    )
+    about = "columns of a CSV file to be read as text although they look like numbers"
+    add_names(group, "--text", about)
 
 
 def add_labels(parser: ArgumentParser) -> None:
@@ -38,13 +33,7 @@ def add_labels(parser: ArgumentParser) -> None:
         "--positive", metavar="VALUE", help="the label that counts as 1; all others count as 0"
     )
     group.add_argument("--weight", metavar="NAME", help="column of the rows' weights")
-    group.add_argument(
-        "--drop",
-        metavar="NAMES",
-        action="append",
-        default=[],
-        help="columns to ignore: a,b or several times --drop",
-    )
+    add_names(group, "--drop", "columns to ignore: a,b or several times --drop")
 
 
 def add_base(
@@ -59,6 +48,11 @@ def add_base(
         metavar="FILE",
         help="the base model's own file, for a .rcal file that does not hold the base model",
     )
+
+
+def add_names(group: _ActionsContainer, option: str, about: str) -> None:
+    """Names of columns, see `recalibrate.commands.texts.read_names`."""
+    group.add_argument(option, metavar="NAMES", action="append", default=[], help=about)
 
 
 def add_scores(group: _ActionsContainer, about: str) -> None:

@@ -1,4 +1,14 @@
-"""recalibrate predict: calibrated predictions, and decided actions, for new rows."""
+r"""recalibrate predict: calibrated predictions, and decided actions, for new rows.
+
+Predict new rows with a saved (.rcal) or exported (.onnx) model: the calibrated mean, or the
+probability of label 1. With a loss, also the best action for every row.
+
+  recalibrate predict new.csv --model model.rcal -o predictions.csv
+  recalibrate predict new.parquet --model model.rcal --keep id \
+      --decide "asymmetric(5, 1)" -o predictions.parquet
+losses: squared, absolute, hinge, logistic, pinball(0.9), asymmetric(5, 1), and
+cost_matrix(0, 1, 5, 0): the costs of all actions for label 0, then those for label 1
+"""
 
 from __future__ import annotations
 
@@ -8,24 +18,12 @@ from typing import Any
 from recalibrate.commands.console import Console
 from recalibrate.commands.data import CSV, PARQUET, encode_frame, read_frame
 from recalibrate.commands.models import base_scores, known_text, open_recalibrated
-from recalibrate.commands.options import add_base, add_table
+from recalibrate.commands.options import add_base, add_names, add_table
 from recalibrate.commands.outputs import Outputs
 from recalibrate.commands.texts import read_names
 from recalibrate.data.table import find_columns
 
 SUMMARY = "predict new rows with a recalibrated model"
-DESCRIPTION = """\
-Predict new rows with a saved (.rcal) or exported (.onnx) model: the calibrated mean, or the
-probability of label 1. With a loss, also the best action for every row.
-"""
-EXAMPLE = """\
-examples:
-  recalibrate predict new.csv --model model.rcal -o predictions.csv
-  recalibrate predict new.parquet --model model.rcal --keep id \\
-      --decide "asymmetric(5, 1)" -o predictions.parquet
-losses: squared, absolute, hinge, logistic, pinball(0.9), asymmetric(5, 1), and
-cost_matrix(0, 1, 5, 0): the costs of all actions for label 0, then those for label 1
-"""
 PREDICTION, ACTION = "prediction", "action"
 
 
@@ -38,13 +36,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     group.add_argument(
         "-o", "--out", metavar="FILE", required=True, help="predictions, .csv or .parquet"
     )
-    group.add_argument(
-        "--keep",
-        metavar="NAMES",
-        action="append",
-        default=[],
-        help="columns of the rows to write beside the predictions: id,name",
-    )
+    add_names(group, "--keep", "columns of the rows to write beside the predictions: id,name")
     group.add_argument("--decide", metavar="LOSS", help="add the best action under this loss")
 
 

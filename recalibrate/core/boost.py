@@ -66,8 +66,8 @@ class Settings:
         round's, or one learned after the last. A run that changed nothing stays as it is, unless
         it rejected a round.
     row_share
-        Share of the rows that every table is learned on, drawn anew for each; rows without lots
-        (see ``rows.memory.Rows``) are always in.
+        Share of the rows that every table is learned on, drawn anew for each; rows without keys
+        (see ``core.part.Part``) are always in.
     seed
         For whatever is drawn at random.
     """
@@ -170,6 +170,7 @@ def boost(
     settings: Settings,
     log: Rounds,
     *,
+    held_out: StatsSource | None = None,
     encoder: int = 0,
     progress: bool | None = None,
     keep_if_interrupted: bool = True,
@@ -177,10 +178,11 @@ def boost(
 ) -> Boosted:
     """Run the loop from ``log`` on; the model and what happened on the way.
 
-    Ctrl-C ends the run with the rounds so far and a warning, unless these are of no use to the
-    caller (a fold's model, for instance). ``stop`` ends it so from another thread, silently.
+    Rows of ``held_out`` only validate. Ctrl-C ends the run with the rounds so far and a warning,
+    unless these are of no use to the caller (a fold's model, for instance). ``stop`` ends it so
+    from another thread, silently.
     """
-    run = _Run(source, learner, settings, log, encoder)
+    run = _Run(source, learner, settings, log, encoder, held_out)
     with Progress(settings.max_rounds, enabled=progress) as bar:
         try:
             while run.stopped is None:
@@ -202,10 +204,16 @@ def boost(
 
 
 def boost_in_turns(
-    source: StatsSource, learner: Learner, settings: Settings, log: Rounds, *, encoder: int = 0
+    source: StatsSource,
+    learner: Learner,
+    settings: Settings,
+    log: Rounds,
+    held_out: StatsSource,
+    *,
+    encoder: int = 0,
 ) -> Generator[None, None, Boosted]:
     """The same run, a few rounds at a time (see ``threads.take_turns``): for folds."""
-    run = _Run(source, learner, settings, log, encoder)
+    run = _Run(source, learner, settings, log, encoder, held_out)
     while run.stopped is None:
         run.round()
         if run.rounds % TURN == 0:
@@ -223,8 +231,10 @@ class _Run:
         settings: Settings,
         log: Rounds,
         encoder: int,
+        validation: StatsSource | None,
     ) -> None:
         self.source = source
+        self.validation = validation
         self.learner = learner
         self.settings = settings
         self.log = log
@@ -236,10 +246,10 @@ class _Run:
         self.rejected: Rounds | None = None
         self.skipped = 0
         self.stopped: StopReason | None = None
-        if settings.tolerance is not None or not source.has_held_out:
+        if settings.tolerance is not None or validation is None:
             self.errors.append(mean_loss(source, log))
-        if source.has_held_out:
-            self.held_out.append(mean_loss(source, log, held_out=True))
+        if validation is not None:
+            self.held_out.append(mean_loss(validation, log))
         if settings.max_rounds < 1:
             self.stopped = "max_rounds"
 
@@ -266,8 +276,8 @@ class _Run:
                 self.stopped = "nothing learned"
                 break
             candidate = candidate.append(step)
-            if self.source.has_held_out:
-                self.held_out.append(mean_loss(self.source, candidate, held_out=True))
+            if self.validation is not None:
+                self.held_out.append(mean_loss(self.validation, candidate))
                 if self._impatient():
                     self.stopped = "patience"
                     break
@@ -335,9 +345,9 @@ class _Run:
         lesson = self.learner.learn(task)
         self.skipped = lesson.skipped
         taken = Step(draft.partition, lesson.table, self.encoder, settings.replaces, settings.grid)
-        if settings.accept is None or not self.source.has_held_out:
+        if settings.accept is None or self.validation is None:
             return taken
-        before, after = total(self.source, LevelLosses(draft, taken, levels), held_out=True)
+        before, after = total(self.validation, LevelLosses(draft, taken, levels))
         better = after < (1.0 - settings.accept) * before
         return replace(taken, table=taken.table.keep(better))
 

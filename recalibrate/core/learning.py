@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from inspect import signature
 from math import inf
-from typing import Protocol
+from typing import ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.core.fixedpoint import VALUE_STEP
+from recalibrate.core.levels import Link
 from recalibrate.core.part import Draft
 from recalibrate.core.rounds import Encoder, Learned
 from recalibrate.core.source import StatsSource
-from recalibrate.data.table import Schema, Table
+from recalibrate.data.columns import Columns
+from recalibrate.data.table import Schema
+from recalibrate.support.shorthand import read_parameters
 
 SCORE_COLUMN = "base score"
 """Name of the column that holds the base model's score when H may look at it."""
+EVERYONE = f"`{SCORE_COLUMN}` is not missing"
+"""The group of all rows, as an expression: plain calibration of the levels."""
 
 
 MARGIN_STEP_LIMIT = 4.0
@@ -45,6 +52,36 @@ class Penalty:
     min_gain: float = 0.0
     min_level_rows: int = 1
     step_limit: float = MARGIN_STEP_LIMIT
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How the default fit boosts with a class; the numbers here suit one that it knows nothing of.
+
+    Attributes
+    ----------
+    l2
+        See :class:`Penalty`.
+    levels
+        Level sets of every round; None: as many as the rows can fill.
+    step
+        Share of every fitted correction that is taken.
+    patience
+        Steps without a gain on held-out rows before a fold stops boosting. After 20 some tables
+        were left too early; many more cost time and gain little (cross-validated).
+    draws
+        Whether every learner sees a share of the rows, drawn anew: for classes that draw anyway.
+    categories_first
+        Whether columns of many categories are moved before boosting: for classes that would
+        split them a few categories at a time.
+    """
+
+    l2: float = 0.0
+    levels: int | None = 3
+    step: float = 0.1
+    patience: int = 25
+    draws: bool = False
+    categories_first: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,16 +149,56 @@ class Learner(Protocol):
         """Fit one small model per level set."""
 
 
-class FunctionClass(Protocol):
+@runtime_checkable
+class NamesGroups(Protocol):
+    """A learner whose class consists of groups that have names."""
+
+    def group_shares(self, source: StatsSource) -> dict[str, float]:
+        """Share of the rows' weight in every group; the class is the source's only one."""
+
+
+class FunctionClass(ABC):
     """A class H as the user describes it."""
 
-    def bind(
-        self, table: Table, weight: NDArray[np.int64], *, threads: int = 1, index: int = 0
-    ) -> Learner:
-        """The class on the columns of a table.
+    kind: ClassVar[str]
+    """Its name in :mod:`recalibrate.core.kinds`."""
+    shorthand: ClassVar[tuple[str, ...]] = ()
+    """Examples of it as a text; the bare name is one of them if the class needs no arguments."""
+    has_rules: ClassVar[bool] = False
+    """Whether it consists of rules that have names, which an audit can search."""
+    in_pieces: ClassVar[bool] = True
+    """Whether it learns from sums over pieces; otherwise it needs all rows at once."""
+    features: Sequence[str] | None = None
+    """Columns that it may look at; None: all."""
+    terms: tuple[str, ...] = ()
+    min_rows: int = 1
+    """Expressions of the groups that it is made of, if it is, and least rows of crossed ones."""
 
-        ``weight`` is empty when rows weigh one; ``index`` is the encoder's number in the model.
-        """
+    def reads(self, schema: Schema) -> list[str]:
+        """The columns among these that it looks at, without the base score."""
+        return choose_columns(schema, as_names(self.features), base_score=False)
+
+    def pace(self, link: Link) -> Pace:
+        """How the default fit boosts with it."""
+        return Pace()
+
+    def richer(self) -> FunctionClass | None:
+        """A class that finds more, if there is one of the same kind."""
+        return None
+
+    @property
+    def takes_missing(self) -> bool:
+        """Whether values may be missing."""
+        return True
+
+    @classmethod
+    def read(cls, arguments: Sequence[str], text: str) -> Self:
+        """The class from its arguments in a short text."""
+        return cls(**read_parameters(list(signature(cls).parameters), arguments, text))
+
+    @abstractmethod
+    def bind(self, columns: Columns, *, index: int = 0) -> Learner:
+        """The class on some columns; ``index`` is the encoder's number in the model."""
 
 
 def as_names(features: Sequence[str] | None) -> tuple[str, ...] | None:

@@ -9,7 +9,7 @@ Under the logit link thresholds and values are log-odds.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,8 +46,27 @@ def to_margin(scores: NDArray[np.float64], link: Link) -> NDArray[np.float64]:
 
 def from_margin(margin: NDArray[np.float64], link: Link) -> NDArray[np.float64]:
     """Inverse of :func:`to_margin`, up to its clipping and rounding."""
-    if link == "identity":
-        return margin
+    return margin if link == "identity" else sigmoid(margin)
+
+
+def sigmoid(margin: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Map log-odds to probabilities: everywhere by this formula, which graphs compute, too.
+
+    Parameters
+    ----------
+    margin : ndarray of float64
+
+    Returns
+    -------
+    ndarray of float64
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from recalibrate.scores import sigmoid
+    >>> sigmoid(np.array([-1000.0, 0.0, 1000.0]))
+    array([0. , 0.5, 1. ])
+    """
     with np.errstate(over="ignore"):
         return np.asarray(1.0 / (1.0 + np.exp(-margin)))
 
@@ -147,11 +166,3 @@ class Levels:
             cuts = cuts[(cuts > occupied[0]) & (cuts <= occupied[-1])]
         width = (high - low) / len(weight)
         return cls(np.unique(low + cuts * width))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain lists, for files."""
-        return {
-            "thresholds": self.thresholds.tolist(),
-            "values": None if self.values is None else self.values.tolist(),
-            "steps": self.steps,
-        }

@@ -1,4 +1,4 @@
-"""A block of rows with its labels: the unit that every engine works on.
+"""A block of rows with its labels: the unit that every source works on.
 
 A part's scores are a cache of the list of steps: a part that was lost, or never saw the newest
 steps, replays them. All it answers are sums of integers, so that parts can be cut anywhere.
@@ -6,7 +6,8 @@ steps, replays them. All it answers are sums of integers, so that parts can be c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal, Protocol
 
@@ -15,19 +16,19 @@ from numpy.typing import NDArray
 
 from recalibrate.core.fixedpoint import RESPONSE_LIMIT_BITS, Scale
 from recalibrate.core.levels import Levels
-from recalibrate.core.rounds import Block, Rounds, Scores, State, Step
+from recalibrate.core.rounds import Rounds, Scores, State, Step
 from recalibrate.kernels import rows as kernels
 from recalibrate.support.hashing import mix
 
 Answer = tuple[NDArray[np.int64], ...]
 LOSS_LIMIT = 32.0
 LABELS: Literal["labels"] = "labels"
-NO_LOTS = np.empty(0, dtype=np.uint64)
+NO_KEYS = np.empty(0, dtype=np.uint64)
 
 
 @dataclass(frozen=True, eq=False)
 class Draw:
-    """The rows that a step is learned on: a share of them, by lot."""
+    """The rows that a step is learned on: a share of them, by their keys."""
 
     share: float
     seed: int
@@ -35,7 +36,7 @@ class Draw:
 
     @property
     def salt(self) -> np.uint64:
-        """What rows' lots are hashed with."""
+        """What rows' keys are hashed with."""
         return _salt(self.seed, self.step)
 
 
@@ -93,36 +94,66 @@ class Memo:
     words_of: Literal["labels", "state"] | None = None
 
 
-class Part:
-    """Rows of one block, and their scores under the steps applied so far.
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Encoded rows: arrays, or whatever stands for arrays (files, for instance).
 
-    Rows without lots are never drawn: all of them are in every step.
+    Attributes
+    ----------
+    blocks
+        What every encoder makes of the rows.
+    y
+        Labels, scaled to [0, 1].
+    base
+        Base scores on the link's scale.
+    weight
+        Quantised weights; empty: each one.
+    keys
+        Hashes of what the rows say, by which steps draw some of them; empty: they take all.
     """
 
-    def __init__(
-        self,
-        blocks: tuple[Block, ...],
-        y: NDArray[np.float64],
-        base: Scores,
-        weight: NDArray[np.int64],
-        scale: Scale,
-        lots: NDArray[np.uint64] = NO_LOTS,
-    ) -> None:
-        self.blocks = blocks
-        self.lots = lots
-        self.y = y
-        self.base = base
-        self.weight = weight
+    blocks: tuple[Any, ...]
+    y: Any
+    base: Any
+    weight: Any
+    keys: Any = field(default_factory=lambda: NO_KEYS)
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def map(self, change: Callable[[Any], Any]) -> Rows:
+        """The same with something else in the place of every array."""
+        blocks = tuple(change(block) for block in self.blocks)
+        return Rows(blocks, *map(change, (self.y, self.base, self.weight, self.keys)))
+
+    def take(self, at: slice | NDArray[np.intp]) -> Rows:
+        """Some of the rows; a slice copies nothing."""
+        return self.map(lambda array: array[at] if len(array) else array)
+
+
+class Part:
+    """Rows of one block, and their scores under the steps applied so far."""
+
+    def __init__(self, rows: Rows, scale: Scale) -> None:
+        self.blocks = rows.blocks
+        self.y: Scores = rows.y
+        self.base: Scores = rows.base
+        self.weight: NDArray[np.int64] = rows.weight
+        self.keys: NDArray[np.uint64] = rows.keys
         self.scale = scale
         self.descent: Descent | None = None
         self._log: Rounds | None = None
-        self._state = State(base)
+        self._state = State(self.base)
         self._before: State | None = None
         self._words: tuple[object, NDArray[np.int64]] | None = None
 
     @property
     def n_rows(self) -> int:
         return len(self.y)
+
+    def ask(self, question: Question) -> Answer:
+        """The part's share of the sums."""
+        return question.ask(self)
 
     def memo(self) -> Memo:
         """What to keep of this part when its arrays have to go."""
@@ -156,7 +187,7 @@ class Part:
     def words(self, draft: Draft) -> NDArray[np.int64]:
         """The statistics of every row, as the scale packs them; zero for those not drawn."""
         state = self._bring(draft.log)
-        draw = draft.draw if len(self.lots) else None
+        draw = draft.draw if len(self.keys) else None
         key: object = draw or (LABELS if draft.replace else _scores_of(state))
         if self._words is not None and self._words[0] is key:
             return self._words[1]
@@ -180,7 +211,7 @@ class Part:
             words,
         )
         if draw is not None:
-            kernels.leave_out(self.lots, draw.salt, draw.share, words)
+            kernels.leave_out(self.keys, draw.salt, draw.share, words)
         self._words = (key, words)
         return words
 

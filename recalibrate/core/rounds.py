@@ -28,6 +28,10 @@ class Encoder(Protocol):
     """Turns a table into the block of numbers that a class of learners works on."""
 
     @property
+    def kind(self) -> str:
+        """The class that it belongs to, see :mod:`recalibrate.core.kinds`."""
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Columns that the class looks at."""
 
@@ -37,6 +41,14 @@ class Encoder(Protocol):
 
 class Learned(Protocol):
     """What a class learned in one step: a small model per level set."""
+
+    @property
+    def kind(self) -> str:
+        """The class that learned it, see :mod:`recalibrate.core.kinds`."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether other runtimes give the same numbers to the last bit."""
 
     @property
     def n_learners(self) -> int:
@@ -166,6 +178,11 @@ class Rounds:
     def n_learners(self) -> int:
         """Number of models over all steps and level sets."""
         return sum(step.table.n_learners for step in self.steps)
+
+    @property
+    def exact(self) -> bool:
+        """Whether other runtimes give the same numbers to the last bit."""
+        return all(step.table.exact for step in self.steps)
 
     def encode(self, table: Table, threads: int = 1) -> list[Block]:
         """Blocks of all encoders, as far as the steps look at them."""

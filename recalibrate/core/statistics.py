@@ -63,9 +63,9 @@ def _weight_of(part: Part) -> NDArray[np.int64]:
     return np.array([weight], dtype=np.int64)
 
 
-def mean_loss(source: StatsSource, log: Rounds, *, held_out: bool = False) -> float:
+def mean_loss(source: StatsSource, log: Rounds) -> float:
     """Mean loss of a model on the rows: squared error, or log loss under the logit link."""
-    return mean_of(source, *total(source, Losses(log), held_out=held_out))
+    return mean_of(source, *total(source, Losses(log)))
 
 
 def mean_of(source: StatsSource, loss: NDArray[np.int64], weight: NDArray[np.int64]) -> float:

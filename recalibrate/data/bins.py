@@ -16,19 +16,15 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.data.columns import SCORE_BITS, Columns, integer_window
 from recalibrate.data.table import Column, Table
 from recalibrate.kernels import binning
 from recalibrate.support.threads import share_out
 
 DEFAULT_BINS = 255
 MOST_BINS = 65_535
-WIDEST_INTEGERS = 1 << 16
-LARGEST_INTEGER = 1 << 31
-"""Whole numbers beyond are no codes, ages or counts, and may not fit into 64 bits."""
 FINE_CELLS = 1 << 12
 """Cells of equal weight that frequent values are looked for in."""
-SCORE_BITS, SCORE_RANGE = 16, 64.0
-"""Scores are summed in steps of 2**-16, cut at +-64: sums of integers have no order."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +84,7 @@ class FeatureBins:
 class Bins:
     """Bins of all features of a class of trees; a column may be two of them."""
 
+    kind = "trees"
     features: tuple[FeatureBins, ...]
 
     @property
@@ -144,32 +141,11 @@ class Bins:
         return codes
 
 
-def integer_window(column: NDArray[np.float32]) -> tuple[int, int] | None:
-    """Smallest and largest value, if all present ones are integers not too far apart.
-
-    Codes, ages and counts are integers; counting them beats sorting them ten times over.
-    """
-    # The first rows settle it for most columns of real numbers.
-    for some in (column[:1000], column):
-        broken = int(np.count_nonzero(some != np.floor(some)))
-        if broken and broken > int(np.count_nonzero(np.isnan(some))):
-            return None
-    low, high = (np.fmin.reduce, np.fmax.reduce) if broken else (np.min, np.max)
-    lowest, highest = low(column), high(column)
-    with np.errstate(invalid="ignore", over="ignore"):  # beyond float32, or infinity less infinity
-        near = highest - lowest < WIDEST_INTEGERS  # False where nothing is present, or infinite
-    if not (near and abs(lowest) <= LARGEST_INTEGER):
-        return None
-    return int(lowest), int(highest)
-
-
-def make_bins(
-    table: Table,
+def bin_columns(
+    columns: Columns,
     names: Sequence[str],
     *,
-    weight: NDArray[np.int64] | None = None,
     most: int = DEFAULT_BINS,
-    threads: int = 1,
     ordered: Sequence[str] = (),
     score: str = "",
 ) -> Bins:
@@ -182,30 +158,19 @@ def make_bins(
     ``ordered`` names categorical columns that are a second feature each: their categories by the
     mean of the column ``score``.
     """
-    weights = np.empty(0, dtype=np.int64) if weight is None else weight
-    wanted = [(name, False) for name in names] + [(name, True) for name in ordered]
 
-    def work(j: int) -> FeatureBins:
-        name, by_score = wanted[j]
-        column = table.schema.columns[table.schema.index(name)]
-        values = table.column(name)
+    def work(wanted: tuple[str, bool]) -> FeatureBins:
+        name, by_score = wanted
+        column = columns.column(name)
         if by_score:
-            sums = category_scores(column, values, table.column(score), weights)
-            return ordered_bins(column, sums, most)
+            return ordered_bins(column, columns.category_scores(name, score), most)
         if column.kind == "categorical":
-            return category_bins(column, category_weights(column, values, weights), most)
-        return numeric_bins(name, *distinct_values(values, weights), most)
+            return category_bins(column, columns.category_weights(name), most)
+        found = columns.distribution(name, lambda total: bin_targets(total, most))
+        return numeric_bins(name, found.values, found.mass, most, complete=found.complete)
 
-    return Bins(tuple(share_out(work, range(len(wanted)), threads)))
-
-
-def category_weights(
-    column: Column, values: NDArray[np.float32], weight: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Summed weight of every code of a categorical column; an empty ``weight`` counts rows."""
-    mass = np.zeros(len(column.categories) + 1, dtype=np.int64)
-    binning.count_integers(values, weight, 0, mass)
-    return mass
+    wanted = [(name, False) for name in names] + [(name, True) for name in ordered]
+    return Bins(tuple(columns.each(work, wanted)))
 
 
 def category_bins(column: Column, mass: NDArray[np.int64], most: int) -> FeatureBins:
@@ -220,20 +185,8 @@ def category_bins(column: Column, mass: NDArray[np.int64], most: int) -> Feature
     return FeatureBins(column.name, np.empty(0, dtype=np.float32), lookup, exact)
 
 
-def category_scores(
-    column: Column,
-    values: NDArray[np.float32],
-    score: NDArray[np.float32],
-    weight: NDArray[np.int64],
-) -> NDArray[np.int64]:
-    """Summed weight of every code of a categorical column, and summed weighted score."""
-    sums = np.zeros((2, len(column.categories) + 1), dtype=np.int64)
-    binning.sum_scores(values, score, weight, SCORE_RANGE, 2.0**SCORE_BITS, sums)
-    return sums
-
-
 def ordered_bins(column: Column, sums: NDArray[np.int64], most: int) -> FeatureBins:
-    """Bins of categories in the order of their mean score, by what `category_scores` says.
+    """Bins of categories in the order of their mean score, by what `Columns.category_scores` says.
 
     Categories of about the same mean share a bin where there are more than bins; those without
     weight have no place in the order and count as missing.
@@ -258,14 +211,14 @@ def numeric_bins(
     mass: NDArray[np.int64],
     most: int,
     *,
-    exact: bool | None = None,
+    complete: bool = True,
 ) -> FeatureBins:
     """Bins of a numeric column with these distinct values, ascending, and their weights.
 
-    Of more than ``most`` values not all have to be given (then ``exact`` is False): those that
+    Of more than ``most`` values not all have to be given (then not ``complete``): those that
     `bin_targets` asks for and their neighbours are enough, with the weight since the one before.
     """
-    exact = len(distinct) <= most if exact is None else exact
+    exact = complete and len(distinct) <= most
     last_of_bin = np.arange(len(distinct) - 1) if exact else _last_of_bins(mass, most)
     low, high = distinct[last_of_bin], distinct[last_of_bin + 1]
     with np.errstate(invalid="ignore", over="ignore"):
@@ -312,27 +265,3 @@ def _bin_width(mass: NDArray[np.int64], most: int) -> float:
         if cut == len(heaviest) or heaviest[cut] < 2.0 * width:
             break
     return width
-
-
-def distinct_values(
-    values: NDArray[np.float32], weight: NDArray[np.int64]
-) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Distinct present values of positive weight, ascending, with their weights."""
-    window = integer_window(values)
-    if window is not None:
-        low, high = window
-        mass = np.zeros(high - low + 1, dtype=np.int64)
-        binning.count_integers(values, weight, low, mass)
-        found = np.flatnonzero(mass)
-        return (found + low).astype(np.float32), mass[found]
-    present = ~np.isnan(values)
-    if len(weight):
-        present &= weight > 0
-    kept = values if present.all() else values[present]
-    if not len(weight):
-        distinct, counts = np.unique(kept, return_counts=True)
-        return distinct, counts.astype(np.int64)
-    distinct, inverse = np.unique(kept, return_inverse=True)
-    mass = np.zeros(len(distinct), dtype=np.int64)
-    np.add.at(mass, inverse, weight[present])
-    return distinct, mass

@@ -37,19 +37,6 @@ def row_hash(
     return state
 
 
-def dealing_order(
-    table: Table,
-    labels: NDArray[np.float64],
-    scores: NDArray[np.float64],
-    weight: NDArray[np.float64] | None,
-    seed: int,
-) -> NDArray[np.intp]:
-    """Row numbers by label band, then by the hash of the row's content."""
-    cuts = np.quantile(labels, BAND_QUANTILES, method="lower")
-    band, key = dealing_keys(table, labels, scores, weight, seed, cuts)
-    return np.lexsort((tell_apart(key), band))
-
-
 def tell_apart(key: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """The hashes, with new ones for all but the first of equal ones.
 
@@ -78,29 +65,9 @@ def number_equals(key: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return number
 
 
-def dealing_keys(
-    table: Table,
-    labels: NDArray[np.float64],
-    scores: NDArray[np.float64],
-    weight: NDArray[np.float64] | None,
-    seed: int,
-    cuts: NDArray[np.float64],
-) -> tuple[NDArray[np.intp], NDArray[np.uint64]]:
-    """Label band (by the labels at `BAND_QUANTILES` of all rows) and hash of every row."""
-    band = np.searchsorted(np.unique(cuts), labels, side="left")
-    return band, dealing_hash(table, labels, scores, weight, seed)
-
-
-def dealing_hash(
-    table: Table,
-    labels: NDArray[np.float64],
-    scores: NDArray[np.float64],
-    weight: NDArray[np.float64] | None,
-    seed: int,
-) -> NDArray[np.uint64]:
-    """Hash of everything that a fit sees of a row."""
-    numbers = [labels, scores] if weight is None else [labels, scores, weight]
-    return row_hash(table, numbers, seed)
+def label_bands(labels: NDArray[np.float64], cuts: NDArray[np.float64]) -> NDArray[np.uint8]:
+    """Band of every label, by the labels at `BAND_QUANTILES` of all rows."""
+    return np.searchsorted(np.unique(cuts), labels, side="left").astype(np.uint8)
 
 
 def first_rows(key: NDArray[np.uint64], count: int) -> NDArray[np.intp]:
@@ -117,15 +84,6 @@ def first_rows(key: NDArray[np.uint64], count: int) -> NDArray[np.intp]:
     return np.asarray(first[np.argsort(apart[first], kind="stable")])
 
 
-def restrict_folds(folds: Iterable[Fold], kept: NDArray[np.intp], n_rows: int) -> list[Fold]:
-    """Folds of ``n_rows`` rows among some of them; those that are left without any are gone."""
-    place = np.full(n_rows, -1, dtype=np.intp)
-    place[kept] = np.arange(len(kept))
-    pairs = [(place[train], place[held_out]) for train, held_out in folds]
-    inside = [(train[train >= 0], held_out[held_out >= 0]) for train, held_out in pairs]
-    return [fold for fold in inside if min(map(len, fold)) > 0]
-
-
 def is_splitter(cv: Any) -> bool:
     """Whether cv= is a way of splitting rows, and not a number of folds."""
     return cv is not None and (isinstance(cv, bool) or not isinstance(cv, (int, np.integer)))
@@ -136,20 +94,6 @@ def count_folds(cv: int | None) -> int:
     if cv is not None and cv < 2:
         raise ValueError(f"cv must be at least 2 folds or a splitter, got {cv!r}")
     return DEFAULT_FOLDS if cv is None else int(cv)
-
-
-def deal_folds(order: NDArray[np.intp], count: int) -> list[Fold]:
-    """``count`` pairs of training and held-out row numbers."""
-    fold = np.empty(len(order), dtype=np.int64)
-    fold[order] = np.arange(len(order)) % count
-    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(count)]
-
-
-def hold_out(order: NDArray[np.intp], share: float) -> Fold:
-    """A share of the rows, spread evenly over the order."""
-    reached = np.floor(np.arange(len(order) + 1) * share)
-    chosen = np.diff(reached) > 0
-    return np.sort(order[~chosen]), np.sort(order[chosen])
 
 
 def split_folds(

@@ -1,4 +1,4 @@
-"""Rows that come in pieces: Parquet files, or an iterable of DataFrames."""
+"""What counts as a table: rows in pieces (Parquet files, iterables of frames), or Dask's."""
 
 from __future__ import annotations
 
@@ -34,6 +34,18 @@ def is_streamed(X: Any) -> bool:
     if isinstance(X, type | Set) or any(hasattr(X, name) for name in tables):
         return False
     return callable(X) or isinstance(X, Iterable)
+
+
+def is_collection(X: Any) -> bool:
+    """Whether X is a Dask DataFrame, known by where its class comes from: Dask is not imported.
+
+    Examples
+    --------
+    >>> is_collection([[1.0, 2.0]])
+    False
+    """
+    root = type(X).__module__.partition(".")[0]
+    return root in ("dask", "dask_expr") and hasattr(X, "to_delayed") and hasattr(X, "columns")
 
 
 def open_frames(X: Any) -> Iterator[pd.DataFrame]:

@@ -9,18 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from recalibrate.data.vectors import Float64, to_array, to_floats
-
-__all__ = [
-    "ALL_WEIGHTS_ZERO",
-    "Labels",
-    "Seen",
-    "read_labels",
-    "read_more_labels",
-    "read_scores",
-    "read_some_weights",
-    "read_values",
-    "scale_labels",
-]
+from recalibrate.support.checks import check_range
 
 ALL_WEIGHTS_ZERO = "sample_weight is zero for every row: at least one row must count."
 
@@ -139,7 +128,8 @@ def scale_labels(
 ) -> Labels:
     """Labels of some rows on the scale that the labels of all rows ask for."""
     if bounds is not None:
-        low, high = _read_bounds(bounds)
+        low, high = check_range("bounds", bounds)
+        _check_span(low, high)
         _refuse(
             (values < low) | (values > high),
             values,
@@ -255,17 +245,6 @@ def read_some_weights(sample_weight: Any, n_rows: int) -> Float64:
     )
     _refuse(weight < 0.0, weight, "sample_weight must not be negative", "Use 0 to leave a row out.")
     return weight
-
-
-def _read_bounds(bounds: Any) -> tuple[float, float]:
-    try:
-        low, high = (float(bound) for bound in bounds)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"bounds must be two numbers (low, high), got {bounds!r}.") from error
-    if not (np.isfinite(low) and np.isfinite(high) and low < high):
-        raise ValueError(f"bounds must be finite with low < high, got ({low:g}, {high:g}).")
-    _check_span(low, high)
-    return low, high
 
 
 def _check_span(low: float, high: float) -> None:

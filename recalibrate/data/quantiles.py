@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["cut_at_quantiles", "integer_weights", "quantile_edges"]
-
 
 def quantile_edges(
     values: NDArray[np.floating], bins: int, weight: NDArray[np.float64] | None = None

@@ -28,10 +28,8 @@ from recalibrate.data.values import (
     tag_value,
     untag_value,
 )
+from recalibrate.support.notices import listed
 from recalibrate.support.threads import share_out, threads_for
-from recalibrate.support.wording import listed
-
-__all__ = ["Column", "Schema", "Table", "find_columns", "read_table", "split_columns"]
 
 Kind = Literal["numeric", "categorical"]
 _CACHED_ROWS = 8192

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.support.wording import listed
+from recalibrate.support.notices import listed
 
 Float64 = NDArray[np.float64]
 

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from recalibrate.bases.constant import Constant
-from recalibrate.classes import Estimator, Trees
+from recalibrate.classes.trees.spec import Trees
 from recalibrate.core.levels import Link
 from recalibrate.fitting.arguments import LevelKind
 from recalibrate.fitting.entry import fit
@@ -64,11 +64,7 @@ class LSBoost(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no typ
         tags = super().__sklearn_tags__()
         tags.input_tags.categorical = True
         tags.input_tags.string = True
-        regressor = self.H.regressor if isinstance(self.H, Estimator) else None
-        # A foreign regressor sees missing values as they are; ours have a place for them.
-        tags.input_tags.allow_nan = (
-            not hasattr(regressor, "__sklearn_tags__") or get_tags(regressor).input_tags.allow_nan
-        )
+        tags.input_tags.allow_nan = getattr(self.H, "takes_missing", True)
         return tags
 
     def _read_features(self, X: Any, *, reset: bool) -> Any:

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from recalibrate.data.labels import read_labels
 from recalibrate.estimators.base import Float64, LSBoost
+from recalibrate.support.notices import listed
 
 
 class LSBoostClassifier(ClassifierMixin, LSBoost):  # type: ignore[misc]  # untyped scikit-learn
@@ -176,15 +177,14 @@ def _two_classes(y: NDArray[Any]) -> NDArray[Any]:
     classes: NDArray[Any] = np.unique(y)
     if len(classes) == 2:
         return classes
-    shown = ", ".join(repr(value) for value in classes[:10].tolist())
+    shown = listed(classes.tolist(), 10)
     if len(classes) < 2:
         raise ValueError(
             f"y needs two classes, but all rows that count are of one class, {shown}; "
             "pass rows of both classes"
         )
-    more = f" and {len(classes) - 10} more" if len(classes) > 10 else ""
     # The first sentence is the one that scikit-learn's checks look for.
     raise ValueError(
-        f"Only binary classification is supported. y has {len(classes)} classes: {shown}{more}. "
+        f"Only binary classification is supported. y has {len(classes)} classes: {shown}. "
         "Wrap this classifier in sklearn.multiclass.OneVsRestClassifier, or join classes."
     )

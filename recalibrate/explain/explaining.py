@@ -6,16 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.classes.reasons import Reasons, reasons_of
+from recalibrate.core.learning import EVERYONE
 from recalibrate.core.levels import Levels
 from recalibrate.core.rounds import Block, Rounds, Scores
 from recalibrate.data.table import Schema
-from recalibrate.fitting.default.level_sets import EVERYONE
+from recalibrate.explain.reasons import Reasons, reasons_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,7 +51,7 @@ class StepOnRows:
     level: NDArray[np.int32]
     shift: Scores
     after: Scores
-    reasons: Reasons
+    reasons: Reasons[Any, Any]
 
     def words(self, row: int) -> str:
         """The rule that moved a row."""

@@ -21,14 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.bases.constant import Constant
-from recalibrate.bases.protocol import Base, Link, ScoreColumn, reopen_base
+from recalibrate.bases.graphbase import GraphBase, check_graph
+from recalibrate.bases.protocol import Base, ScoreColumn, class_of, reopen_base
 from recalibrate.bases.wrappers import ChainedBase, select_columns
+from recalibrate.core.levels import Link
 from recalibrate.data.values import Value, plain_value, tag_value, untag_value
-from recalibrate.files.container import Arrays
-from recalibrate.files.errors import ModelFileError
-from recalibrate.files.fields import Fields, number
-from recalibrate.files.graphs import GraphBase, as_array, check_graph, to_bytes
-from recalibrate.files.records import LARGEST, LINKS
+from recalibrate.files import codec
+from recalibrate.support.errors import ModelFileError
 
 PLAIN_NAME = re.compile(r"[^\\/:*?\"<>|\x00-\x1f\x7f]{1,255}")
 """Names of files without folders, drives, streams or control characters, on any system."""
@@ -109,85 +108,89 @@ class FileBase:
         return self.opened.graph()
 
 
-def encode_base(base: Base, arrays: Arrays, file: Path | None) -> tuple[dict[str, Any], str]:
-    """A base for the header, and a warning where something of it is lost."""
-    if isinstance(base, Constant):
-        return {"kind": "constant", "link": base.link, "value": number(base.value)}, ""
-    names = base.columns()
-    entry: dict[str, Any] = {
-        "link": base.link,
-        "name": base.name,
-        "columns": None if names is None else list(names),
-    }
-    target_class = getattr(base, "target_class", None)
-    if target_class is not None:
-        entry["target_class"] = tag_value(plain_value(target_class))
-    if file is not None:
-        size, digest = file.stat().st_size, sha256_of(file)
-        if not is_plain_name(file.name):
-            raise ValueError(
-                f"the base model's file has a name that cannot be saved: {file.name!r}"
-            )
-        open_file(file, base.link, target_class)
-        return {**entry, "kind": "file", "file": file.name, "size": size, "sha256": digest}, ""
-    if isinstance(base, FileBase):
-        own = {"kind": "file", "file": base.file, "size": base.size, "sha256": base.sha256}
-        return {**entry, **own}, ""
-    graph = base.graph()
-    if graph is not None:
-        return {
-            **entry,
-            "kind": "graph",
-            "graph": arrays.add(as_array(to_bytes(graph))),  # type: ignore[arg-type]
-            "exact": bool(base.exact),
-        }, ""
-    lost = "" if isinstance(base, ScoreColumn) else _how_to_bring_back(base)
-    return {**entry, "kind": "scores", "why": base.why_no_graph}, lost
+@dataclass(frozen=True)
+class GraphBytes:
+    """Bytes of an ONNX graph, which is looked at but not run."""
+
+    what: str
+
+    def encode(self, value: bytes, writer: codec.Writer) -> int:
+        return codec.Array(np.uint8).encode(np.frombuffer(value, dtype=np.uint8), writer)
+
+    def decode(self, data: Any, where: str, reader: codec.Reader) -> bytes:
+        content = codec.Array(np.uint8).decode(data, where, reader).tobytes()
+        check_graph(content, self.what)
+        return content
 
 
-def has_place(base: Base) -> bool:
-    """Whether a file can hold a base, so that the loaded model scores new rows by itself."""
-    while isinstance(base, ChainedBase):
-        base = base.model.base
-    return isinstance(base, Constant | FileBase) or base.graph() is not None
+FILE_NAME = codec.Value(
+    "the plain name of a file", lambda data: isinstance(data, str) and is_plain_name(data)
+)
+SHA256 = codec.Value(
+    "a checksum of 64 hexadecimal digits",
+    lambda data: isinstance(data, str) and bool(re.fullmatch("[0-9a-f]{64}", data)),
+)
+
+TARGET_CLASS: dict[str, codec.Codec] = {
+    "target_class": codec.Value(
+        "a class with its type",
+        lambda data: isinstance(data, list) and len(data) == 2,
+        lambda value: tag_value(plain_value(value)),
+        untag_value,
+    )
+}
+NO_CLASS = {"target_class": None}
+
+BASES = {
+    "scores": codec.Record(
+        MissingScores,
+        TARGET_CLASS,
+        without=("values", "exact"),
+        absent=NO_CLASS,
+        names={"names": "columns", "why_no_graph": "why"},
+        make=lambda **told: MissingScores(np.empty(0), **told),
+    ),
+    "constant": codec.Record(
+        Constant, {"value": codec.number(-1e300, 1e300)}, without=("why_no_graph", "exact")
+    ),
+    "graph": codec.Record(
+        GraphBase,
+        {"content": GraphBytes("the base model"), **TARGET_CLASS},
+        without=("why_no_graph",),
+        absent=NO_CLASS,
+        names={"names": "columns", "content": "graph"},
+    ),
+    "file": codec.Record(
+        FileBase,
+        {"file": FILE_NAME, "sha256": SHA256, **TARGET_CLASS},
+        without=("folder",),
+        absent=NO_CLASS,
+        names={"names": "columns"},
+        make=lambda **told: FileBase(Path(), **told),
+    ),
+}
+"""How bases are stored that are no models of this library."""
 
 
-def decode_base(fields: Fields, folder: Path) -> Base:
-    """A base of a file that lies in ``folder``; nothing is run, no other file is opened."""
-    with fields:
-        kind = fields.choice("kind", ("scores", "constant", "graph", "file"))
-        link = fields.choice("link", LINKS)
-        if kind == "constant":
-            return Constant(fields.number("value", least=-1e300, most=1e300), link)
-        name = fields.text("name")
-        names = None if fields.is_null("columns") else fields.texts("columns")
-        target_class = _read_class(fields)
-        if kind == "scores":
-            why = fields.text("why")
-            return MissingScores(
-                np.empty(0), link, name, why, names=names, target_class=target_class
-            )
-        if kind == "file":
-            file, digest = fields.text("file"), fields.text("sha256")
-            if not is_plain_name(file) or not re.fullmatch("[0-9a-f]{64}", digest):
-                raise fields.fault(
-                    f"{file[:80]!r} is not the plain name of a file with its checksum"
-                )
-            size = fields.whole("size", least=0, most=LARGEST)
-            return FileBase(folder, file, size, digest, link, name, names, target_class)
-        content = fields.array("graph", np.uint8).tobytes()
-        check_graph(content, "the base model")
-        exact = fields.flag("exact")
-        return GraphBase(content, link, name, names, exact, target_class=target_class)
+def as_saved(base: Base) -> Base:
+    """The form in which a file holds a base, so that a loaded model scores rows if it can."""
+    if isinstance(base, Constant | FileBase | GraphBase):
+        return base
+    if isinstance(base, ChainedBase) and not isinstance(as_saved(base.model.base), MissingScores):
+        return base
+    told = base.link, base.name, base.why_no_graph
+    known = {"names": base.columns(), "target_class": class_of(base)}
+    return GraphBase.of(base) or MissingScores(np.empty(0), *told, **known)
 
 
-def _read_class(fields: Fields) -> Value | None:
-    if not fields.has("target_class"):
-        return None
-    try:
-        return untag_value(fields.raw("target_class"))
-    except (TypeError, ValueError) as error:
-        raise fields.fault(f"target_class is not a class: {error}") from error
+def refer_to(file: Path, base: Base) -> FileBase:
+    """A base by the file that it is in."""
+    size, digest = file.stat().st_size, sha256_of(file)
+    if not is_plain_name(file.name):
+        raise ValueError(f"the base model's file has a name that cannot be saved: {file.name!r}")
+    told = base.link, base.name, base.columns(), class_of(base)
+    open_file(file, base.link, class_of(base))
+    return FileBase(file.parent, file.name, size, digest, *told)
 
 
 def is_plain_name(name: str) -> bool:
@@ -222,7 +225,8 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _how_to_bring_back(base: Base) -> str:
+def how_to_bring_back(base: Base) -> str:
+    """What is lost with a base that a file cannot hold."""
     return (
         f"the base model ({base.name}) cannot be saved inside of the file: {base.why_no_graph}. "
         "The model is saved as score-only: after recalibrate.load(path), predict needs the base "

@@ -20,6 +20,7 @@ from __future__ import annotations
 import hashlib
 import os
 import struct
+from collections.abc import Iterable
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -27,11 +28,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.files.errors import ModelFileError
 from recalibrate.files.strictjson import dump, parse
+from recalibrate.support.errors import ModelFileError
 
 MAGIC = b"\x89RCAL\r\n\x1a"
 VERSION = 2
+"""The format that is written. All before are read: records know since when a field is there."""
 PREFIX = struct.Struct("<8sIQQ")
 CHECKSUM_BYTES = 32
 MOST_HEADER_BYTES = 1 << 26
@@ -41,26 +43,12 @@ MOST_DIMENSIONS = 2
 DTYPES = ("|b1", "|u1", "<i4", "<i8", "<f4", "<f8")
 
 
-class Arrays:
-    """Arrays on their way into a file; what refers to one keeps its number."""
-
-    def __init__(self) -> None:
-        self.arrays: list[NDArray[Any]] = []
-
-    def add(self, array: NDArray[Any]) -> int:
-        """Number of an array in the file."""
-        little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
-        if little.dtype.str not in DTYPES:
-            raise TypeError(f"arrays of {array.dtype} have no place in a model file")
-        self.arrays.append(little)
-        return len(self.arrays) - 1
-
-
-def pack(model: dict[str, Any], arrays: Arrays) -> bytes:
-    """Bytes of a file."""
-    listed = [[array.dtype.str, list(array.shape)] for array in arrays.arrays]
+def pack(model: dict[str, Any], arrays: Iterable[NDArray[Any]]) -> bytes:
+    """Bytes of a file; in ``model`` an array is its number."""
+    stored = [_as_stored(array) for array in arrays]
+    listed = [[array.dtype.str, list(array.shape)] for array in stored]
     header = dump({"arrays": listed, "model": model})
-    payload = b"".join(array.tobytes() for array in arrays.arrays)
+    payload = b"".join(array.tobytes() for array in stored)
     size = PREFIX.size + len(header) + len(payload) + CHECKSUM_BYTES
     if len(header) > MOST_HEADER_BYTES or size > MOST_FILE_BYTES or len(listed) > MOST_ARRAYS:
         raise ValueError(
@@ -71,6 +59,13 @@ def pack(model: dict[str, Any], arrays: Arrays) -> bytes:
         )
     body = PREFIX.pack(MAGIC, VERSION, len(header), len(payload)) + header + payload
     return body + hashlib.sha256(body).digest()
+
+
+def _as_stored(array: NDArray[Any]) -> NDArray[Any]:
+    little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+    if little.dtype.str not in DTYPES:
+        raise TypeError(f"arrays of {array.dtype} have no place in a model file")
+    return little
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:

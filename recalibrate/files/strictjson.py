@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from recalibrate.files.errors import ModelFileError
+from recalibrate.support.errors import ModelFileError
 
 MOST_NESTING = 64
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
@@ -36,7 +36,7 @@ def parse(text: bytes) -> Any:
     >>> parse(b'{"a": 1, "a": 2}')
     Traceback (most recent call last):
     ...
-    recalibrate.files.errors.ModelFileError: the header repeats the key 'a'
+    recalibrate.support.errors.ModelFileError: the header repeats the key 'a'
     """
     _check_nesting(text)
     try:

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from recalibrate.bases.problem import Problem
 from recalibrate.core.boost import Settings
-from recalibrate.core.learning import FunctionClass, Penalty
+from recalibrate.core.learning import Penalty
 from recalibrate.core.levels import Levels, to_margin
-from recalibrate.data.quantiles import quantile_edges
 from recalibrate.support.checks import check_flag, check_number, check_whole
 
 LevelKind = Literal["uniform", "quantile"]
@@ -24,30 +23,6 @@ DEFAULT_ROUNDS = 500
 DEFAULT_PATIENCE = 20
 AUTHORS_GAMMA = 0.1
 """The authors' own code stops when the error falls by less than .1 / levels."""
-
-
-def read_class(H: Any) -> FunctionClass:
-    """H as given, or by its short name."""
-    from recalibrate.classes import Estimator, Groups, Linear, Trees
-
-    short: dict[str, FunctionClass] = {"trees": Trees(), "linear": Linear()}
-    if isinstance(H, str):
-        if H not in short:
-            raise ValueError(
-                f"H={H!r} is not a short name of a class; use 'trees' or 'linear', or an object "
-                "such as Trees(depth=2), Linear(), Groups('sex', 'age < 25'), Estimator(...)"
-            )
-        return short[H]
-    if isinstance(H, type):
-        raise TypeError(f"H={H.__name__} is the class itself; make one: H={H.__name__}(...)")
-    if isinstance(H, (Trees, Linear, Groups, Estimator)) or hasattr(H, "bind"):
-        return H  # type: ignore[no-any-return]
-    if hasattr(H, "fit") and hasattr(H, "predict"):
-        raise TypeError(f"H={H!r} is a model; wrap it as H=Estimator({type(H).__name__}(...))")
-    raise TypeError(
-        f"H={H!r} is not a class of functions; use Trees(...), Linear(...), Groups(...) or "
-        "Estimator(...)"
-    )
 
 
 @dataclass(frozen=True)
@@ -91,6 +66,28 @@ class Knobs:
         check_flag("keep_unrounded", self.keep_unrounded)
         if self.level_kind not in (None, "uniform", "quantile"):
             raise ValueError(f"level_kind must be 'uniform' or 'quantile', got {self.level_kind!r}")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the arguments of ``fit`` ask for, checked."""
+
+    knobs: Knobs
+    alpha: float | None = None
+    B: float | None = None
+    cv: Any = None
+    validation: Any = None
+
+    @property
+    def paper(self) -> bool:
+        """Whether to run Algorithm 1 to the letter."""
+        return self.alpha is not None or self.B is not None
+
+    @property
+    def default(self) -> bool:
+        """Whether the recipe decides everything."""
+        free = self.validation is None or is_share(self.validation)
+        return not self.paper and not self.knobs.turned and free
 
 
 def check_run(threads: int | None, blocks: int | None, seed: int) -> None:
@@ -162,7 +159,7 @@ def loop_settings(
 ) -> Settings:
     """The loop with every knob as given, or at its plain default.
 
-    ``borders`` finds the borders of cells with equally many labels, see `label_borders`.
+    ``borders`` finds the borders of cells with equally many labels, see ``fitting.run``.
     """
     rounded = bool(knobs.rounded)
     levels = _or(knobs.levels, 10)
@@ -211,13 +208,6 @@ def _grid(
         return Levels.uniform(levels, problem.link)
     found = borders(levels)
     return Levels.around((found[:-1] + found[1:]) / 2)
-
-
-def label_borders(problem: Problem, levels: int) -> NDArray[np.float64]:
-    """Borders of cells with equally many labels, as in the authors' code."""
-    values = ranked_values(problem)
-    inner = quantile_edges(values, levels, problem.labels.weight)
-    return np.concatenate([[values.min()], inner, [values.max()]])
 
 
 def ranked_values(problem: Problem) -> NDArray[np.float64]:

@@ -14,17 +14,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.bases.protocol import Base, Link, as_base
+from recalibrate.bases.problem import Given, Problem
+from recalibrate.bases.protocol import Base, as_base
+from recalibrate.core.levels import Link
 from recalibrate.data.folds import (
     Fold,
     count_folds,
-    deal_folds,
-    dealing_order,
     is_splitter,
     split_folds,
 )
 from recalibrate.data.labels import Labels, read_labels
 from recalibrate.data.table import Table, read_table
+from recalibrate.rows.dealing import deal
+from recalibrate.rows.memory import MemoryStore
 from recalibrate.support.notices import warn_user
 
 
@@ -178,7 +180,10 @@ def _folds(table: Table, labels: Labels, cv: Any, seed: int) -> list[Fold]:
     if count < 2:
         raise ValueError("a single row cannot be split into rows to train on and rows to score")
     blank = np.zeros(table.n_rows)  # there are no scores yet to tell rows apart
-    return deal_folds(dealing_order(table, labels.values, blank, labels.weight, seed), count)
+    given = Given(labels.values, None, labels.weight is not None)
+    problem = Problem(table, labels, blank, "identity", given)
+    folds = deal(MemoryStore(problem), count, seed)
+    return [(fold.train.of(0), fold.held_out.of(0)) for fold in folds]
 
 
 def take_rows(X: Any, rows: NDArray[np.intp]) -> Any:

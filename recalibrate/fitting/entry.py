@@ -4,29 +4,34 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, Literal
 
-from recalibrate.bases.problem import read_problem
-from recalibrate.bases.protocol import as_base
+from recalibrate.bases.problem import Problem, read_problem
+from recalibrate.bases.protocol import Base, as_base
 from recalibrate.bases.wrappers import remember_columns
+from recalibrate.core.kinds import read_class
+from recalibrate.core.learning import FunctionClass
 from recalibrate.core.levels import Link
-from recalibrate.data.collection import is_collection
-from recalibrate.data.inputs import is_streamed
+from recalibrate.data.folds import is_splitter
+from recalibrate.data.inputs import is_collection, is_streamed
 from recalibrate.fitting.arguments import (
     Knobs,
     LevelKind,
+    Plan,
     check_paper,
     check_run,
     gives_rows,
-    read_class,
 )
 from recalibrate.fitting.crossfit import cross_fit, is_unfitted, refuse_unfitted
 from recalibrate.fitting.default.settings import DEFAULT_CLASS
-from recalibrate.fitting.run import Plan, Run
-from recalibrate.fitting.streamed import fit_collection, fit_streamed
+from recalibrate.fitting.run import Run
 from recalibrate.model import Recalibrated
+from recalibrate.rows.memory import MemoryStore
+from recalibrate.rows.opening import check_memory, open_rows
 from recalibrate.rows.reading import Reading
+from recalibrate.rows.store import Store
 from recalibrate.support.checks import check_flag, check_whole
 from recalibrate.support.threads import resolve_threads
 
@@ -95,8 +100,8 @@ def fit(
     y
         Labels: 0/1 or bool, soft labels in [0, 1], or bounded numbers.
     H
-        The class to be multicalibrated for: ``Trees(...)``, ``Linear(...)``, ``Groups(...)``,
-        ``Estimator(...)``, or "trees", "linear".
+        The class to be multicalibrated for, such as ``Trees(...)`` or ``Groups(...)``, or the
+        short name of one, such as "trees".
     Z
         H's own table, where X is not a table.
     sample_weight
@@ -210,21 +215,46 @@ def fit(
     check_run(threads, blocks, seed)
     check_whole("block_rows", block_rows, least=1)
     check_flag("exportable", exportable)
-    reading = Reading(sample_weight, bounds, base_link, target_class, link, categorical)
-    run_with: dict[str, Any] = {
-        "exportable": exportable,
-        "threads": resolve_threads(threads),
-        "seed": int(seed),  # numpy's integers overflow where Python's do not
-        "progress": progress,
-    }
-    if is_collection(X) or (Z is None and is_streamed(X)):
-        if Z is not None:
-            raise ValueError("Z= is for rows in memory; put its columns into X")
-        if is_collection(X):
-            return fit_collection(base_model, X, y, H, plan, reading, client=client, **run_with)
-        files: dict[str, Any] = {"cache": cache, "block_rows": block_rows}
-        return fit_streamed(base_model, X, y, H, plan, reading, **files, **run_with)
-    return _fit_in_memory(base_model, X, y, H, plan, reading, Z=Z, blocks=blocks, **run_with)
+    threads = resolve_threads(threads)
+    seed = int(seed)  # numpy's integers overflow where Python's do not
+    reading = Reading(
+        sample_weight,
+        bounds,
+        base_link,
+        target_class,
+        "identity" if plan.paper else link,
+        categorical,
+        clip=plan.paper or bool(rounded),
+    )
+    store: Store
+    with ExitStack() as opened:
+        if is_collection(X) or (Z is None and is_streamed(X)):
+            if Z is not None:
+                raise ValueError("Z= is for rows in memory; put its columns into X")
+            _check_pieces(base_model, plan, H, X)
+            base, store = opened.enter_context(
+                open_rows(
+                    base_model,
+                    X,
+                    y,
+                    reading,
+                    threads=threads,
+                    cache=cache,
+                    block_rows=block_rows,
+                    client=client,
+                )
+            )
+            if not H.in_pieces:
+                check_memory(store)
+                store = store.in_memory()
+        else:
+            base, problem, plan = _read_table(base_model, X, y, Z, plan, reading, seed)
+            store = MemoryStore(problem, threads, blocks)
+        if exportable:
+            from recalibrate.graph import check_exportable
+
+            check_exportable(base, H, store.problem)
+        return Run(base, store, H, threads, seed, progress).follow(plan)
 
 
 def _check(plan: Plan, unfitted: bool, link: Link | None) -> None:
@@ -242,22 +272,32 @@ def _check(plan: Plan, unfitted: bool, link: Link | None) -> None:
         )
 
 
-def _fit_in_memory(
-    base_model: Any,
-    X: Any,
-    y: Any,
-    H: Any,
-    plan: Plan,
-    reading: Reading,
-    *,
-    Z: Any,
-    exportable: bool,
-    threads: int,
-    blocks: int | None,
-    seed: int,
-    progress: bool | None,
-) -> Recalibrated:
-    """Read all rows, cross-fitting a base that is not fitted, and run."""
+def _check_pieces(base_model: Any, plan: Plan, H: FunctionClass, X: Any) -> None:
+    """Refuse what needs all rows at once, or their numbers."""
+    if is_unfitted(base_model):
+        raise ValueError(
+            f"The base model {base_model!r} is not fitted, and cross-fitting needs all rows in "
+            "memory. Fit it on other rows first."
+        )
+    if is_splitter(plan.cv):
+        raise ValueError(
+            f"cv={plan.cv!r} splits rows by their numbers, which rows in pieces do not have. "
+            "Give a number of folds, or validation=."
+        )
+    if is_collection(X) and not H.in_pieces:
+        raise ValueError(
+            f"H={H!r} fits a regressor that needs all rows in one process. On a Dask DataFrame use "
+            "Trees, Linear or Groups, or fit on X.compute()."
+        )
+
+
+def _read_table(
+    base_model: Any, X: Any, y: Any, Z: Any, plan: Plan, reading: Reading, seed: int
+) -> tuple[Base, Problem, Plan]:
+    """The base model and the rows of a table in memory; a base that is not fitted is cross-fitted.
+
+    Then the plan has the folds of cross-fitting for choosing rounds, too.
+    """
     scores, weight = None, reading.sample_weight
     if is_unfitted(base_model):
         crossed = cross_fit(
@@ -287,12 +327,8 @@ def _fit_in_memory(
         Z=Z,
         sample_weight=weight,
         bounds=reading.bounds,
-        link="identity" if plan.paper else reading.link,
+        link=reading.link,
         categorical=reading.categorical,
-        clip=plan.paper or bool(plan.knobs.rounded),
+        clip=reading.clip,
     )
-    if exportable:
-        from recalibrate.graph import check_exportable
-
-        check_exportable(base, H, problem)
-    return Run(base, problem, H, threads, blocks, seed, progress).follow(plan)
+    return base, problem, plan

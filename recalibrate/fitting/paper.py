@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil, isfinite
-from typing import Any
 
 import numpy as np
 
-from recalibrate.classes.groups.spec import GroupEncoder
 from recalibrate.core.boost import Boosted, Settings
 from recalibrate.core.certificate import NORMAL_95, Certificate, HeldOut
-from recalibrate.core.learning import Learner, Task
-from recalibrate.core.part import Answer, Draft, Part
+from recalibrate.core.learning import Learner, NamesGroups, Task
+from recalibrate.core.part import Draft
 from recalibrate.core.rounds import Rounds, Step
-from recalibrate.core.source import StatsSource, total
+from recalibrate.core.source import StatsSource
 from recalibrate.core.statistics import mean_loss
+from recalibrate.fitting.training import Training
 from recalibrate.fitting.validation import paired_gain, row_losses
-from recalibrate.fitting.workbench import Bench, R
+from recalibrate.rows.store import Encoded
 from recalibrate.support.notices import warn_user
 
 
 def certify(
-    bench: Bench[R],
+    training: Training,
     settings: Settings,
     boosted: Boosted,
     alpha: float,
     B: float,
-    held_out: R | None,
+    held_out: Encoded | None,
 ) -> Certificate:
     """What the run proves; warns when it changed nothing but the rounding."""
     history = boosted.history
@@ -46,62 +44,40 @@ def certify(
         m=ceil(2 * B / alpha),
         rounds=accepted,
         errors=history.errors,
-        exact=not bench.learner.inexact and isfinite(bound),
-        reason=bench.learner.inexact
+        exact=not training.learner.inexact and isfinite(bound),
+        reason=training.learner.inexact
         or ("" if isfinite(bound) else f"the run ended early: {history.stopped}"),
         bound=float(bound),
         skipped=history.skipped,
-        group_shares=_group_shares(bench),
-        held_out=_held_out(bench, settings, boosted, B, held_out),
+        group_shares=_group_shares(training),
+        held_out=_held_out(training, settings, boosted, B, held_out),
     )
 
 
-@dataclass(frozen=True, eq=False)
-class GroupWeights:
-    """Question: weight of every code of every column of a block, one after the other."""
-
-    sizes: tuple[int, ...]
-
-    def ask(self, part: Part) -> Answer:
-        mass = part.weight.astype(np.float64) if len(part.weight) else None
-        codes = part.blocks[0]
-        counts = [
-            np.bincount(codes[:, t], weights=mass, minlength=size)
-            for t, size in enumerate(self.sizes)
-        ]
-        return (np.concatenate(counts).astype(np.int64),)
-
-
-def _group_shares(bench: Bench[Any]) -> dict[str, float]:
-    encoder = bench.learner.encoder
-    if not isinstance(encoder, GroupEncoder):
+def _group_shares(training: Training) -> dict[str, float]:
+    learner = training.learner
+    if not isinstance(learner, NamesGroups):
         return {}
-    offsets, labels = encoder.groups.offsets, encoder.groups.labels
-    sizes = tuple(int(size) + 1 for size in np.diff(offsets))
-    with bench.open() as source:
-        (weights,) = total(source, GroupWeights(sizes))
-    shares: dict[str, float] = {}
-    for t, counts in enumerate(np.split(weights, np.cumsum(sizes)[:-1])):
-        for k in range(len(counts) - 1):
-            shares[labels[offsets[t] + k]] = float(counts[k + 1] / counts.sum())
-    return shares
+    with training.encoded.open(training.scale) as source:
+        return learner.group_shares(source)
 
 
 def _held_out(
-    bench: Bench[R], settings: Settings, boosted: Boosted, B: float, rows: R | None
+    training: Training, settings: Settings, boosted: Boosted, B: float, rows: Encoded | None
 ) -> HeldOut | None:
     if rows is None or boosted.witness is None:
         return None
     # The certificate speaks of the rounded model, whether or not its last step stays un-rounded.
     log = boosted.witness.first(len(boosted.witness.steps) - 1)
-    weight = rows.weight.astype(np.float64) if len(rows.weight) else None
-    with bench.open_alone(rows) as source:
-        before = row_losses(rows.y, source.scores(log), log.link)
-        after = row_losses(rows.y, source.scores(boosted.witness), log.link)
-        ceiling = _refitted_gain(source, bench.learner, settings, log)
+    y, quantised = rows.labels(), rows.weights()
+    weight = quantised.astype(np.float64) if len(quantised) else None
+    with training.open_alone(rows) as source:
+        before = row_losses(y, source.scores(log), log.link)
+        after = row_losses(y, source.scores(boosted.witness), log.link)
+        ceiling = _refitted_gain(source, training.learner, settings, log)
     gain, error = paired_gain(before, after, weight)
     return HeldOut(
-        rows=len(rows.y),
+        rows=len(y),
         estimate=B * gain,
         low=B * (gain - NORMAL_95 * error),
         high=B * (gain + NORMAL_95 * error),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,95 +11,54 @@ from numpy.typing import NDArray
 
 from recalibrate.bases.problem import Problem
 from recalibrate.bases.protocol import Base
-from recalibrate.core.boost import Boosted, History, Settings
+from recalibrate.core.boost import Boosted, History, Settings, boost_in_turns
 from recalibrate.core.certificate import Certificate
+from recalibrate.core.learning import FunctionClass
 from recalibrate.core.rounds import Rounds
-from recalibrate.data.folds import (
-    Fold,
-    count_folds,
-    deal_folds,
-    dealing_order,
-    hold_out,
-    is_splitter,
-    restrict_folds,
-    split_folds,
-)
+from recalibrate.core.source import StatsSource
+from recalibrate.data.columns import Weighted, distribution
+from recalibrate.data.folds import count_folds, is_splitter
+from recalibrate.data.quantiles import cut_at_quantiles, integer_weights
 from recalibrate.fitting.arguments import (
-    Knobs,
+    Plan,
     gives_rows,
     is_share,
-    label_borders,
     loop_settings,
     paper_settings,
+    ranked_values,
 )
 from recalibrate.fitting.default.recipe import follow_recipe
-from recalibrate.fitting.default.sample import Pantry, PantryInMemory
+from recalibrate.fitting.default.sample import Sample
 from recalibrate.fitting.paper import certify
-from recalibrate.fitting.validation import Verdict, judge, run_folds
-from recalibrate.fitting.workbench import Bench, Workbench, make_workbench
+from recalibrate.fitting.training import Training, prepare
+from recalibrate.fitting.validation import Fitted, Verdict, judge, run_folds
 from recalibrate.model import Recalibrated
-from recalibrate.rows.memory import Rows
+from recalibrate.rows.dealing import deal, restrict, set_aside, split
+from recalibrate.rows.store import Encoded, Fold, Store
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What the arguments of ``fit`` ask for, checked."""
-
-    knobs: Knobs
-    alpha: float | None = None
-    B: float | None = None
-    cv: Any = None
-    validation: Any = None
-
-    @property
-    def paper(self) -> bool:
-        """Whether to run Algorithm 1 to the letter."""
-        return self.alpha is not None or self.B is not None
-
-    @property
-    def default(self) -> bool:
-        """Whether the recipe decides everything."""
-        free = self.validation is None or is_share(self.validation)
-        return not self.paper and not self.knobs.turned and free
-
-
+@dataclass(frozen=True, eq=False)
 class Run:
-    """A fit whose rows are in memory.
+    """A fit whose rows were read.
 
-    Parameters
+    Attributes
     ----------
     base
         The base model.
-    problem
-        Everything that was read.
+    store
+        The rows.
     H
         The class.
-    threads, blocks, seed, progress
+    threads, seed, progress
         As in ``fit``.
     """
 
-    def __init__(
-        self,
-        base: Base,
-        problem: Problem,
-        H: Any,
-        threads: int,
-        blocks: int | None,
-        seed: int,
-        progress: bool | None,
-    ) -> None:
-        self.base = base
-        self.problem = problem
-        self.H = H
-        self.threads = threads
-        self.blocks = blocks
-        self.seed = seed
-        self.progress = progress
-
-    @property
-    def n_rows(self) -> int:
-        """Rows that can be fitted."""
-        return self.problem.n_rows
+    base: Base
+    store: Store
+    H: FunctionClass
+    threads: int
+    seed: int
+    progress: bool | None
 
     def follow(self, plan: Plan) -> Recalibrated:
         """The model."""
@@ -108,28 +68,41 @@ class Run:
             return self.paper(settings, float(plan.alpha or 0.0), B, plan.validation)
         if plan.default:
             return self.recipe(plan.cv, plan.validation)
-        settings = loop_settings(self.problem, plan.knobs, self.seed, self.borders)
+        settings = loop_settings(self.store.problem, plan.knobs, self.seed, self.borders)
         return self.loop(settings, plan.cv, plan.validation)
 
     def borders(self, levels: int) -> NDArray[np.float64]:
         """Borders of cells with equally many labels, for a grid by quantile."""
-        return label_borders(self.problem, levels)
+        size = self.store.size
+        weighted = self.store.problem.labels.weight is not None
+        reader = RankedValues(levels, size.n_rows, size.heaviest if weighted else None)
+
+        def targets(total: int) -> NDArray[np.int64]:
+            inner = [-(-total * j // levels) for j in range(1, levels)]
+            return np.array([1, *inner, total], dtype=np.int64)
+
+        found = distribution(self.store.map, reader, targets)
+        inner = cut_at_quantiles(found.values, found.mass, levels)
+        return np.concatenate([found.values[:1], inner, found.values[-1:]])
 
     def paper(self, settings: Settings, alpha: float, B: float, validation: Any) -> Recalibrated:
         """Algorithm 1 on all rows but those that validate, which only estimate."""
-        bench, held_out = self._paper_bench(settings, validation)
-        boosted = bench.run(settings, held_out=held_out, progress=self.progress)
-        certificate = certify(bench, settings, boosted, alpha, B, held_out)
+        training, held_out = self._paper_rows(settings, validation)
+        self.store.drop()  # from now on encoded rows are enough
+        boosted = training.run(settings, held_out=held_out, progress=self.progress)
+        certificate = certify(training, settings, boosted, alpha, B, held_out)
         return self._model(boosted, settings, certificate)
 
     def recipe(self, cv: Any, validation: Any) -> Recalibrated:
         """The default: stages that held-out rows have to approve of."""
-        pantry = self._pantry()
-        folds = self._sample_folds(pantry, cv, validation)
+        sample = Sample(self.store, self.seed, self.threads)
+        folds = self._folds(cv, validation, sample.store)
+        if sample.numbers is not None and is_splitter(cv):
+            folds = restrict(split(self.store.problem, cv), sample.numbers, self.store.size.n_rows)
         if not folds:
             return self._unchanged()
         boosted, settings, notes = follow_recipe(
-            pantry,
+            sample,
             self.H,
             folds,
             threads=self.threads,
@@ -140,88 +113,75 @@ class Run:
 
     def loop(self, settings: Settings, cv: Any, validation: Any) -> Recalibrated:
         """The loop as the knobs say, its steps chosen on held-out rows if there are any."""
-        bench = self._bench(settings)
-        if validation is False:
-            plain = replace(settings, patience=None)
-            return self._model(bench.run(plain, progress=self.progress), settings)
-        if gives_rows(validation):
-            held_out = bench.read_held_out(self.base, validation, clip=settings.grid is not None)
-            boosted = bench.run(settings, held_out=held_out, progress=self.progress)
+        training = prepare(self.store, self.H, settings)
+        if validation is False or gives_rows(validation):
+            held_out = None
+            if validation is False:
+                settings = replace(settings, patience=None)
+            else:
+                clip = settings.grid is not None
+                held_out = training.read_held_out(self.base, validation, clip=clip)
+            self.store.drop()
+            boosted = training.run(settings, held_out=held_out, progress=self.progress)
             return self._model(boosted, settings)
-        verdict = self._cross_validate(bench, settings, cv, validation)
+        verdict = self._cross_validate(training, settings, cv, validation)
+        self.store.drop()
         if verdict is None:
             return self._unchanged()
         final = replace(settings, patience=None, max_rounds=verdict.rounds, tolerance=None)
         if verdict.rounds == 0:
             settings = final = replace(final, grid=None)  # not even rounded
-        boosted = bench.run(final, progress=self.progress)
+        boosted = training.run(final, progress=self.progress)
         boosted = replace(boosted, history=replace(boosted.history, held_out=verdict.curve))
         return self._model(boosted, settings, notes=(verdict.note,))
 
     def _unchanged(self) -> Recalibrated:
         """The base as it is: there are too few rows to hold any out."""
-        note = f"{self.n_rows} row(s) cannot be split: the base is returned unchanged"
-        empty = Rounds(self.problem.link)
+        n_rows = self.store.size.n_rows
+        note = f"{n_rows} row(s) cannot be split: the base is returned unchanged"
+        empty = Rounds(self.store.problem.link)
         return self._model(
             Boosted(empty, History(), None, empty), Settings(link=empty.link), notes=(note,)
         )
 
-    def _paper_bench(self, settings: Settings, validation: Any) -> tuple[Bench[Any], Any]:
-        """Rows to fit, and those to hold out (or None)."""
-        folds = self._folds(None, validation, self.problem) if is_share(validation) else []
+    def _paper_rows(self, settings: Settings, validation: Any) -> tuple[Training, Encoded | None]:
+        """Rows to fit, and those to hold out."""
+        folds = self._folds(None, validation, self.store) if is_share(validation) else []
         if folds:
-            train, aside = folds[0]
-            split = self._make_bench(settings, self.problem.take(train))
-            return split, split.take_held_out(self.problem.take(aside))
-        bench = self._bench(settings)
-        held_out = None
+            training = prepare(self.store.take(folds[0].train), self.H, settings)
+            return training, training.hold_out(self.store.take(folds[0].held_out))
+        training = prepare(self.store, self.H, settings)
         if gives_rows(validation):
-            held_out = bench.read_held_out(self.base, validation, clip=True)
-        return bench, held_out
-
-    def _bench(self, settings: Settings) -> Bench[Any]:
-        return self._make_bench(settings, self.problem)
-
-    def _make_bench(self, settings: Settings, problem: Problem) -> Workbench:
-        return make_workbench(problem, self.H, settings, threads=self.threads, blocks=self.blocks)
+            return training, training.read_held_out(self.base, validation, clip=True)
+        return training, None
 
     def _cross_validate(
-        self, bench: Any, settings: Settings, cv: Any, validation: float | None
+        self, training: Training, settings: Settings, cv: Any, validation: float | None
     ) -> Verdict | None:
         """How many rounds to take; None when there are too few rows to split."""
-        folds = self._folds(cv, validation, self.problem)
+        folds = self._folds(cv, validation, self.store)
         if not folds:
             return None
-        start = bench.start(settings)
-        rows: Rows = bench.rows
-        runs = run_folds(
-            rows, bench.scale, bench.learner, settings, start, folds, threads=self.threads
-        )
-        return judge(runs, rows, self.problem.labels.weight, start)
+        start = training.start(settings)
+        # Keeping the last update un-rounded is the last word of a model, not of a fold.
+        how = replace(settings, keep_unrounded=False)
 
-    def _pantry(self) -> Pantry:
-        """The rows of the default."""
-        return PantryInMemory(self.problem, self.seed, self.threads, self.blocks)
+        def fit(source: StatsSource, held_out: StatsSource) -> Generator[None, None, Fitted]:
+            boosted = yield from boost_in_turns(source, training.learner, how, start, held_out)
+            return Fitted(boosted.path, boosted.history.held_out, (0,))
 
-    def _sample_folds(self, pantry: Pantry, cv: Any, validation: float | None) -> list[Fold]:
-        """Folds of the rows that the default's choices are made on."""
-        if pantry.numbers is None or not is_splitter(cv):
-            return self._folds(cv, validation, pantry.sample)
-        folds = self._folds(cv, validation, self.problem)
-        return restrict_folds(folds, pantry.numbers, self.n_rows)
+        runs = run_folds(training.encoded, training.scale, folds, fit, threads=self.threads)
+        return judge(runs, start, training.scale)
 
-    def _folds(self, cv: Any, validation: float | None, problem: Problem) -> list[Fold]:
+    def _folds(self, cv: Any, validation: float | None, store: Store) -> list[Fold]:
         """Folds by content, or as the user splits; none when there are too few rows."""
         if is_splitter(cv):
-            return split_folds(cv, problem.given.labels, problem.given.rows)
-        count = min(count_folds(cv), problem.n_rows)
+            return split(store.problem, cv)
+        count = min(count_folds(cv), store.size.n_rows)
         check_share(validation)
-        labels = problem.labels
-        order = dealing_order(problem.table, labels.values, problem.base, labels.weight, self.seed)
         if validation is not None:
-            fold = hold_out(order, float(validation))
-            return [fold] if min(map(len, fold)) > 0 else []
-        return deal_folds(order, count) if count > 1 else []
+            return set_aside(store, float(validation), self.seed)
+        return deal(store, count, self.seed) if count > 1 else []
 
     def _model(
         self,
@@ -230,20 +190,37 @@ class Run:
         certificate: Certificate | None = None,
         notes: tuple[str, ...] = (),
     ) -> Recalibrated:
+        problem = self.store.problem
         return Recalibrated(
             base=self.base,
             rounds=boosted.log,
             H=self.H,
-            schema=self.problem.table.schema,
-            labels=replace(self.problem.labels, values=np.empty(0), weight=None),
+            schema=problem.table.schema,
+            labels=replace(problem.labels, values=np.empty(0), weight=None),
             settings=settings,
             history_=boosted.history,
             certificate_=certificate,
             clip=settings.grid is not None,
             notes=notes,
-            own_table=self.problem.own_table,
-            n_rows=self.n_rows,
+            own_table=problem.own_table,
+            n_rows=self.store.size.n_rows,
         )
+
+
+@dataclass(frozen=True)
+class RankedValues:
+    """Labels on the link's scale (of 0/1 labels base scores), by their own weights."""
+
+    levels: int
+    n_rows: int
+    heaviest: float | None
+
+    def __call__(self, piece: Problem) -> Weighted:
+        weight = piece.labels.weight
+        values = np.asarray(ranked_values(piece))
+        if weight is None or self.heaviest is None:
+            return values, np.empty(0, dtype=np.int64)
+        return values, integer_weights(weight, self.levels, self.n_rows, self.heaviest)
 
 
 def check_share(validation: float | None) -> None:

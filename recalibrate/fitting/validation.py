@@ -2,34 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from recalibrate.core.boost import Settings, boost_in_turns
 from recalibrate.core.fixedpoint import Scale
-from recalibrate.core.learning import Learner
 from recalibrate.core.levels import Link
 from recalibrate.core.rounds import Rounds, Scores
-from recalibrate.data.folds import Fold
-from recalibrate.rows.memory import Rows, rows_in_memory
+from recalibrate.core.source import StatsSource
+from recalibrate.rows.store import Encoded, Fold, Selection
 from recalibrate.support.threads import take_turns
 
 
 @dataclass(frozen=True, eq=False)
-class FoldRun:
-    """All steps fitted without a fold's held-out rows, and the losses on those by step."""
+class Fitted:
+    """What was fitted without a fold's rows.
+
+    Attributes
+    ----------
+    log
+        All steps.
+    curve
+        Loss on the held-out rows by step of the last stage; first, before its first step.
+    ends
+        Number of steps before every stage.
+    """
 
     log: Rounds
-    held_out: NDArray[np.intp]
     curve: tuple[float, ...]
+    ends: tuple[int, ...]
 
     @property
     def best(self) -> int:
-        """Steps with the lowest held-out loss."""
+        """Steps of the last stage with the lowest held-out loss."""
         return int(np.argmin(self.curve))
+
+
+@dataclass(frozen=True, eq=False)
+class FoldRun:
+    """What was fitted without a fold's rows, and those rows."""
+
+    fitted: Fitted
+    held_out: Encoded
+    rows: Selection
+
+
+FitFold = Callable[[StatsSource, StatsSource], Generator[None, None, Fitted]]
+"""Fits the rows of the first source; those of the second say when to stop."""
+
+
+def run_folds(
+    encoded: Encoded, scale: Scale, folds: Sequence[Fold], fit: FitFold, *, threads: int
+) -> list[FoldRun]:
+    """Cross-validation: fit without each fold's rows, side by side where that is possible."""
+    beside = encoded.side_by_side
+
+    def run(fold: Fold) -> Generator[None, None, FoldRun]:
+        train, held_out = encoded.take(fold.train), encoded.take(fold.held_out)
+        own = 1 if beside else None
+        with train.open(scale, threads=own) as source, held_out.open(scale, threads=own) as aside:
+            fitted = yield from fit(source, aside)
+        train.drop()
+        return FoldRun(fitted, held_out, fold.held_out)
+
+    return take_turns([run(fold) for fold in folds], threads if beside else 1)
+
+
+def mean_curve(runs: Sequence[FoldRun]) -> tuple[float, ...]:
+    """Mean held-out loss by step, as far as all folds went."""
+    curves = [run.fitted.curve for run in runs]
+    length = min(map(len, curves))
+    return tuple(np.mean([curve[:length] for curve in curves], axis=0).tolist())
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,59 +132,23 @@ def paired_gain(before: Scores, after: Scores, weight: Scores | None) -> tuple[f
     return mean, spread
 
 
-def run_folds(
-    rows: Rows,
-    scale: Scale,
-    learner: Learner,
-    settings: Settings,
-    start: Rounds,
-    folds: Sequence[Fold],
-    *,
-    encoder: int = 0,
-    threads: int = 1,
-) -> list[FoldRun]:
-    """Fit every fold with early stopping; folds run side by side on the threads."""
-    settings = replace(settings, keep_unrounded=False)  # the last word of a model, not of a fold
-
-    def run(fold: Fold) -> Generator[None, None, FoldRun]:
-        train, held_out = fold
-        with rows_in_memory(rows.take(train), scale, held_out=rows.take(held_out)) as source:
-            boosted = yield from boost_in_turns(source, learner, settings, start, encoder=encoder)
-        return FoldRun(boosted.path, held_out, boosted.history.held_out)
-
-    return take_turns([run(fold) for fold in folds], threads)
-
-
-def judge(runs: Sequence[FoldRun], rows: Rows, weight: Scores | None, start: Rounds) -> Verdict:
+def judge(runs: Sequence[FoldRun], start: Rounds, scale: Scale) -> Verdict:
     """Number of rounds by the folds' mean, and whether their gain is more than noise.
 
     More than noise: more than one standard error of the paired difference.
     """
-    rounds = mean_rounds(runs, start)
-    held_out = np.concatenate([run.held_out for run in runs])
-    before, after = [], []
+    best = [run.fitted.log.first(len(start.steps) + run.fitted.best).n_rounds for run in runs]
+    rounds = round(float(np.mean(best)))
+    before, after, weight = [], [], []
     for run in runs:
-        own = rows.take(run.held_out)
-        before.append(row_losses(own.y, start.apply(own.blocks, own.base), start.link))
-        end = run.log.first_rounds(start.n_rounds + rounds)
-        after.append(row_losses(own.y, end.apply(own.blocks, own.base), start.link))
-    mass = None if weight is None else weight[held_out]
-    return pass_verdict(runs, rounds, np.concatenate(before), np.concatenate(after), mass)
-
-
-def mean_rounds(runs: Sequence[FoldRun], start: Rounds) -> int:
-    """Mean of the folds' best numbers of rounds."""
-    best = [run.log.first(len(start.steps) + run.best).n_rounds for run in runs]
-    return round(float(np.mean(best)))
-
-
-def pass_verdict(
-    runs: Sequence[FoldRun], rounds: int, before: Scores, after: Scores, weight: Scores | None
-) -> Verdict:
-    """The verdict by held-out losses before the first and after so many rounds."""
-    gain, error = paired_gain(before, after, weight)
-    length = min(len(run.curve) for run in runs)
-    curve = np.mean([run.curve[:length] for run in runs], axis=0)
-    return Verdict(
-        rounds if gain > error else 0, gain, error, tuple(float(value) for value in curve)
+        y, end = run.held_out.labels(), run.fitted.log.first_rounds(start.n_rounds + rounds)
+        with run.held_out.open(scale) as source:
+            before.append(row_losses(y, source.scores(start), start.link))
+            after.append(row_losses(y, source.scores(end), start.link))
+        weight.append(run.held_out.weights())
+        run.held_out.drop()
+    mass = np.concatenate(weight).astype(np.float64)
+    gain, error = paired_gain(
+        np.concatenate(before), np.concatenate(after), mass if len(mass) else None
     )
+    return Verdict(rounds if gain > error else 0, gain, error, mean_curve(runs))

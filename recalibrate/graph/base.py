@@ -16,6 +16,7 @@ from recalibrate.core.levels import MARGIN_LIMIT, MARGIN_STEP, Link
 from recalibrate.data.labels import Labels
 from recalibrate.graph.errors import ExportError
 from recalibrate.graph.inputs import MATRIX, BaseInputs, Inputs
+from recalibrate.support.notices import listed
 from recalibrate.support.onnxgraph import (
     BASE_PREFIX,
     INVERSE,
@@ -26,7 +27,6 @@ from recalibrate.support.onnxgraph import (
     GraphBuilder,
     own_inputs,
 )
-from recalibrate.support.wording import listed
 
 
 @dataclass(frozen=True, eq=False)

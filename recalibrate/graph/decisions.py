@@ -12,8 +12,8 @@ from recalibrate.graph.base import constant_margin
 from recalibrate.graph.errors import ExportError
 from recalibrate.graph.trees import Leaf, flatten, search
 from recalibrate.losses.rules import Formula, Lookup, Rule
+from recalibrate.support.notices import listed
 from recalibrate.support.onnxgraph import GraphBuilder
-from recalibrate.support.wording import listed
 
 if TYPE_CHECKING:
     from recalibrate.deciding import Decision

@@ -92,7 +92,7 @@ class _Export:
         limit = MARGIN_LIMIT if rounds.link == "logit" else SCORE_LIMIT
         runner = Runner(builder, columns, features.features, model.schema, margin, limit)
         for update in updates:
-            runner.apply(update)
+            update.write(runner)
         unchanged = not rounds.steps and rounds.start is None
         mean = self._mean(builder, runner.score, score if unchanged else None)
         outputs = self._outputs(builder, runner.score, mean)

@@ -12,7 +12,7 @@ from recalibrate.data.labels import read_scores
 from recalibrate.data.table import find_columns, split_columns
 from recalibrate.data.values import read_numbers
 from recalibrate.graph.inputs import BASE_SCORE, Input
-from recalibrate.support.wording import listed
+from recalibrate.support.notices import listed
 
 MISSING_WHOLE = np.iinfo(np.int64).min
 """Stands for a missing value in a column of large whole numbers."""

@@ -16,8 +16,8 @@ import numpy as np
 from recalibrate.data.table import Column
 from recalibrate.data.values import family_of
 from recalibrate.graph.errors import ExportError
+from recalibrate.support.notices import listed
 from recalibrate.support.onnxgraph import BASE_PREFIX, PREFIX
-from recalibrate.support.wording import listed
 
 Style = Literal["auto", "matrix", "columns"]
 MATRIX = "X"

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from math import inf
+from typing import TypeVar
 
 import numpy as np
 
-from recalibrate.classes.linear.spec import Quantiser
 from recalibrate.core.levels import Levels
+from recalibrate.core.rounds import Encoder
 from recalibrate.data.table import Schema
-from recalibrate.graph.estimators import write_estimators
 from recalibrate.graph.features import SCORE, Block, Columns, Feature, Rank
-from recalibrate.graph.linear import write_linear, write_quantised
 from recalibrate.graph.trees import MARGIN, Leaf, Node, by_level, columns_of, flatten
-from recalibrate.graph.updates import (
-    AddTrees,
-    Draw,
-    SetTrees,
-    Update,
-    UseEstimators,
-    UseLinear,
-)
 from recalibrate.support.onnxgraph import GraphBuilder
+
+E = TypeVar("E", bound=Encoder)
 
 MOST_RANKS = 48
 """Columns of places that one ensemble may have; they cost memory, 8 bytes a row each."""
@@ -37,8 +30,12 @@ class Runner:
 
     Attributes
     ----------
+    builder, columns, schema
+        Where nodes go, what columns they find, and what H knows of these.
     score
         The score now, a float64 column [N, 1].
+    score_limit
+        The base model's score is at most this far from zero.
     """
 
     def __init__(
@@ -55,7 +52,7 @@ class Runner:
         self.features = features
         self.schema = schema
         self.score = score
-        self._score_limit = score_limit
+        self.score_limit = score_limit
         self._drawn = score
         self._block: Block | None = None
         self._block_64 = ""
@@ -65,25 +62,25 @@ class Runner:
         self._ranks = {k: f for k, f in enumerate(features) if isinstance(f, Rank)}
         plain = [k for k, f in enumerate(features) if not isinstance(f, Rank)]
         self._plain = {number: position for position, number in enumerate(plain)}
-        self._quantised: dict[int, str] = {}
+        self._encoded: dict[Encoder, str] = {}
 
-    def apply(self, update: Update) -> None:
-        """Write one update."""
-        if isinstance(update, Draw):
-            self._drawn = self.score
-        elif isinstance(update, AddTrees):
-            value = self._trees(update.trees)
-            if update.limit != inf:
-                value = self.builder.clip(value, -update.limit, update.limit)
-            self.score = self.builder.op("Add", self.score, value)
-        elif isinstance(update, SetTrees):
-            self.score = self._trees(update.trees)
-        elif isinstance(update, UseLinear):
-            self._linear(update)
-        elif isinstance(update, UseEstimators):
-            self._estimators(update)
+    def draw(self) -> None:
+        """Level sets are those of the score as it is now."""
+        self._drawn = self.score
 
-    def _trees(self, trees: Sequence[Node]) -> str:
+    def add(self, value: str, limit: float = inf) -> None:
+        """Add to the score, at most +-limit."""
+        if limit != inf:
+            value = self.builder.clip(value, -limit, limit)
+        self.score = self.builder.op("Add", self.score, value)
+
+    def once(self, encoder: E, write: Callable[[E, Runner], str]) -> str:
+        """What an encoder makes of the columns; written at its first use."""
+        if encoder not in self._encoded:
+            self._encoded[encoder] = write(encoder, self)
+        return self._encoded[encoder]
+
+    def trees(self, trees: Sequence[Node]) -> str:
         """Sum of trees; in several parts where they need many columns of their own."""
         parts = [self._ensemble(part) for part in self._parts(trees)]
         return reduce(lambda a, b: self.builder.op("Add", a, b), parts)
@@ -154,44 +151,10 @@ class Runner:
             self._place = self.builder.op("Expand", number, self.builder.op("Shape", self.score))
         return self._place
 
-    def _level(self, levels: Levels) -> str | None:
+    def level(self, levels: Levels) -> str | None:
         """Numbers of the level sets, [N] int64; None if there is only one."""
         if levels.count == 1:
             return None
         tree = by_level(levels, [Leaf(float(v)) for v in range(levels.count)])
         found = self.builder.trees(flatten([tree], 1, lambda column: 0), self._drawn)
         return self.builder.cast(self.builder.flat(found), "int64")
-
-    def _linear(self, update: UseLinear) -> None:
-        builder = self.builder
-        value = write_linear(
-            builder,
-            self._quantise(update.encoder),
-            update.coefficient,
-            self._level(update.levels),
-            self.score,
-        )
-        if update.limit != inf:
-            value = builder.clip(value, -update.limit, update.limit)
-        self.score = value if update.replaces else builder.op("Add", self.score, value)
-
-    def _quantise(self, encoder: Quantiser) -> str | None:
-        if len(encoder.terms) == 1:
-            return None
-        key = id(encoder)
-        if key not in self._quantised:
-            self._quantised[key] = write_quantised(
-                encoder, self.columns, self.schema, self._score_limit
-            )
-        return self._quantised[key]
-
-    def _estimators(self, update: UseEstimators) -> None:
-        level = self._level(update.levels)
-        value, keeps = write_estimators(update, self.columns, self.schema, level)
-        builder = self.builder
-        if update.replaces:
-            self.score = value if keeps is None else builder.op("Where", keeps, self.score, value)
-            return
-        if update.table.limit != inf:
-            value = builder.clip(value, -update.table.limit, update.table.limit)
-        self.score = builder.op("Add", self.score, value)

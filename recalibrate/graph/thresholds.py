@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,13 +10,8 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
-from recalibrate.classes.groups.spec import GroupEncoder
-from recalibrate.classes.linear.spec import Quantiser
-from recalibrate.classes.trees.spec import TreeTable
 from recalibrate.core.rounds import Rounds
-from recalibrate.data.bins import Bins
-from recalibrate.groups.cells import BandCells, PredicateCells, ValueCells
-from recalibrate.groups.expressions import And, Compare, Condition, In, Not, Or
+from recalibrate.graph.forms import form_of
 from recalibrate.support.onnxgraph import ML_DOMAIN
 
 Found = dict[str, set[float]]
@@ -26,50 +20,11 @@ Found = dict[str, set[float]]
 def learner_thresholds(rounds: Rounds) -> Found:
     """Numbers that H's learners compare a column with, by column."""
     found: Found = defaultdict(set)
-    for step in rounds.steps:
-        encoder: Any = rounds.encoders[step.encoder]
-        if isinstance(encoder, Bins) and isinstance(step.table, TreeTable):
-            _add_tree_splits(step.table, encoder, found)
-    for encoder in rounds.encoders:
-        if isinstance(encoder, GroupEncoder):
-            _add_cells(encoder, found)
-        elif isinstance(encoder, Quantiser):
-            for term in encoder.terms:
-                if term.kind == "value":
-                    found[term.name] |= {term.centre, term.centre + 1.0 / term.factor}
+    for k, encoder in enumerate(rounds.encoders):
+        tables = [step.table for step in rounds.steps if step.encoder == k]
+        for column, value in form_of(encoder.kind).thresholds(encoder, tables):
+            found[column].add(value)
     return found
-
-
-def _add_tree_splits(table: TreeTable, bins: Bins, found: Found) -> None:
-    numeric = (table.child >= 0) & (table.subset < 0)
-    pairs = np.unique(np.stack([table.feature[numeric], table.last_bin[numeric]]), axis=1)
-    for feature, last_bin in pairs.T.tolist():
-        own = bins.features[feature]
-        if 1 <= last_bin <= len(own.edges):
-            found[own.name].add(float(own.edges[last_bin - 1]))
-
-
-def _add_cells(encoder: GroupEncoder, found: Found) -> None:
-    for term in encoder.groups.terms:
-        for factor in term.factors:
-            if isinstance(factor, BandCells):
-                found[factor.column] |= set(factor.edges)
-            elif isinstance(factor, ValueCells):
-                found[factor.column] |= set(factor.values)
-            elif isinstance(factor, PredicateCells):
-                for column, value in _constants(factor.condition):
-                    found[column].add(value)
-
-
-def _constants(node: Condition) -> Iterator[tuple[str, float]]:
-    if isinstance(node, And | Or):
-        for operand in node.operands:
-            yield from _constants(operand)
-    elif isinstance(node, Not):
-        yield from _constants(node.operand)
-    elif isinstance(node, Compare | In):
-        values = node.values if isinstance(node, In) else (node.value,)
-        yield from ((node.column, float(v)) for v in values if not isinstance(v, str))
 
 
 def graph_thresholds(model: onnx.ModelProto, columns: tuple[str, ...]) -> Found:

@@ -7,79 +7,18 @@ set says what the score is, so the new score itself stands in the leaves and rou
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
 from math import inf
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from recalibrate.classes.estimator.spec import EstimatorTable
-from recalibrate.classes.groups.spec import GroupEncoder, GroupTable
-from recalibrate.classes.linear.spec import UNIT, LinearTable, Quantiser
-from recalibrate.classes.trees.spec import TreeTable
 from recalibrate.core.levels import Levels
 from recalibrate.core.rounds import Encoder, Rounds, Step
-from recalibrate.data.bins import Bins
 from recalibrate.data.table import Schema
 from recalibrate.graph.composing import compose_adding, compose_replacing
 from recalibrate.graph.errors import ExportError
-from recalibrate.graph.features import FeatureList, feature_of
-from recalibrate.graph.groups import term_tree
-from recalibrate.graph.trees import (
-    Leaf,
-    Node,
-    by_level,
-    relabelled,
-    rounding,
-    value_range,
-)
-from recalibrate.graph.treetables import level_trees
-
-
-@dataclass(frozen=True)
-class Draw:
-    """From here on, level sets are those of the score as it is now."""
-
-
-@dataclass(frozen=True)
-class AddTrees:
-    """The score plus a sum of trees, which is cut at +-limit."""
-
-    trees: tuple[Node, ...]
-    limit: float = inf
-
-
-@dataclass(frozen=True)
-class SetTrees:
-    """The sum of trees in place of the score."""
-
-    trees: tuple[Node, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class UseLinear:
-    """A linear function per level set, added to the score (cut at +-limit) or in its place."""
-
-    encoder: Quantiser
-    levels: Levels
-    coefficient: NDArray[np.float64]
-    replaces: bool
-    limit: float = inf
-
-
-@dataclass(frozen=True, eq=False)
-class UseEstimators:
-    """A foreign regressor per level set; those without one keep their score."""
-
-    names: tuple[str, ...]
-    levels: Levels
-    table: EstimatorTable
-    replaces: bool
-
-
-Update = Draw | AddTrees | SetTrees | UseLinear | UseEstimators
+from recalibrate.graph.features import FeatureList
+from recalibrate.graph.forms import AddTrees, Draw, Place, SetTrees, Update, form_of
+from recalibrate.graph.trees import rounding
 
 
 def plan_updates(rounds: Rounds, schema: Schema, features: FeatureList) -> list[Update]:
@@ -169,26 +108,12 @@ class _Planner:
         known = levels.values if self.on_grid else None
         if step.replace and known is None:
             raise ExportError("a step replaces scores that are not on a grid")
-        place = _Place(step, levels, known)
-        table: Any = step.table
-        rounded = False
-        if isinstance(table, TreeTable) and isinstance(encoder, Bins):
-            trees = level_trees(table, encoder, self.schema, self.features)
-            rounded = self._one_tree(place, trees)
-        elif isinstance(table, GroupTable) and isinstance(encoder, GroupEncoder):
-            rounded = self._groups(place, table, encoder)
-        elif isinstance(table, LinearTable) and isinstance(encoder, Quantiser):
-            self._linear(place, table, encoder)
-        elif isinstance(table, EstimatorTable):
-            self.updates.append(UseEstimators(encoder.names, levels, table, step.replace))
-        else:
-            raise ExportError(
-                f"learners of type {type(table).__name__} have no translation to ONNX; "
-                "Trees, Linear, Groups and Estimator have"
-            )
+        place = Place(step, levels, known, self.schema, self.features)
+        update = form_of(step.table.kind).update(step.table, encoder, place)
+        self.updates.append(update)
         if step.grid is None:
             self.on_grid = False
-        elif rounded:
+        elif update.rounded:
             self._rounded(step.grid)
         else:
             self.round_to(step.grid)
@@ -214,87 +139,3 @@ class _Planner:
             and np.array_equal(now.thresholds, partition.thresholds)
             and np.array_equal(np.asarray(now.values), partition.values)
         )
-
-    def _one_tree(self, place: _Place, trees: list[Node | None]) -> bool:
-        """One tree per level set (None: left alone); True if its leaves are rounded already."""
-        if place.known is None:
-            zero = Leaf(0.0)
-            tree = by_level(place.levels, [zero if t is None else t for t in trees])
-            self.updates.append(AddTrees((tree,)))
-            return False
-        new = [
-            Leaf(place.finish(score)) if own is None else relabelled(own, place.new_score(score))
-            for score, own in zip(place.known.tolist(), trees, strict=True)
-        ]
-        self.updates.append(SetTrees((by_level(place.levels, new),)))
-        return place.step.grid is not None
-
-    def _groups(self, place: _Place, table: GroupTable, encoder: GroupEncoder) -> bool:
-        limit = inf if place.step.replace else table.limit
-        present, intercept = table.present, table.coefficient[:, 0]
-        if len(table.columns) == 1:
-            trees = self._term_trees(table, encoder, 0, intercept)
-            cut = [relabelled(tree, lambda value: min(max(value, -limit), limit)) for tree in trees]
-            return self._one_tree(
-                place, [tree if here else None for tree, here in zip(cut, present, strict=True)]
-            )
-        alone = np.zeros(len(present)) if place.known is None else place.known
-        intercept = np.where(present, intercept, alone if place.step.replace else 0.0)
-        table = replace(table, coefficient=np.where(present[:, None], table.coefficient, 0.0))
-        more = [intercept, *[np.zeros(len(present))] * (len(table.columns) - 1)]
-        sums = tuple(
-            by_level(place.levels, self._term_trees(table, encoder, t, more[t]))
-            for t in range(len(table.columns))
-        )
-        if place.step.replace:
-            self.updates.append(SetTrees(sums))
-            return False
-        ranges = [value_range(tree) for tree in sums]
-        inside = -limit <= sum(low for low, _ in ranges) and sum(h for _, h in ranges) <= limit
-        self.updates.append(AddTrees(sums, inf if inside else limit))
-        return False
-
-    def _term_trees(
-        self, table: GroupTable, encoder: GroupEncoder, t: int, more: NDArray[np.float64]
-    ) -> list[Node]:
-        """Trees of one term, one per level set, with a number added to all of its values."""
-        groups = encoder.groups
-        term = groups.terms[int(table.columns[t])]
-        own = slice(int(table.offsets[t]) + 1, int(table.offsets[t + 1]) + 1)
-        return [
-            term_tree(term, groups.schema, row[own] + extra, float(extra), self.features)
-            for row, extra in zip(table.coefficient, more, strict=True)
-        ]
-
-    def _linear(self, place: _Place, table: LinearTable, encoder: Quantiser) -> None:
-        coefficient = np.where(table.present[:, None], table.coefficient, 0.0)
-        if place.step.replace and place.known is not None:
-            # The constant term counts in units of a power of two: exact.
-            alone = place.known / UNIT
-            coefficient[:, 0] = np.where(table.present, coefficient[:, 0], alone)
-        for term in encoder.terms[1:]:
-            self.features.number(feature_of(term.name, self.schema))
-        limit = inf if place.step.replace else table.limit
-        self.updates.append(
-            UseLinear(encoder, place.levels, coefficient, place.step.replace, limit)
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class _Place:
-    """Where a step stands: its level sets, and their scores if these are rounded."""
-
-    step: Step
-    levels: Levels
-    known: NDArray[np.float64] | None
-
-    def finish(self, score: float) -> float:
-        """A new score, rounded if the step does so."""
-        grid = self.step.grid
-        return score if grid is None else float(grid.round(np.array([score]))[0])
-
-    def new_score(self, score: float) -> Callable[[float], float]:
-        """From a learner's value to the new score of a row that had ``score``."""
-        if self.step.replace:
-            return self.finish
-        return lambda value: self.finish(score + value)

@@ -19,6 +19,8 @@ from recalibrate.data.table import Column, Schema, Table
 from recalibrate.groups import expressions as ex
 
 MOST_VALUES = 12  # numeric columns with more distinct values are cut into bands
+BANDS = 4
+"""Quantile bands of a numeric column, unless the user says otherwise."""
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.data.columns import Piece
 from recalibrate.groups import expressions as ex
 from recalibrate.groups.cells import Cells
 
@@ -33,14 +35,9 @@ class Assigned:
             self._known[factor] = factor.assign(self._table).astype(small)
         return self._known[factor]
 
-    def keys(self, factors: tuple[Cells, ...]) -> NDArray[np.intp]:
-        """One number per row for the cells of all factors, in the order of the cells."""
-        first, *others = factors
-        keys = self.cells(first).astype(np.intp)
-        for factor in others:
-            keys *= factor.count + 2
-            keys += self.cells(factor)
-        return keys
+    def stacked(self, factors: Sequence[Cells]) -> NDArray[np.unsignedinteger]:
+        """Cells of several factors, [factor, row]."""
+        return np.stack([self.cells(factor) for factor in factors])
 
 
 def sizes_of(factors: tuple[Cells, ...]) -> tuple[int, ...]:
@@ -50,12 +47,16 @@ def sizes_of(factors: tuple[Cells, ...]) -> tuple[int, ...]:
 
 def count_combinations(factors: tuple[Cells, ...], rows: Assigned) -> Counted:
     """Combinations of cells that occur in some rows, and how often."""
+    from recalibrate.kernels.groups import count_cells
+
     sizes = sizes_of(factors)
     if math.prod(sizes) <= LOOKUP_LIMIT:
-        counts = np.bincount(rows.keys(factors), minlength=math.prod(sizes)).reshape(sizes)
+        flat = np.zeros(math.prod(sizes), dtype=np.int64)
+        count_cells(rows.stacked(factors), np.array(sizes, dtype=np.int64), flat)
+        counts = flat.reshape(sizes)
         found = np.argwhere(counts > 0)
         found = found[(found > 0).all(axis=1)]
-        return found.astype(np.int64), counts[tuple(found.T)].astype(np.int64)
+        return found.astype(np.int64), counts[tuple(found.T)]
     assigned = [rows.cells(factor) for factor in factors]
     inside = np.logical_and.reduce([cells > 0 for cells in assigned])
     columns = [cells[inside] for cells in assigned]
@@ -69,6 +70,18 @@ def count_combinations(factors: tuple[Cells, ...], rows: Assigned) -> Counted:
     example[group] = np.arange(len(group))
     found = np.column_stack([cells[example] for cells in columns]).astype(np.int64)
     return found, np.bincount(group).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class CountCells:
+    """Combinations of cells that occur in a piece, for the factors of every term."""
+
+    terms: tuple[tuple[Cells, ...], ...]
+
+    def __call__(self, piece: Piece) -> list[Counted]:
+        table, weight = piece
+        rows = Assigned(table.take(weight > 0) if len(weight) else table)
+        return [count_combinations(factors, rows) for factors in self.terms]
 
 
 def add_counts(parts: Sequence[Counted]) -> Counted:

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.data.bins import FeatureBins, integer_window
+from recalibrate.data.bins import FeatureBins
+from recalibrate.data.columns import integer_window
 from recalibrate.data.table import Column
 from recalibrate.data.values import Value
 from recalibrate.groups import expressions as ex

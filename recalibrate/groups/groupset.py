@@ -18,19 +18,30 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from recalibrate.data.columns import Columns
 from recalibrate.data.table import Column, Schema, Table
 from recalibrate.data.values import category_key
 from recalibrate.data.vectors import read_weight
 from recalibrate.groups import expressions as ex
-from recalibrate.groups.cells import Cells, PredicateCells, cut_column, load_cells
+from recalibrate.groups.cells import (
+    BANDS,
+    CategoryCells,
+    Cells,
+    PredicateCells,
+    cut_column,
+    cut_distinct,
+    load_cells,
+)
 from recalibrate.groups.combinations import (
     Assigned,
+    CountCells,
     Counted,
+    add_counts,
     count_combinations,
 )
+from recalibrate.groups.lookup import TermTables
 from recalibrate.groups.terms import BoundTerm
 from recalibrate.support.checks import check_whole
-from recalibrate.support.threads import share_out
 
 
 class _Aligned:
@@ -122,22 +133,19 @@ class GroupSet:
             1-based; 0 where the row is in none of the term's groups: the predicate is False, or
             the combination of cells did not occur when the groups were bound.
         """
-        rows = Assigned(_Aligned(self.schema, table))
-        out = np.empty((table.n_rows, len(self.terms)), dtype=np.int32)
+        return self.tables.codes(Assigned(_Aligned(self.schema, table)), threads)
 
-        def fill(t: int) -> None:
-            out[:, t] = self.terms[t].codes(rows)
-
-        share_out(rows.cells, {factor for term in self.terms for factor in term.factors}, threads)
-        share_out(fill, range(len(self.terms)), threads)
-        return out
+    @cached_property
+    def tables(self) -> TermTables:
+        """What finds the groups of rows."""
+        return TermTables(self.terms)
 
     def masks(self, table: Table) -> Iterator[tuple[str, NDArray[np.bool_]]]:
         """Label and rows of one group after the other, in the order of `labels`."""
         rows = Assigned(_Aligned(self.schema, table))
-        for t, term in enumerate(self.terms):
-            codes = term.codes(rows)
-            for k, label in enumerate(self.labels[self.offsets[t] : self.offsets[t + 1]], start=1):
+        for term in self.terms:
+            codes = TermTables((term,)).codes(rows)[:, 0]
+            for k, label in enumerate(term.labels(self.schema), start=1):
                 yield label, codes == k
 
     def to_dict(self) -> dict[str, Any]:
@@ -189,7 +197,7 @@ def bind(
     *,
     weight: ArrayLike | None = None,
     min_rows: int = 1,
-    bands: int = 4,
+    bands: int = BANDS,
 ) -> GroupSet:
     """Turn group expressions into groups of a table's rows.
 
@@ -234,21 +242,53 @@ def bind(
     >>> bind(["x0"], read_table(np.arange(100.0).reshape(-1, 1))).labels
     ('x0 < 25', 'x0 in [25, 50)', 'x0 in [50, 75)', 'x0 >= 75')
     """
+    return bind_rows(terms, table, weight=weight, min_rows=min_rows, bands=bands)[0]
+
+
+def bind_rows(
+    terms: Sequence[str],
+    table: Table,
+    *,
+    weight: ArrayLike | None = None,
+    min_rows: int = 1,
+    bands: int = BANDS,
+) -> tuple[GroupSet, Assigned]:
+    """The same, with the cells of the rows (of positive weight) that were found on the way."""
     check_whole("bands", bands, least=2)
-    parsed = _parse_all(terms, table.schema)
-    table = table.select(_columns(parsed))  # before rows are copied
+    table = table.select(_columns(_parse_all(terms, table.schema)))  # before rows are copied
     if weight is not None:
         weight = read_weight(weight, table.n_rows)
         table, weight = table.take(weight > 0), weight[weight > 0]
+    rows = Assigned(table)
 
     def cut(column: Column) -> Cells:
         return cut_column(column, table, weight, int(bands))
 
     def count(terms: Sequence[tuple[Cells, ...]]) -> list[Counted]:
-        rows = Assigned(table)
         return [count_combinations(factors, rows) for factors in terms]
 
-    return bind_by(terms, table.schema, cut, count, min_rows=min_rows)
+    return bind_by(terms, table.schema, cut, count, min_rows=min_rows), rows
+
+
+def bind_columns(terms: Sequence[str], columns: Columns, *, min_rows: int = 1) -> GroupSet:
+    """Turn group expressions into groups of rows, wherever these are; see :func:`bind`."""
+
+    def cut(column: Column) -> Cells:
+        if column.kind == "categorical":
+            return CategoryCells(column.name, len(column.categories))
+        found = columns.distribution(column.name, _band_targets)
+        values = found.values + np.float32(0)  # -0 is called 0
+        return cut_distinct(column.name, values, found.mass, BANDS, complete=found.complete)
+
+    def count(terms: Sequence[tuple[Cells, ...]]) -> list[Counted]:
+        found = list(columns.map(CountCells(tuple(terms))))
+        return [add_counts([piece[t] for piece in found]) for t in range(len(terms))]
+
+    return bind_by(terms, columns.schema, cut, count, min_rows=min_rows)
+
+
+def _band_targets(total: int) -> NDArray[np.int64]:
+    return np.array([-(-total * j // BANDS) for j in range(1, BANDS)])
 
 
 def bind_by(

@@ -35,7 +35,7 @@ class BoundTerm:
 
     @cached_property
     def _steps(self) -> list[NDArray[np.int64]]:
-        """Per factor the sorted keys (prefix, cell) that lead to a group; see `codes`."""
+        """Per factor the sorted keys (prefix, cell) that lead to a group; see `search`."""
         cells = np.array(self.cells, dtype=np.int64)
         prefix = np.ones(len(cells), dtype=np.int64)
         steps = []
@@ -46,19 +46,17 @@ class BoundTerm:
         return steps
 
     @cached_property
-    def _lookup(self) -> NDArray[np.int32] | None:
+    def table(self) -> NDArray[np.int32] | None:
         """Group number by the cells of all factors together; None where there are too many."""
         sizes = sizes_of(self.factors)
         if math.prod(sizes) > LOOKUP_LIMIT:
             return None
-        lookup = np.zeros(sizes, dtype=np.int32)
-        lookup[tuple(np.array(self.cells).T)] = np.arange(1, len(self.cells) + 1)
-        return lookup.ravel()
+        table = np.zeros(sizes, dtype=np.int32)
+        table[tuple(np.array(self.cells).T)] = np.arange(1, len(self.cells) + 1)
+        return table.ravel()
 
-    def codes(self, rows: Assigned) -> NDArray[np.int32]:
-        """Group number of every row, 1-based; 0 = in no group."""
-        if self._lookup is not None:
-            return self._lookup[rows.keys(self.factors)]
+    def search(self, rows: Assigned) -> NDArray[np.int32]:
+        """Group number of every row, 1-based; 0 = in no group; for terms without a table."""
         # Factor by factor, so that the key stays below groups * cells and cannot overflow
         # however many columns are crossed. Prefix 0 is lost: its keys are below every known one.
         prefix = np.ones(rows.n_rows, dtype=np.int64)

@@ -23,69 +23,6 @@ TOP_AT, TOP_VARIANCE, TOP_SKEW = 6, 7, 8
 LOW_AT, LOW_VARIANCE, LOW_SKEW = 9, 10, 11
 WALK = 12
 
-TILE = 256
-"""Rows whose groups are looked up together."""
-
-
-@kernel
-def count_cells(
-    cells: NDArray[np.unsignedinteger],
-    positions: NDArray[np.int64],
-    sizes: NDArray[np.int64],
-    counts: NDArray[np.int64],
-) -> None:
-    """Count the rows of every combination of cells; ``cells`` has a row per factor."""
-    last = cells[positions[-1]]
-    if positions.shape[0] == 1:
-        for i in range(cells.shape[1]):
-            counts[last[i]] += 1
-    elif positions.shape[0] == 2:  # by far the most frequent crossing
-        first = cells[positions[0]]
-        for i in range(cells.shape[1]):
-            counts[first[i] * sizes[1] + last[i]] += 1
-    else:
-        for i in range(cells.shape[1]):
-            key = 0
-            for k in range(positions.shape[0]):
-                key = key * sizes[k] + cells[positions[k], i]
-            counts[key] += 1
-
-
-@kernel
-def look_up(
-    cells: NDArray[np.unsignedinteger],
-    starts: NDArray[np.int64],
-    positions: NDArray[np.int64],
-    sizes: NDArray[np.int64],
-    begins: NDArray[np.int64],
-    tables: NDArray[np.int32],
-    out: Codes,
-) -> None:
-    """Find the groups of every term: cells of its factors, then the term's table.
-
-    Factors of term t are ``positions[starts[t]:starts[t + 1]]``, rows of ``cells``, and its table
-    begins at ``begins[t]``. Tiles of rows, because ``out`` is written across its rows.
-    """
-    n_rows = out.shape[0]
-    for top in range(0, n_rows, TILE):
-        end = min(top + TILE, n_rows)
-        for t in range(out.shape[1]):
-            first, begin = starts[t], begins[t]
-            one = cells[positions[first]]
-            if starts[t + 1] - first == 1:
-                for i in range(top, end):
-                    out[i, t] = tables[begin + one[i]]
-            elif starts[t + 1] - first == 2:  # by far the most frequent crossing
-                size, two = sizes[first + 1], cells[positions[first + 1]]
-                for i in range(top, end):
-                    out[i, t] = tables[begin + one[i] * size + two[i]]
-            else:
-                for i in range(top, end):
-                    key = 0
-                    for k in range(first, starts[t + 1]):
-                        key = key * sizes[k] + cells[positions[k], i]
-                    out[i, t] = tables[begin + key]
-
 
 @kernel
 def add_sums(

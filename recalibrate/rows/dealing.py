@@ -1,4 +1,4 @@
-"""Folds of rows in pieces: the very folds that all rows at once would be dealt into."""
+"""Folds of rows: the same ones whatever the order of the rows and the way they are cut."""
 
 from __future__ import annotations
 
@@ -10,86 +10,109 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.bases.problem import Problem
-from recalibrate.data.folds import BAND_QUANTILES, dealing_keys, tell_apart
-from recalibrate.rows.distributions import distribution
-from recalibrate.rows.pieces import Pieces
+from recalibrate.data.columns import Weighted, distribution
+from recalibrate.data.folds import BAND_QUANTILES, label_bands, split_folds, tell_apart
+from recalibrate.rows.store import Dealt, Fold, Numbered, Store
 
-BUCKETS = 64
-"""Rows are sorted in so many lots, by the leading bits of their hash."""
+LARGEST_SORT = 1 << 22
+"""Rows that are sorted at once; of more, one bucket of hashes after the other."""
 
 Places = NDArray[np.int64]
-Folds = list[NDArray[np.uint8]]
-"""The fold of every row, piece by piece."""
+
+
+def deal(store: Store, count: int, seed: int) -> list[Fold]:
+    """Folds 0 to count - 1, each of which is held out once."""
+    folds = _number(store, seed, lambda place: place % count, np.min_scalar_type(count - 1))
+    return [Fold(Dealt(folds, k, False), Dealt(folds, k, True)) for k in range(count)]
+
+
+def set_aside(store: Store, share: float, seed: int) -> list[Fold]:
+    """One fold that holds out a share of the rows; none if that leaves no row on either side."""
+
+    def chosen(place: Places) -> NDArray[np.bool_]:
+        return np.asarray(np.floor((place + 1) * share) > np.floor(place * share))
+
+    folds = _number(store, seed, chosen, np.dtype(np.uint8))
+    if not 0 < sum(int(fold.sum()) for fold in folds) < store.size.n_rows:
+        return []
+    return [Fold(Dealt(folds, 1, False), Dealt(folds, 1, True))]
+
+
+def split(problem: Problem, cv: Any) -> list[Fold]:
+    """Folds of a scikit-learn splitter, or of pairs of row numbers."""
+    pairs = split_folds(cv, problem.given.labels, problem.given.rows)
+    return [Fold(Numbered(train), Numbered(held_out)) for train, held_out in pairs]
+
+
+def restrict(folds: list[Fold], kept: NDArray[np.intp], n_rows: int) -> list[Fold]:
+    """Folds of ``n_rows`` rows among some of them; those that are left without any are gone."""
+    place = np.full(n_rows, -1, dtype=np.intp)
+    place[kept] = np.arange(len(kept))
+    found = []
+    for fold in folds:
+        train, held_out = (own[own >= 0] for own in (place[rows.of(0)] for rows in fold))
+        if len(train) and len(held_out):
+            found.append(Fold(Numbered(train), Numbered(held_out)))
+    return found
 
 
 @dataclass(frozen=True)
 class LabelsOf:
     """The labels, each counting once."""
 
-    def __call__(self, piece: Problem) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    def __call__(self, piece: Problem) -> Weighted:
         return np.asarray(piece.labels.values), np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
 class Keys:
-    """Work: band and hash of every row, see `recalibrate.data.folds`."""
+    """Work: label band and hash of every row, see ``data.folds``."""
 
     seed: int
     cuts: NDArray[np.float64]
 
     def __call__(self, piece: Problem) -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
-        labels = piece.labels
-        band, key = dealing_keys(
-            piece.table, labels.values, piece.base, labels.weight, self.seed, self.cuts
-        )
-        return band.astype(np.uint8), key
+        return label_bands(piece.labels.values, self.cuts), piece.hashes(self.seed)
 
 
-def deal(pieces: Pieces, count: int, seed: int) -> Folds:
-    """Fold of every row, 0 to count - 1."""
-    return _number(pieces, seed, lambda place: place % count)
+def _number(
+    store: Store, seed: int, fold_of: Callable[[Places], NDArray[Any]], dtype: np.dtype[Any]
+) -> list[NDArray[Any]]:
+    """Fold of every row, piece by piece, by its place in the order of bands and hashes.
 
-
-def set_aside(pieces: Pieces, share: float, seed: int) -> Folds:
-    """1 for a share of the rows, 0 for the others."""
-    return _number(
-        pieces, seed, lambda place: np.floor((place + 1) * share) > np.floor(place * share)
-    )
-
-
-def _number(pieces: Pieces, seed: int, fold_of: Callable[[Places], NDArray[Any]]) -> Folds:
-    """Folds by every row's place in the order of bands and hashes.
-
-    Ten bytes a row are held; the rest is one lot of rows at a time.
+    Ten bytes a row are held; the rest is one bucket of rows at a time.
     """
-    found = list(pieces.map(Keys(seed, _cuts(pieces))))
+    found = list(store.map(Keys(seed, _cuts(store))))
     band = np.concatenate([bands for bands, _ in found])
     key = np.concatenate([keys for _, keys in found])
     lengths = [len(bands) for bands, _ in found]
     del found
-    for rows in _lots(band, key):  # equal hashes are in the same lot
+    bits = (len(key) // LARGEST_SORT).bit_length()
+    for rows in _buckets(band, key, bits):  # equal hashes are in the same bucket
         key[rows] = tell_apart(key[rows])
-    fold = np.empty(len(band), dtype=np.uint8)
+    fold = np.empty(len(band), dtype=dtype)
     first = 0
-    for rows in _lots(band, key):
+    for rows in _buckets(band, key, bits):
         order = rows[np.argsort(key[rows], kind="stable")]
-        place = np.arange(first, first + len(order))
-        fold[order] = fold_of(place)
+        fold[order] = fold_of(np.arange(first, first + len(order)))
         first += len(order)
     return np.split(fold, np.cumsum(lengths)[:-1])
 
 
-def _lots(band: NDArray[np.uint8], key: NDArray[np.uint64]) -> Iterator[NDArray[np.intp]]:
+def _buckets(
+    band: NDArray[np.uint8], key: NDArray[np.uint64], bits: int
+) -> Iterator[NDArray[np.intp]]:
     """Row numbers by band and leading bits of the hash, in ascending order of both."""
-    shift = np.uint64(64 - (BUCKETS - 1).bit_length())
-    lot = (key >> shift).astype(np.int16) + BUCKETS * band.astype(np.int16)
-    for number in np.unique(lot):
-        yield np.flatnonzero(lot == number)
+    bucket = band.astype(np.int32) << bits
+    if bits:
+        bucket |= (key >> np.uint64(64 - bits)).astype(np.int32)
+    for number in np.unique(bucket):
+        yield np.flatnonzero(bucket == number)
 
 
-def _cuts(pieces: Pieces) -> NDArray[np.float64]:
+def _cuts(store: Store) -> NDArray[np.float64]:
     """Labels at the quantiles that separate bands, as numpy finds them with method="lower"."""
-    places = np.floor((pieces.size.n_rows - 1) * BAND_QUANTILES).astype(np.int64)
-    found = distribution(pieces, LabelsOf(), lambda _: places + 1)
+    places = np.floor((store.size.n_rows - 1) * BAND_QUANTILES).astype(np.int64)
+    found = distribution(store.map, LabelsOf(), lambda _: places + 1)
     reached = np.cumsum(found.mass)
     return np.asarray(found.values[np.searchsorted(reached, places + 1)])

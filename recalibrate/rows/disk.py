@@ -1,154 +1,186 @@
-"""Rows on disk: blocks of files that are mapped into memory one at a time.
-
-A block's codes, labels and base scores are written once. What a part works out (scores, level
-sets, packed statistics) is written back after every question, so that memory holds one block
-per thread, whatever the number of rows.
-"""
+"""Rows in files: pieces that are mapped into memory one at a time per thread."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import count
-from math import prod
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.bases.problem import Problem
 from recalibrate.core.fixedpoint import Scale
-from recalibrate.core.part import Answer, Memo, Part, Question
-from recalibrate.core.rounds import Rounds, Scores, State
+from recalibrate.core.part import NO_KEYS, Answer, Memo, Part, Question, Rows
+from recalibrate.core.rounds import Encoder, Rounds, Scores, State
+from recalibrate.data.columns import Columns
+from recalibrate.data.table import Table
+from recalibrate.rows.files import Array, Scratch, Stored
+from recalibrate.rows.local import LocalSource
+from recalibrate.rows.memory import MemoryStore
+from recalibrate.rows.pieces import columns_of, gather, sample_pieces
+from recalibrate.rows.store import Selection, Size, Weigh, encode_blocks, size_of, sum_sizes
 
-Array = NDArray[Any]
-
-
-@dataclass(frozen=True)
-class Stored:
-    """An array in a file, from the byte ``offset`` on."""
-
-    path: Path
-    dtype: str
-    shape: tuple[int, ...]
-    offset: int = 0
-
-    def open(self, *, in_place: bool = False) -> Array:
-        """The array, mapped into memory; changes reach the file only ``in_place``.
-
-        Otherwise pages are copied when written to: kernels are compiled for arrays that can be.
-        """
-        if 0 in self.shape:  # nothing to map
-            return np.empty(self.shape, self.dtype)
-        mode: Literal["r+", "c"] = "r+" if in_place else "c"
-        mapped = np.memmap(self.path, self.dtype, mode, self.offset, self.shape)
-        return mapped.view(np.ndarray)
-
-    def part(self, rows: slice) -> Stored:
-        """Some of the rows, in the same file."""
-        start, stop, _ = rows.indices(self.shape[0])
-        width = np.dtype(self.dtype).itemsize * prod(self.shape[1:])
-        shape = (stop - start, *self.shape[1:])
-        return replace(self, shape=shape, offset=self.offset + start * width)
+T = TypeVar("T")
 
 
-class Shelf:
-    """A folder of arrays."""
+@dataclass(frozen=True, eq=False)
+class DiskStore:
+    """Rows of a problem in files, cut into pieces.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._numbers = count()
+    Attributes
+    ----------
+    problem
+        Everything but the rows.
+    features
+        The columns of the table but the base score, in order.
+    y, base, weight
+        Labels scaled to [0, 1], base scores on the link's scale, weights if rows have any.
+    ranges
+        First and last row of every piece.
+    scratch
+        Where files are.
+    threads
+        Pieces in memory at a time.
+    size
+        Number and weights of the rows.
+    kept
+        The rows that count; None: all.
+    """
 
-    def reserve(self) -> Path:
-        """The path of a file that is not there yet."""
-        return self.folder / f"{next(self._numbers)}.bin"
-
-    def put(self, array: Array) -> Stored:
-        """Write an array to a file of its own."""
-        path = self.reserve()
-        np.ascontiguousarray(array).tofile(path)
-        return Stored(path, array.dtype.str, array.shape)
-
-    def drop(self, stored: Stored) -> None:
-        """Remove an array's file."""
-        stored.path.unlink(missing_ok=True)
-
-
-@contextmanager
-def temporary_shelf(folder: str | os.PathLike[str] | None = None) -> Iterator[Shelf]:
-    """A shelf inside ``folder`` (None: the system's folder), removed at the end in any case."""
-    if folder is not None:
-        Path(folder).mkdir(parents=True, exist_ok=True)
-    own = Path(tempfile.mkdtemp(prefix="recalibrate-", dir=folder))
-    try:
-        yield Shelf(own)
-    finally:
-        shutil.rmtree(own, ignore_errors=True)
-
-
-@dataclass(frozen=True)
-class StoredRows:
-    """Encoded rows in files; like ``rows.memory.Rows``, block by block."""
-
-    blocks: tuple[Stored, ...]
+    problem: Problem
+    features: tuple[Stored, ...]
     y: Stored
     base: Stored
-    weight: Stored
+    weight: Stored | None
+    ranges: tuple[slice, ...]
+    scratch: Scratch
+    threads: int
+    size: Size
+    kept: Selection | None = None
 
-    def __len__(self) -> int:
-        return self.y.shape[0]
+    def map(self, work: Callable[[Problem], T]) -> Iterator[T]:
+        return (found for _, found in self._each(lambda k, piece: work(piece)))
 
-    def part(self, scale: Scale) -> Part:
-        """The rows as a part that has seen no step."""
-        blocks = tuple(block.open() for block in self.blocks)
-        return Part(blocks, self.y.open(), self.base.open(), self.weight.open(), scale)
+    def columns(self, scale: Scale) -> Columns:
+        return columns_of(self, scale)
 
-    def take(self, chosen: NDArray[np.bool_], shelf: Shelf) -> StoredRows:
-        """Some of the rows, copied to a shelf."""
+    def take(self, rows: Selection) -> DiskStore:
+        subset = replace(self, kept=rows)
+        return replace(subset, size=sum_sizes(list(subset.map(size_of))))
 
-        def some(stored: Stored) -> Stored:
-            return shelf.put(stored.open()[chosen]) if stored.shape[0] else stored
+    def sample(self, count: int, seed: int) -> tuple[Problem, NDArray[np.intp] | None]:
+        return sample_pieces(self, count, seed), None
 
-        blocks = tuple(some(block) for block in self.blocks)
-        return StoredRows(blocks, some(self.y), some(self.base), some(self.weight))
+    def in_memory(self) -> MemoryStore:
+        return MemoryStore(gather(self), self.threads)
 
-    def drop(self, shelf: Shelf) -> None:
-        """Remove the rows' files."""
-        for stored in (*self.blocks, self.y, self.base, self.weight):
-            shelf.drop(stored)
+    def encode(self, encoders: Sequence[Encoder | None], weigh: Weigh) -> EncodedOnDisk:
+        def encode_piece(k: int, piece: Problem) -> Rows:
+            put, labels = self.scratch.put, piece.labels
+            blocks = tuple(map(put, encode_blocks(encoders, piece.table)))
+            weight, no_keys = put(weigh(labels.weight)), put(NO_KEYS)
+            if self.kept is None:  # labels and scores are there already
+                rows = self.ranges[k]
+                return Rows(blocks, self.y.part(rows), self.base.part(rows), weight, no_keys)
+            return Rows(blocks, put(labels.values), put(piece.base), weight, no_keys)
+
+        pieces = dict(self._each(encode_piece))
+        return EncodedOnDisk(pieces, self.scratch, self.threads)
+
+    def drop(self) -> None:
+        """Remove the columns, which encoded rows do not need: less for the disk to keep."""
+        for column in self.features:
+            self.scratch.drop(column)
+
+    def _each(self, work: Callable[[int, Problem], T]) -> Iterator[tuple[int, T]]:
+        """What ``work`` finds in every piece that has rows, with its number."""
+
+        def on_piece(k: int) -> tuple[int, T] | None:
+            piece = self._piece(k)
+            return (k, work(k, piece)) if piece.n_rows else None
+
+        with ThreadPoolExecutor(self.threads) as pool:
+            yield from filter(None, pool.map(on_piece, range(len(self.ranges))))
+
+    def _piece(self, k: int) -> Problem:
+        rows, problem = self.ranges[k], self.problem
+        weight = None if self.weight is None else self.weight.open()[rows]
+        y, base = self.y.open()[rows], self.base.open()[rows]
+        sources = [column.open()[rows] for column in self.features]
+        table = Table(problem.table.schema, [*sources, base], len(y))
+        labels = replace(problem.labels, values=y, weight=weight)
+        piece = replace(problem, table=table, labels=labels, base=base)
+        return piece if self.kept is None else piece.take(self.kept.of(k))
 
 
-def store_rows(
-    shelf: Shelf,
-    blocks: Sequence[Array],
-    y: NDArray[np.float64],
-    base: Scores,
-    weight: NDArray[np.int64],
-) -> StoredRows:
-    """Write encoded rows to a shelf."""
-    return StoredRows(
-        tuple(shelf.put(block) for block in blocks),
-        shelf.put(y),
-        shelf.put(base),
-        shelf.put(weight),
-    )
+@dataclass(frozen=True, eq=False)
+class EncodedOnDisk:
+    """Encoded rows in files, by the number of their piece."""
+
+    pieces: dict[int, Rows]
+    scratch: Scratch
+    threads: int
+
+    side_by_side = False
+
+    @contextmanager
+    def open(self, scale: Scale, *, threads: int | None = None) -> Iterator[LocalSource]:
+        parts = [PartOnDisk(own, scale, self.scratch) for own in self.pieces.values() if len(own)]
+        source = LocalSource(parts, scale, threads=self.threads if threads is None else threads)
+        try:
+            yield source
+        finally:
+            source.close()
+            for part in parts:
+                part.forget()
+
+    def take(self, rows: Selection) -> EncodedOnDisk:
+        def some(k: int, own: Rows) -> Rows:
+            at = rows.of(k)
+            return own.map(lambda file: self.scratch.put(file.open()[at]) if len(file) else file)
+
+        return replace(self, pieces={k: some(k, own) for k, own in self.pieces.items()})
+
+    def drop(self) -> None:
+        for own in self.pieces.values():
+            own.map(self.scratch.drop)
+
+    def labels(self) -> Scores:
+        return np.concatenate([own.y.open() for own in self.pieces.values()])
+
+    def weights(self) -> NDArray[np.int64]:
+        return np.concatenate([own.weight.open() for own in self.pieces.values()])
+
+    def reweighted(self, weight: NDArray[np.int64]) -> EncodedOnDisk:
+        cuts = np.cumsum([len(own) for own in self.pieces.values()])[:-1]
+        parts = np.split(weight, cuts) if len(weight) else [weight] * len(self.pieces)
+        pieces = {
+            k: replace(own, weight=self.scratch.put(part))
+            for (k, own), part in zip(self.pieces.items(), parts, strict=True)
+        }
+        return replace(self, pieces=pieces)
 
 
-class StoredPart:
-    """A part whose arrays are in files between questions."""
+class PartOnDisk:
+    """A part whose arrays are in files between questions.
 
-    def __init__(self, rows: StoredRows, scale: Scale, shelf: Shelf) -> None:
+    What it works out (scores, level sets, packed statistics) is written back after every question,
+    so that memory holds one block per thread, whatever the number of rows.
+    """
+
+    def __init__(self, rows: Rows, scale: Scale, scratch: Scratch) -> None:
         self.rows = rows
         self.scale = scale
-        self.shelf = shelf
+        self.scratch = scratch
         self._memo: Memo | None = None
         self._files: dict[str, Stored] = {}
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.rows)
 
     def ask(self, question: Question) -> Answer:
         """The part's share of the sums."""
@@ -163,12 +195,12 @@ class StoredPart:
     def forget(self) -> None:
         """Remove everything but the rows."""
         for stored in set(self._files.values()) - {self.rows.base}:
-            self.shelf.drop(stored)
+            self.scratch.drop(stored)
         self._memo, self._files = None, {}
 
     @contextmanager
     def _opened(self) -> Iterator[Part]:
-        part = self.rows.part(self.scale)
+        part = Part(self.rows.map(Stored.open), self.scale)
         known: list[tuple[Array, Stored]] = [(part.base, self.rows.base)]
         if self._memo is not None:
             part.recall(self._open_memo(self._memo, known))
@@ -216,94 +248,16 @@ class StoredPart:
                 continue
             stored = next((own for mapped, own in known if mapped is array), None)
             if stored is None:
-                stored = self.shelf.put(array)
+                stored = self.scratch.put(array)
                 known.append((array, stored))
             files[name] = stored
         old, self._files = self._files, files
         bare = replace(memo, state=_bare(memo.state), words=None)
         self._memo = replace(bare, before=None if memo.before is None else _bare(memo.before))
         for gone in set(old.values()) - set(files.values()) - {self.rows.base}:
-            self.shelf.drop(gone)
+            self.scratch.drop(gone)
 
 
 def _bare(state: State) -> State:
     """A state without its arrays."""
     return State(None, None, state.partition)
-
-
-class OnDisk:
-    """A :class:`~recalibrate.rows.memory.StatsSource` over rows in files.
-
-    Parameters
-    ----------
-    rows
-        Blocks of training rows.
-    scale
-        Fixed point shared by all blocks.
-    shelf
-        Where parts keep what they work out.
-    threads
-        Blocks in memory at a time.
-    """
-
-    has_held_out = False  # see rows.memory.Sided
-    only_part = None
-
-    def __init__(
-        self,
-        rows: Sequence[StoredRows],
-        scale: Scale,
-        shelf: Shelf,
-        *,
-        threads: int = 1,
-    ) -> None:
-        self.parts = [StoredPart(each, scale, shelf) for each in rows if len(each)]
-        self.scale = scale
-        self._pool = ThreadPoolExecutor(threads)
-        self._threads = threads
-
-    @property
-    def n_rows(self) -> int:
-        return sum(len(part.rows) for part in self.parts)
-
-    def share_out(self, work: Callable[[int], None], pieces: int) -> None:
-        list(self._pool.map(work, range(pieces)))
-
-    def answers(self, question: Question, *, held_out: bool = False) -> Iterable[Answer]:
-        """One sum per thread: answers of all parts at once would fill the memory."""
-        shares = [self.parts[k :: self._threads] for k in range(self._threads)]
-        return list(self._pool.map(partial(_summed, question), filter(None, shares)))
-
-    def scores(self, log: Rounds, *, held_out: bool = False) -> Scores:
-        return np.concatenate([part.scores(log) for part in self.parts])
-
-    def close(self) -> None:
-        """Let the threads go, and remove what parts worked out; rows stay on the shelf."""
-        self._pool.shutdown()
-        for part in self.parts:
-            part.forget()
-
-
-def _summed(question: Question, parts: Sequence[StoredPart]) -> Answer:
-    first, *others = parts
-    sums = first.ask(question)
-    for part in others:
-        for mine, other in zip(sums, part.ask(question), strict=True):
-            mine += other
-    return sums
-
-
-@contextmanager
-def rows_on_disk(
-    rows: Sequence[StoredRows],
-    scale: Scale,
-    shelf: Shelf,
-    *,
-    threads: int = 1,
-) -> Iterator[OnDisk]:
-    """An engine over blocks in files."""
-    source = OnDisk(rows, scale, shelf, threads=threads)
-    try:
-        yield source
-    finally:
-        source.close()

@@ -1,168 +1,124 @@
-"""Rows in memory, cut into blocks that a thread pool works on."""
+"""Rows in memory: a store of one piece, cut into parts that threads work on."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.bases.problem import Problem
 from recalibrate.core.fixedpoint import Scale
-from recalibrate.core.part import NO_LOTS, Answer, Part, Question
-from recalibrate.core.rounds import Block, Rounds, Scores
-from recalibrate.core.source import StatsSource
+from recalibrate.core.part import Part, Rows
+from recalibrate.core.rounds import Encoder, Scores
+from recalibrate.data.columns import Columns
+from recalibrate.data.folds import first_rows
+from recalibrate.data.table import Table
+from recalibrate.rows.local import LocalSource
+from recalibrate.rows.store import Selection, Size, Weigh, encode_blocks, size_of
 from recalibrate.support.threads import cut
 
-
-class InMemory:
-    """A :class:`StatsSource` over parts in this process.
-
-    Parameters
-    ----------
-    parts
-        Blocks of training rows.
-    held_out
-        Blocks of rows that are only scored.
-    scale
-        Fixed point shared by all parts.
-    threads
-        Size of the thread pool; with 1 everything runs in the calling thread.
-    """
-
-    def __init__(
-        self,
-        parts: Sequence[Part],
-        scale: Scale,
-        *,
-        held_out: Sequence[Part] = (),
-        threads: int = 1,
-    ) -> None:
-        self.parts = tuple(parts)
-        self.held_out = tuple(held_out)
-        self.scale = scale
-        self._pool = ThreadPoolExecutor(threads) if threads > 1 and len(parts) > 1 else None
-
-    @property
-    def n_rows(self) -> int:
-        return sum(part.n_rows for part in self.parts)
-
-    @property
-    def has_held_out(self) -> bool:
-        return bool(self.held_out)
-
-    @property
-    def only_part(self) -> Part | None:
-        return self.parts[0] if len(self.parts) == 1 else None
-
-    def share_out(self, work: Callable[[int], None], pieces: int) -> None:
-        if self._pool is None or pieces == 1:
-            for piece in range(pieces):
-                work(piece)
-        else:
-            list(self._pool.map(work, range(pieces)))
-
-    def answers(self, question: Question, *, held_out: bool = False) -> Iterable[Answer]:
-        parts = self.held_out if held_out else self.parts
-        if self._pool is None:
-            return [question.ask(part) for part in parts]
-        return list(self._pool.map(question.ask, parts))
-
-    def scores(self, log: Rounds, *, held_out: bool = False) -> Scores:
-        parts = self.held_out if held_out else self.parts
-        return np.concatenate([part.scores(log) for part in parts])
-
-    def close(self) -> None:
-        """Let the threads go."""
-        if self._pool is not None:
-            self._pool.shutdown()
-
-
-class Sided:
-    """A source whose held-out rows live elsewhere than its training rows.
-
-    Parameters
-    ----------
-    train
-        The training rows.
-    aside
-        The held-out rows, as the training rows of a source of their own.
-    """
-
-    has_held_out = True
-
-    def __init__(self, train: StatsSource, aside: StatsSource) -> None:
-        self.train = train
-        self.aside = aside
-
-    @property
-    def n_rows(self) -> int:
-        return self.train.n_rows
-
-    @property
-    def scale(self) -> Scale:
-        return self.train.scale
-
-    @property
-    def only_part(self) -> Part | None:
-        return self.train.only_part
-
-    def share_out(self, work: Callable[[int], None], pieces: int) -> None:
-        self.train.share_out(work, pieces)
-
-    def answers(self, question: Question, *, held_out: bool = False) -> Iterable[Answer]:
-        return (self.aside if held_out else self.train).answers(question)
-
-    def scores(self, log: Rounds, *, held_out: bool = False) -> Scores:
-        return (self.aside if held_out else self.train).scores(log)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
-    """Encoded rows with their labels, base scores and quantised weights (empty: each one).
+class MemoryStore:
+    """The rows of a problem in memory.
 
-    ``lots`` are hashes that steps draw rows by (empty: every step takes all rows).
+    Attributes
+    ----------
+    problem
+        All rows.
+    threads, blocks
+        How the work is cut (``blocks`` None: one part per thread where it pays); does not change
+        a result.
     """
 
-    blocks: tuple[Block, ...]
-    y: NDArray[np.float64]
-    base: Scores
-    weight: NDArray[np.int64]
-    lots: NDArray[np.uint64] = field(default_factory=lambda: NO_LOTS)
+    problem: Problem
+    threads: int = 1
+    blocks: int | None = None
+    _gathered: list[Table] = field(default_factory=list)
 
-    def __len__(self) -> int:
-        return len(self.y)
+    @property
+    def size(self) -> Size:
+        return size_of(self.problem)
 
-    def take(self, at: slice | NDArray[np.intp]) -> Rows:
-        """Some of the rows; a slice copies nothing."""
-        weight = self.weight[at] if len(self.weight) else self.weight
-        lots = self.lots[at] if len(self.lots) else self.lots
-        blocks = tuple(block[at] for block in self.blocks)
-        return Rows(blocks, self.y[at], self.base[at], weight, lots)
+    @property
+    def _table(self) -> Table:
+        """The table, every column in one piece: binding and encoding both read all of it."""
+        if not self._gathered:
+            self._gathered.append(self.problem.table.gathered())
+        return self._gathered[0]
+
+    def map(self, work: Callable[[Problem], T]) -> Iterator[T]:
+        yield work(self.problem)
+
+    def columns(self, scale: Scale) -> Columns:
+        weight = scale.quantise_weight(self.problem.labels.weight)
+        return Columns.of(self._table, weight, threads=self.threads)
+
+    def take(self, rows: Selection) -> MemoryStore:
+        return MemoryStore(self.problem.take(rows.of(0)), self.threads, self.blocks)
+
+    def sample(self, count: int, seed: int) -> tuple[Problem, NDArray[np.intp] | None]:
+        numbers = first_rows(self.problem.hashes(seed), count)
+        return self.problem.take(numbers), numbers
+
+    def in_memory(self) -> MemoryStore:
+        return self
+
+    def encode(self, encoders: Sequence[Encoder | None], weigh: Weigh) -> EncodedInMemory:
+        labels, base = self.problem.labels, self.problem.base
+        blocks = encode_blocks(encoders, self._table, self.threads)
+        rows = Rows(blocks, labels.values, base, weigh(labels.weight))
+        return EncodedInMemory(rows, self.threads, self.blocks)
+
+    def drop(self) -> None:
+        self._gathered.clear()
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedInMemory:
+    """Encoded rows in memory; ``threads`` and ``blocks`` as in `MemoryStore`."""
+
+    rows: Rows
+    threads: int = 1
+    blocks: int | None = None
+
+    side_by_side = True
+
+    def open(
+        self, scale: Scale, *, threads: int | None = None
+    ) -> AbstractContextManager[LocalSource]:
+        threads = self.threads if threads is None else threads
+        return rows_in_memory(self.rows, scale, blocks=self.blocks, threads=threads)
+
+    def take(self, rows: Selection) -> EncodedInMemory:
+        return replace(self, rows=self.rows.take(rows.of(0)))
+
+    def labels(self) -> Scores:
+        return np.asarray(self.rows.y)
+
+    def weights(self) -> NDArray[np.int64]:
+        return np.asarray(self.rows.weight)
+
+    def reweighted(self, weight: NDArray[np.int64]) -> EncodedInMemory:
+        return replace(self, rows=replace(self.rows, weight=weight))
+
+    def drop(self) -> None:
+        """Nothing to do: the arrays go when nobody refers to them any more."""
 
 
 @contextmanager
 def rows_in_memory(
-    rows: Rows,
-    scale: Scale,
-    *,
-    held_out: Rows | None = None,
-    blocks: int | None = None,
-    threads: int = 1,
-) -> Iterator[InMemory]:
-    """An engine over arrays, cut into ``blocks`` parts (None: one per thread where it pays)."""
-
-    def parts_of(some: Rows | None) -> list[Part]:
-        if some is None or not len(some):
-            return []
-        pieces = [some.take(at) for at in cut(len(some), blocks, threads)]
-        return [
-            Part(each.blocks, each.y, each.base, each.weight, scale, each.lots) for each in pieces
-        ]
-
-    source = InMemory(parts_of(rows), scale, held_out=parts_of(held_out), threads=threads)
+    rows: Rows, scale: Scale, *, blocks: int | None = None, threads: int = 1
+) -> Iterator[LocalSource]:
+    """Arrays as a source, cut into ``blocks`` parts (None: one per thread where it pays)."""
+    parts = [Part(rows.take(at), scale) for at in cut(len(rows), blocks, threads)]
+    source = LocalSource(parts, scale, threads=threads)
     try:
         yield source
     finally:

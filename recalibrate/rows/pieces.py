@@ -1,150 +1,151 @@
-"""Rows in pieces, wherever they are: what can be asked of them without having them at once."""
+"""Rows in pieces brought together: statistics of columns, all rows, or a sample of them.
+
+The sample is the same however rows are cut: those with the smallest hashes, equal rows told apart.
+Hashes are collected first, which says how many copies of which rows are wanted; copies are
+interchangeable, so every piece then hands over its own until there are enough.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.bases.problem import Problem
 from recalibrate.core.fixedpoint import Scale
-from recalibrate.core.rounds import Encoder, Scores
-from recalibrate.core.source import StatsSource
+from recalibrate.data.columns import Columns, Piece
+from recalibrate.data.folds import apart, number_equals
 from recalibrate.data.table import Table
+from recalibrate.rows.store import Store
 
 T = TypeVar("T")
+HASHES_AT_ONCE = 1 << 26
+"""Hashes that are looked at together (512 MiB); of more rows a share at a time."""
+
+Hashes = NDArray[np.uint64]
 
 
-@dataclass(frozen=True)
-class Size:
-    """How many rows there are, and what they weigh.
+@dataclass(frozen=True, eq=False)
+class OnColumns(Generic[T]):
+    """Work on the columns of a piece and the quantised weights of its rows."""
 
-    Attributes
-    ----------
-    n_rows
-        Number of rows.
-    lightest, heaviest
-        Smallest and largest weight.
-    """
-
-    n_rows: int
-    lightest: float = 1.0
-    heaviest: float = 1.0
-
-    def __or__(self, other: Size) -> Size:
-        """Both together; of no rows the weights do not count."""
-        some = [size for size in (self, other) if size.n_rows]
-        if len(some) < 2:
-            return some[0] if some else self
-        return Size(
-            self.n_rows + other.n_rows,
-            min(self.lightest, other.lightest),
-            max(self.heaviest, other.heaviest),
-        )
-
-
-class Encoded(Protocol):
-    """Rows encoded for a class, wherever they are."""
-
-    def open(self, scale: Scale) -> AbstractContextManager[StatsSource]:
-        """The rows as a source."""
-
-    def take(self, folds: Sequence[NDArray[np.uint8]], k: int, *, inside: bool) -> Encoded:
-        """Rows inside, or outside, of fold k; ``folds`` has the fold of every row, by piece."""
-
-    def labels(self) -> Scores:
-        """Labels of the rows, in their order."""
-
-    def weights(self) -> NDArray[np.int64]:
-        """Quantised weights of the rows, in their order; empty: each one."""
-
-    def drop(self) -> None:
-        """Let the rows go; those that they were taken from stay."""
-
-    def reweighted(self, weight: NDArray[np.int64]) -> Encoded:
-        """The same rows with other weights, in their order."""
-
-
-class Pieces(Protocol):
-    """Pieces of a problem, none of them larger than memory allows."""
-
-    @property
-    def problem(self) -> Problem:
-        """Everything but the rows: schema, bounds and kind of the labels, link."""
-
-    @property
-    def size(self) -> Size:
-        """Number and weights of the rows."""
-
-    def map(self, work: Callable[[Problem], T]) -> Iterator[T]:
-        """What ``work`` finds in every piece that has rows, in their order."""
-
-    def take(self, folds: Sequence[NDArray[np.uint8]], k: int, *, inside: bool) -> Pieces:
-        """Rows inside, or outside, of fold k."""
-
-    def encode(
-        self,
-        encoders: Sequence[Encoder | None],
-        weigh: Callable[[Scores | None], NDArray[np.int64]],
-    ) -> Encoded:
-        """All rows as blocks of numbers, where they are; ``weigh`` quantises.
-
-        Where an encoder is None its block stays empty: no step will need it.
-        """
-
-    def drop(self) -> None:
-        """Let the pieces go; encoded rows stay."""
-
-
-def size_of(piece: Problem) -> Size:
-    """Number and weights of a piece's rows."""
-    weight = piece.labels.weight
-    if weight is None or not len(weight):
-        return Size(piece.n_rows)
-    return Size(piece.n_rows, float(weight.min()), float(weight.max()))
-
-
-def extreme_weights(pieces: Pieces) -> NDArray[np.float64] | None:
-    """Weights that stand for all when a scale is made; None without weights."""
-    if pieces.problem.labels.weight is None:
-        return None
-    return np.array([pieces.size.lightest, pieces.size.heaviest])
-
-
-def sum_sizes(sizes: Sequence[Size]) -> Size:
-    """Sizes of all pieces together."""
-    together = Size(0)
-    for size in sizes:
-        together = together | size
-    return together
-
-
-@dataclass(frozen=True)
-class Weigh:
-    """Quantises weights by a scale: as fitted rows, or times the ``factor`` of held-out rows."""
-
+    work: Callable[[Piece], T]
     scale: Scale
-    factor: float | None = None
 
-    def __call__(self, weight: Scores | None) -> NDArray[np.int64]:
-        """Quantised weights; empty where every row weighs one."""
-        if self.factor is None:
-            return self.scale.quantise_weight(weight)
-        if weight is None:
-            return np.empty(0, dtype=np.int64)
-        return np.rint(weight * self.factor).astype(np.int64)
+    def __call__(self, piece: Problem) -> T:
+        return self.work(Piece(piece.table, self.scale.quantise_weight(piece.labels.weight)))
 
 
-def encode_blocks(encoders: Sequence[Encoder | None], table: Table) -> tuple[NDArray[Any], ...]:
-    """Blocks of a table; empty where there is no encoder."""
-    nothing = np.empty((table.n_rows, 0), dtype=np.uint8)
-    return tuple(nothing if each is None else each.encode(table) for each in encoders)
+def columns_of(store: Store, scale: Scale) -> Columns:
+    """Statistics of the columns of all pieces."""
+    return Columns(store.problem.table.schema, lambda work: store.map(OnColumns(work, scale)))
 
 
-def chosen(folds: NDArray[np.uint8], k: int, inside: bool) -> NDArray[Any]:
-    """Mask of the rows inside, or outside, of fold k."""
-    return np.asarray((folds == k) == inside)
+def gather(store: Store) -> Problem:
+    """All rows, in their order."""
+    return _join(store.problem, list(store.map(_itself)))
+
+
+def sample_pieces(store: Store, count: int, seed: int) -> Problem:
+    """The ``count`` rows with the smallest hashes, in the order of these."""
+    key = _smallest(store, count, seed)
+    wanted, copies = np.unique(key, return_counts=True)
+    found = list(store.map(RowsWith(seed, wanted, copies)))
+    together = _join(store.problem, [rows for rows, _ in found])
+    own = np.concatenate([keys for _, keys in found])
+    enough = np.flatnonzero(_within(own, wanted, copies))
+    order = np.empty(count, dtype=np.intp)
+    order[np.argsort(key, kind="stable")] = enough[np.argsort(own[enough], kind="stable")]
+    sample = together.take(order)
+    return replace(sample, given=replace(sample.given, labels=sample.labels.values, rows=None))
+
+
+@dataclass(frozen=True)
+class HashesOf:
+    """Work: hashes of a piece's rows that begin with certain bits."""
+
+    seed: int
+    bits: int
+    first: int
+
+    def __call__(self, piece: Problem) -> Hashes:
+        key = piece.hashes(self.seed)
+        return key if self.bits == 0 else key[key >> np.uint64(64 - self.bits) == self.first]
+
+
+@dataclass(frozen=True, eq=False)
+class RowsWith:
+    """Work: rows of a piece that have a wanted hash, no more copies than wanted."""
+
+    seed: int
+    wanted: Hashes
+    copies: NDArray[np.intp]
+
+    def __call__(self, piece: Problem) -> tuple[Problem, Hashes]:
+        key = piece.hashes(self.seed)
+        at = np.searchsorted(self.wanted, key).clip(0, len(self.wanted) - 1)
+        rows = np.flatnonzero(self.wanted[at] == key)
+        rows = rows[_within(key[rows], self.wanted, self.copies)]
+        return piece.take(rows), key[rows]
+
+
+def _within(key: Hashes, wanted: Hashes, copies: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Whether a row is one of the copies of its hash that are wanted."""
+    number = number_equals(key).astype(np.intp)
+    return np.asarray(number < copies[np.searchsorted(wanted, key)])
+
+
+def _smallest(store: Store, count: int, seed: int) -> Hashes:
+    """Hashes of the rows that come first once equal ones are told apart, in that order."""
+    bits = ((store.size.n_rows - 1) // HASHES_AT_ONCE).bit_length()
+    key, told = np.empty(0, np.uint64), np.empty(0, np.uint64)
+    for first in range(1 << bits):  # equal hashes are looked at together
+        some = np.concatenate(list(store.map(HashesOf(seed, bits, first))))
+        some.sort()
+        new = np.ones(len(some), dtype=np.bool_)
+        np.not_equal(some[1:], some[:-1], out=new[1:])
+        ahead = _first(some, new, count)
+        again = np.flatnonzero(~new)
+        number = again - np.searchsorted(some, some[again])
+        key = np.concatenate([key, ahead, some[again]])
+        told = np.concatenate([told, ahead, apart(some[again], number.astype(np.uint64))])
+        if len(told) > count:
+            kept = np.argpartition(told, count - 1)[:count]
+            key, told = key[kept], told[kept]
+    return np.asarray(key[np.argsort(told, kind="stable")])
+
+
+def _first(values: Hashes, marked: NDArray[np.bool_], count: int) -> Hashes:
+    """The first ``count`` of the marked values, without a copy of them all."""
+    end = count
+    while end < len(values) and np.count_nonzero(marked[:end]) < count:
+        end *= 2
+    return np.asarray(values[:end][marked[:end]][:count])
+
+
+def _itself(piece: Problem) -> Problem:
+    """Work: the rows of a piece, free of the files that they are in."""
+    return piece.take(np.arange(piece.n_rows))
+
+
+def _join(problem: Problem, parts: Sequence[Problem]) -> Problem:
+    """Rows of several problems as one."""
+    schema = problem.table.schema
+    columns = [
+        np.concatenate([part.table.column(j) for part in parts]) for j in range(len(schema.columns))
+    ]
+    values = np.concatenate([part.labels.values for part in parts])
+    weights = [part.labels.weight for part in parts if part.labels.weight is not None]
+    labels = replace(
+        problem.labels, values=values, weight=np.concatenate(weights) if weights else None
+    )
+    return replace(
+        problem,
+        table=Table(schema, columns, len(values)),
+        labels=labels,
+        base=np.concatenate([part.base for part in parts]),
+        given=replace(problem.given, labels=values),
+    )

@@ -35,10 +35,11 @@ from recalibrate.data.labels import (
     scale_labels,
 )
 from recalibrate.data.table import Schema, Table, find_columns, split_columns
-from recalibrate.rows.disk import Shelf
-from recalibrate.rows.pieces import Pieces, Size
-from recalibrate.rows.spool import Spool, SpooledFiles, SpooledPieces
-from recalibrate.support.wording import listed
+from recalibrate.rows.disk import DiskStore
+from recalibrate.rows.files import Scratch
+from recalibrate.rows.spool import Spool, SpooledFiles
+from recalibrate.rows.store import Size, Store
+from recalibrate.support.notices import listed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,7 +50,10 @@ SAMPLE_ROWS = 1 << 20
 
 @dataclass(frozen=True)
 class Reading:
-    """Arguments of ``fit`` that say how rows are read."""
+    """How rows are read: arguments of ``fit``, and what Algorithm 1 asks for.
+
+    ``clip`` keeps scores inside the label bounds.
+    """
 
     sample_weight: Any = None
     bounds: tuple[float, float] | None = None
@@ -57,6 +61,7 @@ class Reading:
     target_class: Any = None
     link: Link | None = None
     categorical: Sequence[str] | None = None
+    clip: bool = False
 
 
 @dataclass(frozen=True)
@@ -182,8 +187,7 @@ def settle(
     columns: Sequence[GrowingColumn],
     base: Base,
     roles: Roles,
-    bounds: tuple[float, float] | None,
-    link: Link | None,
+    reading: Reading,
 ) -> Problem:
     """The problem without its rows, once all were seen."""
     weighted = roles.weight is not None
@@ -191,14 +195,14 @@ def settle(
         raise ValueError(ALL_WEIGHTS_ZERO)
     schema = Schema(tuple(column.column() for column in columns), named=True)
     nothing = np.empty(0)
-    labels = scale_labels(nothing, None, facts.seen, bounds)
+    labels = scale_labels(nothing, None, facts.seen, reading.bounds)
     labels = settle_kind(labels, base, facts.outside)
     if weighted and facts.size.lightest != facts.size.heaviest:
         labels = replace(labels, weight=nothing)
     blank = Table(schema, [np.empty(0, np.float32)] * len(schema.columns), 0)
     given = Given(nothing, None, weighted)
     table = with_scores(blank, nothing)
-    return Problem(table, labels, nothing, choose_link(link, labels), given)
+    return Problem(table, labels, nothing, choose_link(reading.link, labels), given)
 
 
 def read_rows(
@@ -207,17 +211,11 @@ def read_rows(
     y: Any,
     reading: Reading,
     *,
-    clip: bool,
-    identity: bool,
-    shelf: Shelf,
+    scratch: Scratch,
     block_rows: int,
     threads: int,
-) -> tuple[Base, SpooledPieces]:
-    """Read all pieces once: the base model, and the rows in files, cut into blocks.
-
-    ``clip`` and ``identity`` are what Algorithm 1 asks for: scores inside the label bounds, and
-    no other link.
-    """
+) -> tuple[Base, DiskStore]:
+    """Read all pieces once: the base model, and the rows in files, cut into blocks."""
     some = (frame for frame in frames if len(frame))
     first = next(some, None)
     if first is None:
@@ -225,7 +223,7 @@ def read_rows(
     roles = assign_roles([str(name) for name in first.columns], base_model, y, reading)
     base = read_base(base_model, roles, reading, select_columns(first, roles.features))
     columns = growing(roles.features, reading.categorical)
-    spool = Spool(shelf, len(columns), weighted=roles.weight is not None)
+    spool = Spool(scratch, len(columns), weighted=roles.weight is not None)
     facts = []
     try:
         for frame in chain([first], some):
@@ -235,27 +233,25 @@ def read_rows(
     finally:
         files = spool.close()
     together = reduce(or_, facts)
-    link: Link | None = "identity" if identity else reading.link
-    problem = settle(together, columns, base, roles, reading.bounds, link)
+    problem = settle(together, columns, base, roles, reading)
     n_rows = together.size.n_rows
     ranges = tuple(slice(a, min(a + block_rows, n_rows)) for a in range(0, n_rows, block_rows))
-    finish = Finish(problem, base.link, together.seen, reading.bounds, clip)
+    finish = Finish(problem, base.link, together.seen, reading)
     for rows in ranges:
         _finish_block(rows, files, columns, finish)
-    weight = None if problem.labels.weight is None else files.weight
-    pieces = SpooledPieces(
+    store = DiskStore(
         problem,
         files.columns,
         files.y,
         files.score,
-        weight,
+        None if problem.labels.weight is None else files.weight,
         ranges,
-        shelf,
+        scratch,
         threads,
         together.size,
     )
-    warn_by_sample(pieces)
-    return base, pieces
+    warn_by_sample(store)
+    return base, store
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,19 +261,18 @@ class Finish:
     problem: Problem
     base_link: Link
     seen: Seen
-    bounds: tuple[float, float] | None
-    clip: bool
+    reading: Reading
 
     def labels(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
         """Labels scaled to [0, 1]."""
-        return scale_labels(np.array(y), None, self.seen, self.bounds).values
+        return scale_labels(np.array(y), None, self.seen, self.reading.bounds).values
 
     def scores(self, score: NDArray[np.float64]) -> NDArray[np.float64]:
         """Base scores on the link's scale."""
         problem = self.problem
         base = ScoreColumn(np.empty(0), link=self.base_link)
-        given = np.array(score)
-        return base_margin(base, given, problem.labels, problem.link, len(given), clip=self.clip)
+        given, clip = np.array(score), self.reading.clip
+        return base_margin(base, given, problem.labels, problem.link, len(given), clip=clip)
 
 
 def _finish_block(
@@ -305,8 +300,8 @@ class EveryNth:
         return np.array(piece.labels.values[:: self.step]), np.array(piece.base[:: self.step])
 
 
-def warn_by_sample(pieces: Pieces) -> None:
+def warn_by_sample(store: Store) -> None:
     """The usual warning about a base that has seen the rows, by a sample of them."""
-    step = -(-pieces.size.n_rows // SAMPLE_ROWS)
-    y, base = (np.concatenate(each) for each in zip(*pieces.map(EveryNth(step)), strict=True))
-    warn_if_too_good(replace(pieces.problem.labels, values=y), base, pieces.problem.link)
+    step = -(-store.size.n_rows // SAMPLE_ROWS)
+    y, base = (np.concatenate(each) for each in zip(*store.map(EveryNth(step)), strict=True))
+    warn_if_too_good(replace(store.problem.labels, values=y), base, store.problem.link)

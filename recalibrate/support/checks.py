@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 
@@ -51,6 +53,23 @@ def check_whole(name: str, value: object, *, least: int, most: int | None = None
         raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
     if most is not None and value > most:
         raise ValueError(f"{name} must be at most {most}, got {value!r}")
+
+
+def check_range(name: str, value: Any) -> tuple[float, float]:
+    """Two finite numbers, the lower one first; all else is refused.
+
+    Examples
+    --------
+    >>> check_range("bounds", [0, 10])
+    (0.0, 10.0)
+    """
+    try:
+        low, high = (float(end) for end in value)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be two numbers (low, high), got {value!r}") from error
+    if not (np.isfinite(low) and np.isfinite(high) and low < high):
+        raise ValueError(f"{name} must be finite with low < high, got ({low:g}, {high:g})")
+    return low, high
 
 
 def check_flag(name: str, value: object) -> None:

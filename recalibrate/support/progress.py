@@ -2,28 +2,22 @@
 
 import shutil
 import sys
-import time
-from collections.abc import Callable
-from types import TracebackType
+from time import monotonic
 from typing import Self, TextIO
 
 _SECONDS_BETWEEN_UPDATES = 0.1  # faster than the eye can read only costs time
 
 
 class Progress:
-    """Show the state of a loop on one line of the terminal.
+    """Show the state of a loop on one line of standard error.
 
     Parameters
     ----------
-    total : int or None
-        The largest number of rounds, or None if unknown.
+    total : int
+        The largest number of rounds.
     enabled : bool or None
-        True always writes, False never does, None (default) writes only if the stream is a
-        terminal, so that logs and notebooks stay clean.
-    stream : text stream or None
-        Where to write; standard error (looked up when the display starts) by default.
-    clock : callable
-        Returns seconds; a parameter for tests.
+        True always writes, False never does, None (default) writes only to a terminal, so that
+        logs and notebooks stay clean.
 
     Notes
     -----
@@ -32,45 +26,29 @@ class Progress:
 
     Examples
     --------
-    >>> import sys
     >>> from recalibrate.support.progress import Progress
     >>> with Progress(2, enabled=False) as bar:
     ...     bar.update(round=1, error=0.25)
     ...     bar.update(round=2, error=0.20, validation=0.21)
     """
 
-    def __init__(
-        self,
-        total: int | None = None,
-        enabled: bool | None = None,
-        *,
-        stream: TextIO | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, total: int, enabled: bool | None = None) -> None:
         self.total = total
         self.enabled = enabled
-        self.stream = stream
-        self.clock = clock
         self._out: TextIO | None = None  # None = silent
-        self._state: tuple[int, float | None, float | None] | None = None
+        self._state = ""
         self._started = 0.0
         self._written_at = float("-inf")
         self._width = 0
 
     def __enter__(self) -> Self:
-        stream = sys.stderr if self.stream is None else self.stream
-        self._out = stream if self._wanted(stream) else None
-        self._started = self.clock()
+        self._out = sys.stderr if self._wanted(sys.stderr) else None
+        self._started = monotonic()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._out is not None and self._state is not None:
-            self._write(self.clock(), end="\n")
+    def __exit__(self, *error: object) -> None:
+        if self._out is not None and self._state:
+            self._write(self._out, end="\n")
         self._out = None
 
     def update(
@@ -87,37 +65,27 @@ class Progress:
         """
         if self._out is None:
             return
-        self._state = (round, error, validation)
-        now = self.clock()
-        if now - self._written_at >= _SECONDS_BETWEEN_UPDATES:
-            self._write(now, end="")
+        self._state = f"round {round}/{self.total}"
+        if error is not None:
+            self._state += f"  error {error:.6g}"
+        if validation is not None:
+            self._state += f"  validation {validation:.6g}"
+        if monotonic() - self._written_at >= _SECONDS_BETWEEN_UPDATES:
+            self._write(self._out, end="")
 
     def _wanted(self, stream: TextIO | None) -> bool:
-        if stream is None:  # sys.stderr is None under pythonw and some services
+        if stream is None:  # under pythonw and some services
             return False
         if self.enabled is not None:
             return self.enabled
         return not stream.closed and stream.isatty()
 
-    def _write(self, now: float, end: str) -> None:
-        if self._out is None:
-            return
+    def _write(self, out: TextIO, end: str) -> None:
+        self._written_at = monotonic()
+        text = f"{self._state}  {self._written_at - self._started:.1f} s"
         # A line as wide as the terminal would wrap, and "\r" only returns to its last part.
-        text = self._line(now)[: max(shutil.get_terminal_size().columns - 1, 20)]
+        text = text[: max(shutil.get_terminal_size().columns - 1, 20)]
         # Blanks erase what a longer line left behind; unlike escape codes they work everywhere.
-        self._out.write("\r" + text.ljust(self._width) + end)
-        self._out.flush()
+        out.write("\r" + text.ljust(self._width) + end)
+        out.flush()
         self._width = len(text)
-        self._written_at = now
-
-    def _line(self, now: float) -> str:
-        if self._state is None:
-            return ""
-        number, error, validation = self._state
-        parts = [f"round {number}" if self.total is None else f"round {number}/{self.total}"]
-        if error is not None:
-            parts.append(f"error {error:.6g}")
-        if validation is not None:
-            parts.append(f"validation {validation:.6g}")
-        parts.append(f"{now - self._started:.1f} s")
-        return "  ".join(parts)

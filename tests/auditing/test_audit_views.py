@@ -13,8 +13,8 @@ import pytest
 import recalibrate as rc
 from recalibrate.auditing.views.html.forest import Forest, Interval
 from recalibrate.auditing.views.html.markup import Markup, element
-from recalibrate.auditing.views.html.numbers import Digits, measure, p_value, percent
 from recalibrate.auditing.views.html.scales import Scale, extent
+from recalibrate.auditing.views.numbers import Digits, measure, p_value, percent
 from recalibrate.auditing.views.ranking import is_off, worst_curves, worst_gaps
 from recalibrate.simulate import census
 

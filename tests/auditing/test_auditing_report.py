@@ -107,13 +107,13 @@ def test_markdown_has_a_row_per_group_and_escapes_names(data):
     start = lines.index("## Groups")
     rows = [line for line in lines[start:] if line.startswith("| ")]
     assert len(rows) == 4  # header, rule, all, the group
-    assert rows[3].startswith("| a \\| b c | 3,000 | 50.0% |")
+    assert rows[3].startswith("| a \\| b c | 3,000 | 50.0 % |")
     assert len({row.replace("\\|", "").count("|") for row in rows}) == 1
 
 
 def test_markdown_with_a_baseline_shows_differences(report):
     text = report.to_markdown()
-    assert "| measure | before | after | difference (standard error) |" in text
+    assert "| measure | before | after | difference |" in text
     assert "gap before" in text
     assert "Brier score" in text
     assert "nan" not in text.lower()

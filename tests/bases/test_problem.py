@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from recalibrate.bases.problem import read_problem
-from recalibrate.bases.protocol import as_base, sigmoid
+from recalibrate.scores import as_base, sigmoid
 
 
 def sample(n=1000, scale=1.0, seed=0):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recalibrate.bases.protocol import (
+from recalibrate.scores import (
     Base,
     CallableBase,
     ScoreColumn,

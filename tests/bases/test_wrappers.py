@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 import recalibrate as rc
-from recalibrate.bases.protocol import Base, as_base, predicted_mean, sigmoid
 from recalibrate.bases.wrappers import NamedBase, column_names, remember_columns, select_columns
+from recalibrate.scores import Base, as_base, predicted_mean, sigmoid
 
 H = rc.Groups("sex", "age < 30")
 

@@ -1,7 +1,7 @@
 """The audit's benchmark runs and prints what it says; its times are not judged here."""
 
 import pytest
-from test_benchmarks import load
+from scripts import load
 
 
 def test_coverage_has_a_line_per_case(capsys):

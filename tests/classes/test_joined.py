@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import cases, people, tree_specs
 
-from recalibrate.classes import Groups, Trees
+from recalibrate import Groups, Trees
 from recalibrate.classes.trees import joined
 from recalibrate.classes.trees import spec as trees
 from recalibrate.classes.trees.spec import TreeTable
@@ -20,10 +20,12 @@ from recalibrate.core.boost import Settings, boost
 from recalibrate.core.fixedpoint import make_scale
 from recalibrate.core.learning import Penalty
 from recalibrate.core.levels import Levels, to_margin
+from recalibrate.core.part import Rows
 from recalibrate.core.rounds import Rounds, Step
+from recalibrate.data.columns import Columns
 from recalibrate.data.table import read_table
 from recalibrate.kernels import masks
-from recalibrate.rows.memory import Rows, rows_in_memory
+from recalibrate.rows.memory import rows_in_memory
 
 WAYS = {"masks": (0, 1 << 25, 64), "walk": (10**9, 1 << 25, 64), "too large": (0, 0, 64)}
 
@@ -55,7 +57,7 @@ def fit(case, plan, link="identity", start=None):
     table = read_table(case.X)
     scale = make_scale(len(case.y), case.weight, newton=link == "logit")
     weight = scale.quantise_weight(case.weight)
-    learners = [each.bind(table, weight, index=k) for k, (each, _) in enumerate(plan)]
+    learners = [each.bind(Columns.of(table, weight), index=k) for k, (each, _) in enumerate(plan)]
     encoders = tuple(learner.encoder for learner in learners)
     log = Rounds(link, start, encoders)
     blocks = tuple(encoder.encode(table) for encoder in encoders)

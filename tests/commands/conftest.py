@@ -41,6 +41,16 @@ def folder(tmp_path_factory, frame):
     return made
 
 
+@pytest.fixture(scope="session")
+def exported(folder):
+    """The model of the folder as a graph that decides."""
+    path = folder / "exported.onnx"
+    args = ["export", str(folder / "model.rcal"), "-o", str(path), "--decide", "absolute"]
+    args += ["--data", str(folder / "rows.csv"), "--score-column", "p", "--quiet"]
+    assert main(args) == 0
+    return path
+
+
 def fit_rows(folder):
     """Arguments of a small fit."""
     return [

@@ -120,9 +120,3 @@ def test_one_occupied_cell_is_one_level():
     weight = np.zeros(16, np.int64)
     weight[7] = 100
     assert Levels.from_cells(weight, 0.0, 1.0, 10).count == 1
-
-
-def test_to_dict_holds_everything():
-    saved = Levels.uniform(2).to_dict()
-    assert saved == {"thresholds": [0.25, 0.75], "values": [0.0, 0.5, 1.0], "steps": 2}
-    assert Levels.single().to_dict() == {"thresholds": [], "values": None, "steps": 0}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from oracle import Fitter, Rows, TreeFitter, group_fitter, linear_fitter, lsboost
 from strategies import Case, cases, people, tree_specs
 
-from recalibrate.classes import Groups, Linear, Trees
+from recalibrate import Groups, Linear, Trees
 from recalibrate.classes.groups.spec import GroupLearner
 from recalibrate.classes.linear.spec import LinearLearner
 from recalibrate.classes.trees.spec import TreeLearner
@@ -20,9 +20,10 @@ from recalibrate.core.boost import Settings, boost
 from recalibrate.core.fixedpoint import Scale, label_bits, make_scale
 from recalibrate.core.learning import FunctionClass, Learner, Penalty
 from recalibrate.core.levels import Levels, to_margin
+from recalibrate.core.part import Rows as EngineRows
 from recalibrate.core.rounds import Rounds
+from recalibrate.data.columns import Columns
 from recalibrate.data.table import read_table
-from recalibrate.rows.memory import Rows as EngineRows
 from recalibrate.rows.memory import rows_in_memory
 
 
@@ -55,7 +56,7 @@ def check(
     scale = scale_of(case, run, words)
     weight = scale.quantise_weight(case.weight)
     table = read_table(case.X)
-    learner = function_class.bind(table, weight)
+    learner = function_class.bind(Columns.of(table, weight))
     block = learner.encoder.encode(table)
     block_other = learner.encoder.encode(table.schema.read(case.X_other))
     base, base_other = to_margin(case.base, run.link), to_margin(case.base_other, run.link)
@@ -196,7 +197,7 @@ def test_best_first_takes_the_larger_gain_below_a_weak_split():
         check(case, Trees(depth=3, leaves=leaves), run)
 
     table = read_table(X)
-    learner = Trees(depth=3, leaves=4).bind(table, np.empty(0, np.int64))
+    learner = Trees(depth=3, leaves=4).bind(Columns.of(table))
     block = learner.encoder.encode(table)
     rows = EngineRows((block,), y, case.base, np.empty(0, np.int64))
     with rows_in_memory(rows, scale_of(case, run, None)) as source:

@@ -9,7 +9,8 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from recalibrate.data.bins import Bins, make_bins
+from recalibrate.data.bins import Bins, bin_columns
+from recalibrate.data.columns import Columns
 from recalibrate.data.table import read_table
 from recalibrate.kernels.binning import code_by_search
 
@@ -24,7 +25,7 @@ whole = hnp.arrays(np.float32, st.integers(1, 40), elements=st.integers(-6, 6).m
 
 
 def bins_of(values: np.ndarray, most: int = 255, weight: np.ndarray | None = None) -> Bins:
-    return make_bins(read_table(values.reshape(-1, 1)), ["x0"], most=most, weight=weight)
+    return bin_columns(Columns.of(read_table(values.reshape(-1, 1)), weight), ["x0"], most=most)
 
 
 def codes_of(bins: Bins, values: np.ndarray) -> list[int]:
@@ -178,7 +179,7 @@ def letters(*values: str | None) -> pd.DataFrame:
 
 def test_categories_have_a_code_each_and_unseen_ones_count_as_missing():
     table = read_table(letters("b", "a", None, "b"))
-    bins = make_bins(table, ["letter"])
+    bins = bin_columns(Columns.of(table), ["letter"])
     assert bins.features[0].categorical
     assert bins.exact
     assert bins.encode(table)[:, 0].tolist() == [2, 1, 0, 2]
@@ -188,7 +189,7 @@ def test_categories_have_a_code_each_and_unseen_ones_count_as_missing():
 
 def test_rare_categories_share_the_last_bin():
     table = read_table(letters("a", "b", "b", "c", "d", "d", "e"))
-    bins = make_bins(table, ["letter"], most=3)
+    bins = bin_columns(Columns.of(table), ["letter"], most=3)
     assert not bins.exact
     assert bins.features[0].count == 4
     assert bins.encode(table)[:, 0].tolist() == [3, 1, 1, 3, 2, 2, 3]
@@ -197,9 +198,9 @@ def test_rare_categories_share_the_last_bin():
 def test_weights_decide_which_categories_are_rare():
     table = read_table(letters("a", "b", "b", "c"))
     weight = np.array([5, 1, 1, 9], dtype=np.int64)
-    bins = make_bins(table, ["letter"], most=3, weight=weight)
+    bins = bin_columns(Columns.of(table, weight), ["letter"], most=3)
     assert bins.encode(table)[:, 0].tolist() == [1, 2, 2, 3]
-    bins = make_bins(table, ["letter"], most=2, weight=weight)
+    bins = bin_columns(Columns.of(table, weight), ["letter"], most=2)
     assert bins.encode(table)[:, 0].tolist() == [2, 2, 2, 1]
 
 
@@ -213,8 +214,8 @@ def scored(names, scores) -> pd.DataFrame:
 def order_of(frame, *, weight=None, most=255, rows=None):
     """Bins of the second feature, and its codes of some rows."""
     table = read_table(frame)
-    given = {"weight": weight, "most": most, "ordered": ["name"], "score": "score"}
-    bins = make_bins(table, ["name"], **given)
+    columns = Columns.of(table, weight)
+    bins = bin_columns(columns, ["name"], most=most, ordered=["name"], score="score")
     new = table if rows is None else table.schema.read(rows)
     return bins, bins.encode(new)[:, 1].tolist()
 
@@ -275,7 +276,7 @@ def test_threads_and_offsets():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"a": rng.normal(size=50), "b": rng.choice(list("xyz"), 50), "c": 1.0})
     table = read_table(frame)
-    one, two = (make_bins(table, ["c", "a", "b"], most=8, threads=k) for k in (1, 2))
+    one, two = (bin_columns(Columns.of(table, threads=k), ["c", "a", "b"], most=8) for k in (1, 2))
     assert same(one, two)
     assert one.names == ("c", "a", "b")
     assert one.offsets.tolist() == [0, 2, 11, 15]

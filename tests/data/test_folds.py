@@ -1,4 +1,4 @@
-"""Folds: dealt by what rows say, or taken from a splitter and checked."""
+"""Hashes of rows, samples by them, and folds of a splitter."""
 
 import numpy as np
 import pandas as pd
@@ -7,17 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, TimeSeriesSplit
 
-import recalibrate as rc
-from recalibrate.data.folds import (
-    deal_folds,
-    dealing_hash,
-    dealing_order,
-    first_rows,
-    hold_out,
-    restrict_folds,
-    row_hash,
-    split_folds,
-)
+from recalibrate.data.folds import first_rows, row_hash, split_folds
 from recalibrate.data.table import read_table
 
 
@@ -25,68 +15,6 @@ def rows(n=103, seed=0, distinct=1000):
     rng = np.random.default_rng(seed)
     X = pd.DataFrame({"a": rng.integers(0, distinct, n), "b": rng.choice(["u", "v"], n)})
     return X, rng.integers(0, 2, n) * 1.0, np.round(rng.random(n), 3)
-
-
-def deal(count, X, y, f, weight=None, seed=0):
-    return deal_folds(dealing_order(read_table(X), y, f, weight, seed), count)
-
-
-@pytest.mark.parametrize("count", [2, 5, 103])
-def test_folds_partition_the_rows(count):
-    X, y, f = rows()
-    folds = deal(count, X, y, f)
-    assert len(folds) == count
-    held_out = np.concatenate([held for _, held in folds])
-    assert sorted(held_out) == list(range(103))
-    for train, held in folds:
-        assert sorted([*train, *held]) == list(range(103))
-        assert len(held) in (103 // count, 103 // count + 1)
-
-
-def test_folds_are_stratified_by_label():
-    X, y, f = rows(1000)
-    y = (np.arange(1000) < 37) * 1.0
-    counts = [y[held].sum() for _, held in deal(5, X, y, f)]
-    assert max(counts) - min(counts) <= 1
-    y = np.random.default_rng(0).normal(size=1000)
-    means = [y[held].mean() for _, held in deal(5, X, y, f)]
-    # Ten bands of equal size are dealt out evenly; inside a band chance decides.
-    assert np.std(means) < 0.5 * np.std(y) / np.sqrt(200)
-
-
-@given(st.integers(0, 2**32 - 1), st.integers(2, 6))
-def test_folds_follow_the_rows_not_their_order(seed, count):
-    X, y, f = rows(60, seed, distinct=3)
-    weight = np.random.default_rng(seed).integers(1, 3, 60) * 1.0
-    order = np.random.default_rng(seed + 1).permutation(60)
-    one = deal(count, X, y, f, weight, 7)
-    two = deal(count, X.iloc[order], y[order], f[order], weight[order], 7)
-
-    def contents(at, frame, labels, scores, weights):
-        part = frame.iloc[at].assign(y=labels[at], f=scores[at], w=weights[at])
-        return sorted(part.itertuples(index=False, name=None))
-
-    for (_, a), (_, b) in zip(one, two, strict=True):
-        assert contents(a, X, y, f, weight) == contents(
-            b, X.iloc[order], y[order], f[order], weight[order]
-        )
-
-
-@pytest.mark.parametrize("share", [0.01, 0.2, 0.3, 0.5, 0.7, 0.99])
-def test_hold_out_takes_the_share_evenly(share):
-    X, y, f = rows(1000)
-    y = (np.arange(1000) < 300) * 1.0
-    train, held = hold_out(dealing_order(read_table(X), y, f, None, 0), share)
-    assert sorted([*train, *held]) == list(range(1000))
-    assert len(held) == pytest.approx(1000 * share, abs=1)
-    assert y[held].sum() == pytest.approx(300 * share, abs=1)
-
-
-def test_seed_changes_the_deal():
-    X, y, f = rows()
-    zero, again, one = (deal(4, X, y, f, None, s)[0][1] for s in (0, 0, 1))
-    np.testing.assert_array_equal(zero, again)
-    assert not np.array_equal(zero, one)
 
 
 def test_hash_reads_every_number():
@@ -219,31 +147,6 @@ def test_what_is_no_splitter(cv):
         split_folds(cv, np.zeros(3))
 
 
-def test_equal_rows_are_dealt_independently():
-    """Dealt evenly, folds of a table with few distinct rows would repeat each other's noise."""
-    rng = np.random.default_rng(0)
-    n = 6000
-    X = pd.DataFrame({"a": rng.choice(list("uvwxyz"), n)})
-    y = (rng.random(n) < 0.3) * 1.0
-    order = dealing_order(read_table(X), y, np.full(n, 0.3), None, 0)
-    means = [
-        pd.Series(y[held]).groupby(X["a"].to_numpy()[held]).mean().to_numpy()
-        for _, held in deal_folds(order, 5)
-    ]
-    # 200 rows of variance .21 each, in 6 groups and 5 folds.
-    assert np.std(means, axis=0).mean() > 0.5 * np.sqrt(0.21 / 200)
-
-
-def test_noise_of_a_table_with_few_distinct_rows_is_not_confirmed():
-    acted = 0
-    for seed in range(6):
-        rng = np.random.default_rng(seed)
-        X = pd.DataFrame(rng.choice(list("uvwxyz"), (4000, 2)), columns=["a", "b"])
-        y = (rng.random(4000) < 0.3) * 1.0
-        acted += bool(rc.fit(np.full(4000, 0.3), X, y, H=rc.Groups("a*b")).rounds.steps)
-    assert acted <= 1
-
-
 # ---- samples
 
 
@@ -253,7 +156,7 @@ def test_a_sample_follows_the_rows_not_their_order(seed):
     order = np.random.default_rng(seed + 1).permutation(200)
 
     def sampled(at):
-        key = dealing_hash(read_table(X.iloc[at]), y[at], f[at], None, seed)
+        key = row_hash(read_table(X.iloc[at]), [y[at], f[at]], seed)
         chosen = at[first_rows(key, 60)]
         return list(X.iloc[chosen].assign(y=y[chosen], f=f[chosen]).itertuples(index=False))
 
@@ -265,10 +168,3 @@ def test_a_sample_of_equal_rows_has_as_many_of_each_as_chance_gives():
     counts = np.bincount(first_rows(key, 2000) // 5000, minlength=4)
     assert counts.sum() == 2000
     assert (abs(counts - 500) < 100).all()  # five standard errors
-
-
-def test_folds_among_some_of_the_rows():
-    folds = [(np.array([0, 1, 2, 3]), np.array([4, 5])), (np.array([0, 4, 5]), np.array([1, 2]))]
-    (fold,) = restrict_folds(folds, np.array([5, 3, 0]), 6)  # of the second nothing is held out
-    np.testing.assert_array_equal(fold[0], [2, 1])
-    np.testing.assert_array_equal(fold[1], [0])

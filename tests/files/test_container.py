@@ -11,15 +11,7 @@ from forging import Forgery, seal
 
 import recalibrate as rc
 from recalibrate.files import ModelFileError, container, strictjson, to_bytes
-from recalibrate.files.container import (
-    CHECKSUM_BYTES,
-    MAGIC,
-    PREFIX,
-    VERSION,
-    Arrays,
-    pack,
-    unpack,
-)
+from recalibrate.files.container import CHECKSUM_BYTES, MAGIC, PREFIX, VERSION, pack, unpack
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +34,6 @@ def test_the_good_file_is_good(good, tmp_path):
 
 
 def test_arrays_of_every_kind_come_back():
-    arrays = Arrays()
     given = [
         np.array([True, False]),
         np.arange(5, dtype=np.uint8),
@@ -54,8 +45,7 @@ def test_arrays_of_every_kind_come_back():
         np.arange(8.0)[::2],
         np.arange(3, dtype=">i4"),
     ]
-    assert [arrays.add(array) for array in given] == list(range(len(given)))
-    _, model, found = unpack(pack({"a": 1}, arrays))
+    _, model, found = unpack(pack({"a": 1}, given))
     assert model == {"a": 1}
     for array, again in zip(given, found, strict=True):
         np.testing.assert_array_equal(again, array)
@@ -63,7 +53,7 @@ def test_arrays_of_every_kind_come_back():
         assert again.flags.aligned
         assert again.flags.c_contiguous
     with pytest.raises(TypeError, match="object"):
-        arrays.add(np.array([None]))
+        pack({"a": 1}, [np.array([None])])
 
 
 def test_every_truncation_is_refused(good, tmp_path):
@@ -201,7 +191,7 @@ def test_nothing_that_json_lacks_is_written():
 def test_models_too_large_for_a_file_are_refused(monkeypatch):
     monkeypatch.setattr(container, "MOST_HEADER_BYTES", 1000)
     with pytest.raises(ValueError, match=r"too large for a file.*very many categories"):
-        pack({"text": "x" * 1000}, Arrays())
+        pack({"text": "x" * 1000}, [])
 
 
 def test_missing_files_folders_and_pipes(tmp_path):

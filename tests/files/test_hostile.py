@@ -337,12 +337,12 @@ def test_grids(files, tmp_path):
         ({"partition": 99}, "whole number from"),
         ({"partition": -1}, "whole number from"),
         ({"partition": None}, "has to draw"),
-        ({"encoder": 1}, "whole number from 0 to 0"),
+        ({"encoder": 1}, "there is no encoder 1"),
         ({"encoder": True}, "whole number"),
         ({"replace": 1}, "true or false"),
         ({"more": 1}, "unknown fields"),
         ({"table": {"kind": "pickle"}}, "must be one of"),
-        ({"table": {"kind": "linear"}}, "linear cannot work on what a Bins makes"),
+        ({"table": {"kind": "linear"}}, "has no field"),
         ({"table": None}, "must be an object"),
         ({"grid": 0}, "without values"),
     ],
@@ -352,6 +352,16 @@ def test_steps(changes, message, files, tmp_path):
     forged = Forgery(files["trees"])
     forged.model["steps"][0].update(changes)
     assert_refused(forged, message, tmp_path)
+
+
+def test_a_table_for_another_encoder(files, tmp_path):
+    forged = Forgery(files["trees"])
+    linear = Forgery(files["linear"])
+    table = forged.model["steps"][0]["table"] = dict(linear.model["steps"][0]["table"])
+    for name in ("present", "coefficient"):
+        forged.arrays.append(linear.arrays[table[name]])
+        table[name] = len(forged.arrays) - 1
+    assert_refused(forged, "linear cannot work on what a Bins makes", tmp_path)
 
 
 def test_a_table_for_another_number_of_level_sets(files, tmp_path):
@@ -380,13 +390,13 @@ def test_arrays_that_belong_to_nothing(files, tmp_path):
         ("labels", {"low": -1.0}, "lie between 0 and 1"),
         ("labels", {"kind": "other"}, "must be one of"),
         ("settings", {"levels": 0}, "whole number"),
-        ("settings", {"seed": "0x10"}, "not a whole number"),
-        ("settings", {"seed": "9" * 5000}, "must be a text of at most"),
+        ("settings", {"seed": "0x10"}, "must be a whole number of at most 100 digits"),
+        ("settings", {"seed": "9" * 5000}, "must be a whole number of at most 100 digits"),
         ("settings", {"step": [1]}, "must be a number"),
         ("history", {"errors": [None]}, "must be a number"),
         ("history", {"errors": "abc"}, "list of numbers"),
         ("history", {"stopped": "lunch"}, "must be one of"),
-        ("certificate", {"rounds": 10**6}, "whole number"),
+        ("certificate", {"rounds": 10**6}, "no errors of 1000000 rounds"),
         ("certificate", {"errors": []}, "no errors"),
         ("certificate", {"B": 0.0}, "must be positive"),
         ("certificate", {"groups": ["a"]}, "every group needs its share"),
@@ -437,7 +447,7 @@ def test_references_are_plain_names(name, files, tmp_path):
         "kind": "file", "file": name, "size": 1, "sha256": "0" * 64,
         "link": "identity", "name": "a", "columns": None,
     }  # fmt: skip
-    assert_refused(forged, "not the plain name of a file", tmp_path)
+    assert_refused(forged, "must be the plain name of a file", tmp_path)
 
 
 def test_models_inside_of_models_have_an_end(files, tmp_path):

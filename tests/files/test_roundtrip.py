@@ -13,7 +13,8 @@ import recalibrate as rc
 from recalibrate.bases.wrappers import NamedBase
 from recalibrate.core.levels import Levels
 from recalibrate.files import strictjson, to_bytes
-from recalibrate.files.functionclasses import encode_class
+from recalibrate.files.classes import SPEC
+from recalibrate.files.codec import Writer
 
 PLAIN = {"validation": False, "max_rounds": 4}
 
@@ -127,7 +128,7 @@ def test_nothing_of_a_model_is_forgotten():
     assert set(encoded["steps"][0]["table"]) == {"kind"} | {f.name for f in fields(table)}
     assert set(encoded["levels"][0]) == {f.name for f in fields(Levels)}
     for H in CLASSES.values():
-        assert set(encode_class(H)) == {"kind"} | {f.name for f in fields(H)}
+        assert set(SPEC.encode(H, Writer())) == {"kind"} | {f.name for f in fields(H)}
 
 
 def test_level_sets_that_steps_share_are_shared_again(tmp_path):

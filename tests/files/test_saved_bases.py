@@ -18,9 +18,9 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import recalibrate as rc
 from recalibrate.bases import protocol
+from recalibrate.bases.graphbase import GraphBase, check_graph
 from recalibrate.bases.protocol import CallableBase
 from recalibrate.files import ModelFileError, to_bytes
-from recalibrate.files.graphs import GraphBase, check_graph
 
 PLAIN = {"validation": False, "max_rounds": 3}
 H = rc.Groups("sex", "age < 40")

@@ -12,41 +12,44 @@ from recalibrate.bases.problem import read_problem
 from recalibrate.bases.protocol import as_base
 from recalibrate.core.boost import Settings, boost
 from recalibrate.core.fixedpoint import make_scale
-from recalibrate.core.part import Draft, Draw, Part
+from recalibrate.core.part import Draft, Draw, Part, Rows
 from recalibrate.core.rounds import Rounds
+from recalibrate.data.columns import Columns
+from recalibrate.data.folds import tell_apart
 from recalibrate.data.table import read_table
 from recalibrate.fitting.default import settings as defaults
-from recalibrate.fitting.default.sample import PantryInMemory, row_lots
-from recalibrate.rows.memory import Rows, rows_in_memory
+from recalibrate.fitting.default.sample import Sample
+from recalibrate.rows.memory import MemoryStore, rows_in_memory
 from recalibrate.support.hashing import mix
 
 MASK = 2**64 - 1
 
 
-def drawn(lot: int, draw: Draw) -> bool:
+def drawn(key: int, draw: Draw) -> bool:
     """Whether a row is in, by the integers of Python."""
-    x = lot ^ int(draw.salt)
+    x = key ^ int(draw.salt)
     x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9 & MASK
     x = (x ^ (x >> 27)) * 0x94D049BB133111EB & MASK
     x ^= x >> 31
     return (x >> 11) * 2.0**-53 < draw.share
 
 
-def part(n: int, lots: np.ndarray, link: str) -> Part:
+def part(n: int, keys: np.ndarray, link: str) -> Part:
     rng = np.random.default_rng(0)
     scale = make_scale(n, None, newton=link == "logit")
     none = np.empty(0, dtype=np.int64)
-    return Part((), (rng.random(n) < 0.4) * 1.0, rng.normal(size=n), none, scale, lots)
+    rows = Rows((), (rng.random(n) < 0.4) * 1.0, rng.normal(size=n), none, keys)
+    return Part(rows, scale)
 
 
 @pytest.mark.parametrize("link", ["logit", "identity"])
 @pytest.mark.parametrize("share", [0.2, 0.9])
 def test_rows_that_are_not_drawn_count_for_nothing(link, share):
-    lots = mix(np.arange(500, dtype=np.uint64), 1)
-    rows, draw = part(500, lots, link), Draw(share, seed=3, step=7)
+    keys = mix(np.arange(500, dtype=np.uint64), 1)
+    rows, draw = part(500, keys, link), Draw(share, seed=3, step=7)
     everyone = rows.words(Draft(Rounds(link), None)).copy()
     words = rows.words(Draft(Rounds(link), None, draw=draw)).copy()
-    inside = np.array([drawn(int(lot), draw) for lot in lots])
+    inside = np.array([drawn(int(key), draw) for key in keys])
     assert abs(inside.mean() - share) < 0.07
     np.testing.assert_array_equal(words, everyone * inside[:, None])
     assert (everyone != 0).any(axis=1).all()
@@ -64,7 +67,7 @@ def test_every_step_and_seed_draws_others():
         assert abs(np.mean(inside[a] & inside[b]) - 0.25) < 0.05
 
 
-def test_rows_without_lots_are_all_in():
+def test_rows_without_keys_are_all_in():
     rows = part(50, np.empty(0, dtype=np.uint64), "identity")
     assert rows.words(Draft(Rounds("identity"), None, draw=Draw(0.1, 0, 0))).any(axis=1).all()
 
@@ -77,15 +80,15 @@ def few_kinds(n=3000, seed=0):
     return X, (rng.random(n) < truth) * 1.0, np.full(n, 0.35)
 
 
-def test_equal_rows_have_lots_of_their_own_in_any_order():
+def test_equal_rows_have_keys_of_their_own_in_any_order():
     X, y, base = few_kinds(200)
     shuffled = np.random.default_rng(1).permutation(len(y))
     one, two = (
-        row_lots(read_problem(as_base(base[at]), X.iloc[at], y[at]), seed=0)
+        tell_apart(read_problem(as_base(base[at]), X.iloc[at], y[at]).hashes(0))
         for at in (np.arange(len(y)), shuffled)
     )
     assert len(np.unique(one)) == len(y)
-    # The same lots for the same kinds of rows: which of equal rows has which does not matter.
+    # The same keys for the same kinds of rows: which of equal rows has which does not matter.
     kind = (X["sex"] + X["kind"]).to_numpy() + y.astype(str)
     for name in np.unique(kind):
         assert set(one[kind == name]) == set(two[kind[shuffled] == name])
@@ -124,14 +127,14 @@ def test_only_default_trees_that_draw_columns_draw_rows():
         assert (settings.step_doubles is not None) == draws
 
 
-def test_large_tables_have_no_lots(monkeypatch):
+def test_rows_of_large_tables_have_no_keys(monkeypatch):
     X, y, base, _ = people(400)
     problem = read_problem(as_base(base), X, y)
     for most, count in [(400, 400), (300, 0)]:
         monkeypatch.setattr("recalibrate.fitting.default.sample.CHOOSING_ROWS", most)
-        pantry = PantryInMemory(problem, 0, 1, None)
-        encoder = pantry.bind(rc.Trees(), 0).encoder
-        assert len(pantry.encode([encoder], lots=True).lots) == count
+        sample = Sample(MemoryStore(problem), 0, 1)
+        encoder = sample.bind(rc.Trees(), 0).encoder
+        assert len(sample.encode([encoder], draws=True).rows.keys) == count
 
 
 @pytest.mark.parametrize("doubles", [None, 2, 10])
@@ -140,7 +143,7 @@ def test_a_step_grows_evenly(doubles):
     n = 64
     X = read_table(pd.DataFrame({"a": np.zeros(n)}))
     none = np.empty(0, dtype=np.int64)
-    learner = rc.Trees(depth=1).bind(X, none)
+    learner = rc.Trees(depth=1).bind(Columns.of(X))
     scale = make_scale(n, None, newton=False)
     rows = Rows((learner.encoder.encode(X),), np.ones(n), np.zeros(n), none)
     settings = Settings(levels=1, step=0.1, step_doubles=doubles, max_rounds=6)

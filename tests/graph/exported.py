@@ -10,10 +10,10 @@ import pandas as pd
 from treebase import expected_outputs
 
 import recalibrate as rc
-from recalibrate.bases.protocol import sigmoid
 from recalibrate.graph import load_served
 from recalibrate.graph.parity import model_thresholds
 from recalibrate.graph.rows import RowMaker
+from recalibrate.scores import sigmoid
 
 ROWS = 1500
 TOWNS = ["Thun", "Bern", "Chur", "Genf", "Sion", "Zürich"]

@@ -10,9 +10,9 @@ from sklearn.tree import DecisionTreeRegressor
 from treebase import TreeBase, assert_same, random_ensemble
 
 import recalibrate as rc
+from recalibrate.classes.trees.graph import chains
 from recalibrate.graph import check_parity, export_model
 from recalibrate.graph.trees import Leaf, Split, flatten, relabelled, search
-from recalibrate.graph.treetables import chains
 
 pytestmark = pytest.mark.parity
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from recalibrate import Trees, fit
 from recalibrate.classes.trees.paths import Paths
-from recalibrate.data.bins import make_bins
+from recalibrate.data.bins import bin_columns
+from recalibrate.data.columns import Columns
 from recalibrate.data.table import read_table
 from recalibrate.groups import expressions as ex
 from recalibrate.groups.conditions import condition_of, conjunction, is_whole, said
@@ -21,7 +22,7 @@ JOBS = ["a", "b", None, "c", "d", "e"]
 
 def condition(values, codes, **options):
     table = read_table(pd.DataFrame({"x": values}))
-    feature = make_bins(table, ["x"]).features[0]
+    feature = bin_columns(Columns.of(table), ["x"]).features[0]
     return condition_of(feature, table.schema.columns[0], np.asarray(codes, bool), **options)
 
 
@@ -75,7 +76,7 @@ def test_thresholds_of_whole_numbers_are_rounded_down():
 @given(st.lists(st.booleans(), min_size=6, max_size=6).filter(any))
 def test_the_condition_of_categories_holds_for_just_these_rows(codes):
     table = read_table(pd.DataFrame({"x": JOBS}))
-    bins = make_bins(table, ["x"])
+    bins = bin_columns(Columns.of(table), ["x"])
     found = condition(JOBS, codes)
     rows = np.asarray(codes)[bins.encode(table)[:, 0]]
     held = np.ones(6, bool) if found is None else ex.evaluate(found, table)

@@ -24,8 +24,8 @@ from test_streaming import (
 )
 
 import recalibrate as rc
+from recalibrate.bases.graphbase import GraphBase
 from recalibrate.bases.protocol import as_base
-from recalibrate.files.graphs import GraphBase
 from recalibrate.rows.dask.shipping import travelling
 from recalibrate.rows.dask.workers import OnWorkers
 
@@ -66,17 +66,17 @@ def base_model():
 def kill_workers_at(client, monkeypatch, question, how_many):
     """Kill workers for good before a question is sent; the list says when it happened."""
     client.wait_for_workers(2)  # one that an earlier test killed may not be back yet
-    answers, asked, killed = OnWorkers.answers, [], []
+    sums, asked, killed = OnWorkers.sums, [], []
 
-    def answer(self, question_, **options):
+    def answer(self, question_):
         asked.append(question_)
         if len(asked) == question:
             for pid in list(client.run(os.getpid).values())[:how_many]:
                 os.kill(pid, signal.SIGKILL)
                 killed.append(pid)
-        return answers(self, question_, **options)
+        return sums(self, question_)
 
-    monkeypatch.setattr(OnWorkers, "answers", answer)
+    monkeypatch.setattr(OnWorkers, "sums", answer)
     return killed
 
 

@@ -11,13 +11,15 @@ import pytest
 from test_identity import content, people
 
 import recalibrate as rc
+from recalibrate.data import columns
 from recalibrate.data.growing import GrowingColumn, recode
 from recalibrate.data.inputs import is_streamed
 from recalibrate.data.table import read_table
 from recalibrate.fitting.default import recipe
-from recalibrate.fitting.default import sample as pantry
-from recalibrate.rows import distributions, sampling
-from recalibrate.rows.disk import temporary_shelf
+from recalibrate.fitting.default import sample as default_sample
+from recalibrate.rows import opening
+from recalibrate.rows import pieces as pieces_module
+from recalibrate.rows.files import scratch_folder
 from recalibrate.rows.reading import Reading, read_rows
 
 CLASSES = {
@@ -89,7 +91,7 @@ def test_same_model_as_in_memory(name, mode, weighted, tmp_path, monkeypatch):
         pieces, CLASSES[name], weighted, **MODES[mode], cache=tmp_path, block_rows=190, threads=2
     )
     same(model, expected)
-    monkeypatch.setattr(distributions, "MOST_DISTINCT", 5)  # exact quantiles by counting bits
+    monkeypatch.setattr(columns, "MOST_DISTINCT", 5)  # exact quantiles by counting bits
     model = in_pieces(
         pieces, CLASSES[name], weighted, **MODES[mode], cache=tmp_path, block_rows=1000, threads=1
     )
@@ -164,7 +166,7 @@ def was_boosted(model):
 
 def choose_on(monkeypatch, rows):
     """The default's choices are made on so many rows, and to save time with few steps."""
-    monkeypatch.setattr(pantry, "CHOOSING_ROWS", rows)
+    monkeypatch.setattr(default_sample, "CHOOSING_ROWS", rows)
     monkeypatch.setattr(recipe, "main_settings", few_steps)
 
 
@@ -190,8 +192,8 @@ def test_the_default_is_the_same(name, most, weighted, tmp_path, monkeypatch):
     pieces = cut(data, 7, 7, 800)
     model = in_pieces(pieces, H, weighted, cv=3, cache=tmp_path, block_rows=400, threads=2)
     same(model, expected)
-    monkeypatch.setattr(sampling, "HASHES_AT_ONCE", 100)  # so that they are looked at in parts
-    monkeypatch.setattr(distributions, "MOST_DISTINCT", 300)  # more than there are bins
+    monkeypatch.setattr(pieces_module, "HASHES_AT_ONCE", 100)  # so that they are looked at in parts
+    monkeypatch.setattr(columns, "MOST_DISTINCT", 300)  # more than there are bins
     shuffled = data.sample(frac=1.0, random_state=1)
     model = in_pieces(cut(shuffled, 500), H, weighted, cv=3, cache=tmp_path, threads=1)
     if most < len(data):  # otherwise sums of held-out losses end in other digits
@@ -221,22 +223,20 @@ def test_a_sample_of_few_distinct_rows_is_like_all_of_them(monkeypatch):
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"sex": rng.choice(["F", "M"], 4000), "score": 0.4, "w": 1.0})
     data = X.assign(label=(rng.random(4000) < np.where(X["sex"] == "F", 0.2, 0.6)) * 1.0)
-    monkeypatch.setattr(pantry, "CHOOSING_ROWS", 1000)
+    monkeypatch.setattr(default_sample, "CHOOSING_ROWS", 1000)
     pieces = cut(data, 10, 1500)
-    with temporary_shelf() as shelf:
+    with scratch_folder() as scratch:
         reading = Reading("w")
         _, rows = read_rows(
             pieces,
             "score",
             "label",
             reading,
-            clip=False,
-            identity=False,
-            shelf=shelf,
+            scratch=scratch,
             block_rows=900,
             threads=1,
         )
-        sample = sampling.sample_pieces(rows, 1000, seed=0)
+        sample = pieces_module.sample_pieces(rows, 1000, seed=0)
     sex, y = sample.table.column("sex"), sample.labels.values
     assert sample.n_rows == 1000
     for code, name in ((1, "F"), (2, "M")):
@@ -252,7 +252,7 @@ def test_folds_of_a_splitter_are_cut_down_to_the_sample(monkeypatch):
 
     data = uneven(1500)
     expected = in_memory(data, None, True, cv=KFold(3))
-    monkeypatch.setattr(pantry, "CHOOSING_ROWS", 1000)
+    monkeypatch.setattr(default_sample, "CHOOSING_ROWS", 1000)
     model = in_memory(data, None, True, cv=KFold(3))
     assert was_boosted(model)
     assert model.history_.held_out != expected.history_.held_out
@@ -271,9 +271,7 @@ def test_estimators_are_worked_out_in_memory():
 def test_too_many_rows_for_memory_are_refused_with_what_works(monkeypatch):
     from sklearn.linear_model import Ridge
 
-    from recalibrate.fitting import streamed as entry
-
-    monkeypatch.setattr(entry, "BYTES_A_ROW", 1 << 60)
+    monkeypatch.setattr(opening, "BYTES_A_ROW", 1 << 60)
     with pytest.raises(MemoryError, match=r"Estimator .* Trees, Linear and Groups are not bound"):
         in_pieces(cut(frame(100), 40), rc.Estimator(Ridge()), False)
     in_pieces(cut(frame(100), 40), None, False)
@@ -421,46 +419,3 @@ def test_categories_of_a_pandas_dtype_that_do_not_occur_are_none():
     column = GrowingColumn("x")
     np.testing.assert_array_equal(column.encode(values), [1.0, np.nan])
     assert column.column().categories == ("b",)
-
-
-class Numbers:
-    """Pieces that are plain arrays."""
-
-    def __init__(self, pieces):
-        self.pieces = pieces
-
-    def map(self, work):
-        return map(work, self.pieces)
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_exact_quantiles_of_many_values(dtype, weighted, monkeypatch):
-    monkeypatch.setattr(distributions, "MOST_DISTINCT", 3)
-    rng = np.random.default_rng(4)
-    values = np.concatenate(
-        [
-            rng.normal(size=300) * 10.0 ** rng.integers(-30, 30, 300),
-            rng.integers(-3, 3, 300),
-            [np.inf, -np.inf, 0.0, -0.0, np.nan, np.nan],
-        ]
-    ).astype(dtype)
-    weight = rng.integers(0, 4, len(values)) if weighted else np.empty(0, np.int64)
-    pieces = [(values[k::3], weight[k::3]) for k in range(3)]
-    targets = np.array([1, 5, 100, 101, 250, 400])
-    found = distributions.distribution(Numbers(pieces), lambda piece: piece, lambda total: targets)
-    present = ~np.isnan(values)
-    mass = weight[present] if weighted else np.ones(present.sum(), np.int64)
-    expected = np.repeat(np.sort(values[present]), 1)
-    order = np.argsort(values[present], kind="stable")
-    reached = np.cumsum(mass[order])
-    for target in targets:
-        place = int(np.searchsorted(np.cumsum(found.mass), target))
-        assert found.values[place] == expected[np.searchsorted(reached, target)]
-    assert found.mass.sum() == mass.sum()
-    assert found.values.dtype == dtype
-    assert not found.complete
-    assert found.missing
-    assert (found.low, found.high) == (-np.inf, np.inf)
-    for value, total in zip(found.values, np.cumsum(found.mass), strict=True):
-        assert total == mass[values[present] <= value].sum()

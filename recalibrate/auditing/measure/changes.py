@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from recalibrate.auditing.findings import Changes, Flips, MovedRow
 from recalibrate.auditing.measure.segments import EverybodyOnly, Segments
+from recalibrate.auditing.measure.sweep import blocks
 from recalibrate.data.labels import Labels
 from recalibrate.support.checks import check_number, check_whole
 
 Floats = NDArray[np.float64]
-BLOCK = 16_384
 
 
 def changes(
@@ -48,7 +48,8 @@ def changes(
     Examples
     --------
     >>> import numpy as np
-    >>> from recalibrate.data.labels import read_labels
+    >>> from recalibrate.auditing.measure.sweep import blocks
+    from recalibrate.data.labels import read_labels
     >>> labels = read_labels([0, 1, 1], n_rows=3)
     >>> before, after = np.array([0.4, 0.45, 0.7]), np.array([0.4, 0.6, 0.7])
     >>> found = changes(before, after, labels, thresholds=[0.5], most=1)
@@ -69,7 +70,7 @@ def changes(
     flips: list[Flips] = []
     if len(thresholds):
         groups = EverybodyOnly() if segments is None else segments
-        flips = _flips(old, new, weight, rows, groups, [float(each) for each in thresholds])
+        flips = _flips(old, new, weight, groups, [float(each) for each in thresholds])
     return Changes(
         changed_share=float(np.average(shift != 0, weights=weight)),
         mean_shift=float(np.average(shift, weights=weight)),
@@ -99,26 +100,21 @@ def _flips(
     old: Floats,
     new: Floats,
     weight: Floats,
-    rows: NDArray[np.intp],
     segments: Segments,
     thresholds: Sequence[float],
 ) -> list[Flips]:
-    """Sums by group in blocks of rows, whose groups are found when it is their turn."""
     from recalibrate.kernels.audit import add_sums
 
-    columns: list[NDArray[Any]] = [np.ones(len(rows)), weight]
+    columns: list[NDArray[Any]] = [np.ones(len(old)), weight]
     for threshold in thresholds:
         was, now = old >= threshold, new >= threshold
         up, down = now & ~was, was & ~now
         columns += [weight * was, weight * now, up, down, weight * up, weight * down]
     values = np.column_stack(columns).astype(np.float64)
     sums = np.zeros((1, len(segments.names), values.shape[1]))
-    offsets = np.asarray(segments.offsets, dtype=np.int64)
-    for start in range(0, len(rows), BLOCK):
-        block = slice(start, start + BLOCK)
-        codes = segments.codes(rows[block])
+    for at, _, codes in blocks(segments, np.arange(len(old))):
         cell = np.zeros(len(codes), dtype=np.int64)
-        add_sums(codes, offsets, cell, values[block], sums)
+        add_sums(codes, segments.offsets, cell, values[at], sums)
     flips = []
     for k, threshold in enumerate(thresholds):
         for name, group in zip(segments.names, sums[0], strict=True):

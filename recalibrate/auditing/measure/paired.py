@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.random import default_rng
-from numpy.typing import NDArray
 
 from recalibrate.auditing.measure.noise import Noise
 from recalibrate.auditing.measure.sample import Sample
@@ -44,7 +43,6 @@ def compare(
     from recalibrate.kernels import audit as kernels
 
     n_groups = len(segments.names)
-    offsets = np.asarray(segments.offsets, dtype=np.int64)
     levels = np.nan_to_num(np.array([[m[name] for name in MEASURES] for m in measures]))
     levels = np.ascontiguousarray(levels.swapaxes(1, 2))
     moments = np.array([s.by_quantile[..., R] for s in sums])
@@ -52,21 +50,23 @@ def compare(
     signs = np.sign(np.array([s.by_width[..., R] for s in sums]))
     worst = np.abs(moments).argmax(axis=2)
     intervals = np.array([_interval(s.walks) for s in sums])
-    bins = np.array([_bins_of_rows(s) for s in sums])
+    bins = np.array(
+        [np.stack([s.bins.of_rows(s.bins.quantile), s.bins.of_rows(s.bins.width)], 1) for s in sums]
+    )
     cluster = cluster_numbers(sample)
     last = np.full(n_groups, -1, dtype=np.int64)
     pending = np.zeros((n_groups, kernels.MEASURES))
     squares = np.zeros_like(pending)
     n_bins = sums[0].n_bins if n_groups * sums[0].n_bins ** 2 <= MOST_PRODUCTS else 0
     products = np.zeros((n_groups, 2, n_bins, n_bins))
-    for _, rows, codes in blocks(segments, sample, np.argsort(cluster, kind="stable")):
+    for _, rows, codes in blocks(segments, np.argsort(cluster, kind="stable")):
         y, weight = sample.y[rows], sample.weight[rows]
         about = [
             np.column_stack([f, y - f, sample.loss(f, y)])
             for f in (both[rows] for both in predictions)
         ]
         kernels.add_influence(
-            codes, offsets, cluster[rows], weight, np.array(about), bins[:, rows].copy(),
+            codes, segments.offsets, cluster[rows], weight, np.array(about), bins[:, rows].copy(),
             means, signs, worst, intervals, levels, last, pending, squares, products,
         )  # fmt: skip
     kernels.end_influence(pending, squares)
@@ -108,15 +108,6 @@ def _absolute_variance(sides: list[Float64], products: Float64, design: Float64)
     drawn = np.abs(moment[:, :, None] + root @ normal)
     difference = drawn[:, :n_bins].sum(axis=1) - drawn[:, n_bins:].sum(axis=1)
     return np.asarray(difference.var(axis=1))
-
-
-def _bins_of_rows(sums: Sums) -> NDArray[np.int64]:
-    """Quantile and equal-width bin of every row, shape (rows, 2)."""
-    bins = sums.bins
-    out = np.empty((len(bins.order), 2), dtype=np.int64)
-    out[bins.order, 0] = bins.quantile[bins.cell]
-    out[bins.order, 1] = bins.width[bins.cell]
-    return out
 
 
 def _interval(walks: Float64) -> Float64:

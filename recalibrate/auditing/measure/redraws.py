@@ -136,10 +136,8 @@ def _draw_residuals(
     from recalibrate.kernels import labels as kernels
 
     order, weight = members.order, sample.weight
-    bins = np.zeros(sample.n_rows, dtype=np.int64)
     n_bins = pooling_bins(sums).shape[1]
-    if n_bins > 1:
-        bins[sums.bins.order] = sums.bins.quantile[sums.bins.cell]
+    bins = sums.bins.of_rows(sums.bins.quantile) if n_bins > 1 else np.zeros_like(order)
     pool_starts, pool, spread = _pool(sample, f, bins, n_bins)
     shared = 0.0 if sample.cluster is None else _shared(sample, f, spread)
     found = np.zeros((draws, len(sums.total), kernels.N_SUMS))
@@ -202,13 +200,13 @@ def _running(cluster: Ints, values: Float64) -> Float64:
 
 
 def _members(segments: Segments, sample: Sample, f: Float64) -> Members:
-    offsets = np.asarray(segments.offsets[:-1], dtype=np.int32)
+    offsets = segments.offsets[:-1].astype(np.int32)
     rows = np.arange(sample.n_rows)
     # By ranks, which do not depend on the units of predictions and weights.
     key = np.zeros(sample.n_rows, dtype=np.uint64)
     for values in (f, sample.weight):
         key = combine(key, np.unique(values, return_inverse=True)[1].astype(np.uint64))
-    for at, _, codes in blocks(segments, sample, rows):
+    for at, _, codes in blocks(segments, rows):
         group = mix((codes + (offsets - 1)).ravel().astype(np.uint64), 0).reshape(codes.shape)
         key[at] += np.where(codes > 0, group, np.uint64(0)).sum(axis=1)
     if sample.cluster is None:
@@ -220,7 +218,7 @@ def _members(segments: Segments, sample: Sample, f: Float64) -> Members:
         order = np.lexsort((key, sample.cluster, together[sample.cluster]))
         ends = np.append(np.diff(sample.cluster[order]) != 0, True)
     counts, groups = [], []
-    for _, _, codes in blocks(segments, sample, order):
+    for _, _, codes in blocks(segments, order):
         inside = codes > 0
         counts.append(inside.sum(axis=1))
         groups.append((codes + (offsets - 1))[inside])

@@ -12,8 +12,6 @@ from recalibrate.data.labels import Labels
 from recalibrate.data.vectors import Float64, to_array
 from recalibrate.metrics.cumulative import SMALLEST_VARIANCE
 
-Rows = NDArray[np.intp]
-
 
 @dataclass(frozen=True, eq=False)
 class Sample:
@@ -38,7 +36,7 @@ class Sample:
         Whether labels are binary or soft, so that there is a log loss.
     """
 
-    rows: Rows
+    rows: NDArray[np.intp]
     y: Float64
     weight: Float64
     weighted: bool

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
 from typing import Any, Protocol
@@ -11,13 +11,12 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.auditing.measure.lookup import Lookup, bind_for_lookup
 from recalibrate.auditing.records import LeftOut
 from recalibrate.data.table import Table, read_table
 from recalibrate.groups.expressions import Term, columns_of, parse, to_text
-from recalibrate.groups.groupset import GroupSet
-from recalibrate.support.notices import warn_user
-from recalibrate.support.wording import listed
+from recalibrate.groups.groupset import GroupSet, bind_rows
+from recalibrate.groups.lookup import RowGroups
+from recalibrate.support.notices import listed, warn_user
 
 EVERYBODY = "all"
 MOST_TERMS = 20_000
@@ -25,17 +24,21 @@ MOST_TERMS = 20_000
 
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.intp]
+Offsets = NDArray[np.int64]
 
 
 class Segments(Protocol):
-    """Groups by number; a term is a set of groups that do not overlap."""
+    """Groups by number; a term is a set of groups that do not overlap.
+
+    Rows are those of positive weight, numbered from 0.
+    """
 
     @property
     def names(self) -> tuple[str, ...]:
         """One per group."""
 
     @property
-    def offsets(self) -> tuple[int, ...]:
+    def offsets(self) -> Offsets:
         """Groups of term t are numbered from offsets[t] to offsets[t + 1]."""
 
     def codes(self, rows: Rows) -> NDArray[np.int32]:
@@ -47,7 +50,7 @@ class EverybodyOnly:
     """The one group of all rows."""
 
     names: tuple[str, ...] = (EVERYBODY,)
-    offsets: tuple[int, ...] = (0, 1)
+    offsets: Offsets = field(default_factory=lambda: np.arange(2))
 
     def codes(self, rows: Rows) -> NDArray[np.int32]:
         return np.ones((len(rows), 1), dtype=np.int32)
@@ -58,18 +61,21 @@ class ExpressionSegments:
     """All rows, then groups by expressions over a table."""
 
     groups: GroupSet
-    lookup: Lookup
+    found: RowGroups
 
     @cached_property
     def names(self) -> tuple[str, ...]:
         return (EVERYBODY, *self.groups.labels)
 
     @cached_property
-    def offsets(self) -> tuple[int, ...]:
-        return (0, *(1 + start for start in self.groups.offsets))
+    def offsets(self) -> Offsets:
+        return np.append(0, 1 + np.asarray(self.groups.offsets))
 
     def codes(self, rows: Rows) -> NDArray[np.int32]:
-        return self.lookup.codes(rows)
+        out = np.empty((len(rows), len(self.groups.terms) + 1), dtype=np.int32)
+        out[:, 0] = 1
+        self.found.fill(rows, out[:, 1:])
+        return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +85,7 @@ class MaskSegments:
     Attributes
     ----------
     masks : tuple of boolean arrays
-        As the user gave them; intersections are formed for the rows in question only.
+        Of all rows; intersections are formed for the rows in question only.
     members : tuple of tuple of int
         Numbers of the masks that every group is the intersection of.
     """
@@ -88,9 +94,9 @@ class MaskSegments:
     masks: tuple[Mask, ...]
     members: tuple[tuple[int, ...], ...]
 
-    @property
-    def offsets(self) -> tuple[int, ...]:
-        return tuple(range(len(self.members) + 2))
+    @cached_property
+    def offsets(self) -> Offsets:
+        return np.arange(len(self.members) + 2)
 
     def codes(self, rows: Rows) -> NDArray[np.int32]:
         chosen = [mask[rows] for mask in self.masks]
@@ -114,7 +120,8 @@ def read_segments(
     if groups is None or groups is False:
         return EverybodyOnly(), ()
     if isinstance(groups, Mapping) or hasattr(groups, "columns"):
-        return _filled(_mask_segments(groups, n_rows, depth), weight, min_rows or 1)
+        counted = slice(None) if weight is None else weight > 0
+        return _filled(_mask_segments(groups, n_rows, counted, depth), min_rows or 1)
     if table is None:
         raise ValueError("Expressions as groups need a table: pass X or Z, or give masks by name.")
     read = table if isinstance(table, Table) else read_table(table)
@@ -122,8 +129,8 @@ def read_segments(
         raise ValueError(f"The groups' table has {read.n_rows} rows, but there are {n_rows}.")
     terms = _crossed(_terms(groups, read), read, depth)
     least = min_rows if min_rows is not None else getattr(groups, "min_rows", 1)
-    found = bind_for_lookup(terms, read, weight=weight, min_rows=least, bands=bands)
-    return ExpressionSegments(*found), ()
+    bound, rows = bind_rows(terms, read, weight=weight, min_rows=least, bands=bands)
+    return ExpressionSegments(bound, RowGroups(bound.tables, rows)), ()
 
 
 def _terms(groups: Any, table: Table) -> tuple[str, ...]:
@@ -175,14 +182,14 @@ def _refuse_too_many(count: int, depth: int) -> None:
         )
 
 
-def _mask_segments(groups: Any, n_rows: int, depth: int) -> MaskSegments:
+def _mask_segments(groups: Any, n_rows: int, counted: Any, depth: int) -> MaskSegments:
     given = list(groups) if isinstance(groups, Mapping) else list(groups.columns)
     names = [str(name) for name in given]
     if not names:
         raise ValueError("groups is empty. Leave it out to audit all rows only.")
     if len(set(names)) < len(names):
         raise ValueError(f"groups has a name more than once: {listed(names)}.")
-    masks = [_mask(str(name), groups[name], n_rows) for name in given]
+    masks = [_mask(str(name), groups[name], n_rows)[counted] for name in given]
     members: list[tuple[int, ...]] = []
     for size in range(1, min(depth, len(masks)) + 1):
         for chosen in combinations(range(len(masks)), size):
@@ -192,14 +199,11 @@ def _mask_segments(groups: Any, n_rows: int, depth: int) -> MaskSegments:
     return MaskSegments((EVERYBODY, *labels), tuple(masks), tuple(members))
 
 
-def _filled(
-    segments: MaskSegments, weight: NDArray[np.float64] | None, min_rows: int
-) -> tuple[MaskSegments, tuple[LeftOut, ...]]:
+def _filled(segments: MaskSegments, min_rows: int) -> tuple[MaskSegments, tuple[LeftOut, ...]]:
     """Leave out, with a warning, groups about which nothing can be said."""
     kept, left_out = [], []
     for name, member in zip(segments.names[1:], segments.members, strict=True):
-        inside = np.logical_and.reduce([segments.masks[m] for m in member])
-        count = int(np.count_nonzero(inside if weight is None else inside & (weight > 0)))
+        count = int(np.logical_and.reduce([segments.masks[m] for m in member]).sum())
         if count >= min_rows:
             kept.append((name, member))
         elif count or len(member) == 1:  # masks that do not meet are no loss

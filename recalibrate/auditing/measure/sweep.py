@@ -14,13 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.auditing.measure.sample import Sample
-from recalibrate.auditing.measure.segments import Segments
+from recalibrate.auditing.measure.segments import Rows, Segments
 from recalibrate.data.quantiles import quantile_edges
 from recalibrate.data.vectors import Float64
 from recalibrate.support.hashing import mix
 
 Ints = NDArray[np.int64]
-Rows = NDArray[np.intp]
 
 BLOCK = 16_384
 FINE_BINS = 48
@@ -51,6 +50,12 @@ class Bins:
     cell: Ints
     quantile: Ints
     width: Ints
+
+    def of_rows(self, bin_of_cell: Ints) -> Ints:
+        """Bin of every row, by ``quantile`` or ``width``."""
+        found = np.empty(len(self.order), dtype=np.int64)
+        found[self.order] = bin_of_cell[self.cell]
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,27 +134,24 @@ def sum_groups(segments: Segments, sample: Sample, f: Float64, n_bins: int) -> S
     cells = [np.zeros((len(bins.quantile), n_groups, 6)) for _ in parts]
     walks = np.zeros((n_groups, kernels.WALK))
     walks[:, [kernels.LAST, kernels.TOP_AT, kernels.LOW_AT]] = -np.inf
-    offsets = np.asarray(segments.offsets, dtype=np.int64)
-    for at, rows, codes in blocks(segments, sample, bins.order):
+    for at, rows, codes in blocks(segments, bins.order):
         columns = _columns(sample, f, rows)
         for part, sums in zip(parts, cells, strict=True):
             values = np.stack([columns[name] for name in part], axis=1)
-            kernels.add_six(codes, offsets, bins.cell[at], values, sums)
+            kernels.add_six(codes, segments.offsets, bins.cell[at], values, sums)
         variance, skew = columns[W2V], np.zeros(len(rows))
         if sample.binary:
             skew = sample.weight[rows] * variance * (1.0 - 2.0 * f[rows])
-        kernels.add_steps(codes, offsets, f[rows], columns[R], variance, skew, walks)
+        kernels.add_steps(codes, segments.offsets, f[rows], columns[R], variance, skew, walks)
     kernels.end_walks(walks)
     return Sums(bins, n_bins, np.concatenate(cells, axis=2)[..., source], walks)
 
 
-def blocks(
-    segments: Segments, sample: Sample, order: Rows
-) -> Iterator[tuple[slice, Rows, NDArray[np.int32]]]:
+def blocks(segments: Segments, order: Rows) -> Iterator[tuple[slice, Rows, NDArray[np.int32]]]:
     """Pieces of an order of rows: where in the order, which rows, and their groups."""
     for start in range(0, len(order), BLOCK):
         at = slice(start, start + BLOCK)
-        yield at, order[at], segments.codes(sample.rows[order[at]])
+        yield at, order[at], segments.codes(order[at])
 
 
 def _distinct_columns(sample: Sample) -> tuple[list[int], list[int]]:
@@ -197,17 +199,16 @@ def sum_clusters(segments: Segments, sample: Sample, predictions: list[Float64])
     from recalibrate.kernels import audit as kernels
 
     n_groups, n_values = len(segments.names), len(predictions) + 1
-    offsets = np.asarray(segments.offsets, dtype=np.int64)
     last = np.full(n_groups, -1, dtype=np.int64)
     count = np.zeros(n_groups, dtype=np.int64)
     pending = np.zeros((n_groups, n_values))
     squares = np.zeros((n_groups, n_values, n_values))
     cluster = cluster_numbers(sample)
-    for _, rows, codes in blocks(segments, sample, np.argsort(cluster, kind="stable")):
+    for _, rows, codes in blocks(segments, np.argsort(cluster, kind="stable")):
         w, y = sample.weight[rows], sample.y[rows]
         values = np.column_stack([*(w * (y - f[rows]) for f in predictions), w])
         kernels.add_cluster_squares(
-            codes, offsets, cluster[rows], values, last, pending, count, squares
+            codes, segments.offsets, cluster[rows], values, last, pending, count, squares
         )
     kernels.end_clusters(pending, squares)
     return ClusterSums(squares, count)
@@ -225,9 +226,7 @@ def together(sample: Sample, sums: Sums) -> float:
     """
     if sample.cluster is None:
         return 0.0
-    bins = sums.bins
-    place = np.empty(sample.n_rows, dtype=np.int64)
-    place[bins.order] = bins.quantile[bins.cell]
+    place = sums.bins.of_rows(sums.bins.quantile)
     pairs = [
         float((size * (size - 1.0)).sum())
         for size in (
@@ -263,35 +262,33 @@ def correlate(segments: Segments, sample: Sample, f: Float64) -> Float64 | None:
 def _share_rows(segments: Segments, sample: Sample, f: Float64, shared: Float64) -> None:
     from recalibrate.kernels import audit as kernels
 
-    offsets = np.asarray(segments.offsets, dtype=np.int64)
     order = _some(segments, sample, np.arange(sample.n_rows))
-    for _, rows, codes in blocks(segments, sample, order):
+    for _, rows, codes in blocks(segments, order):
         p = f[rows]
         variance = sample.weight[rows] ** 2 * sample.variance(p, sample.y[rows] - p)
-        kernels.add_pairs(codes, offsets, variance, shared)
+        kernels.add_pairs(codes, segments.offsets, variance, shared)
 
 
 def _share_clusters(segments: Segments, sample: Sample, f: Float64, shared: Float64) -> None:
     from recalibrate.kernels import audit as kernels
 
-    offsets = np.asarray(segments.offsets, dtype=np.int64)
     cluster = cluster_numbers(sample)
     order = _some(segments, sample, np.argsort(cluster, kind="stable"))
     ends = np.append(np.diff(cluster[order]) != 0, True)
     n_groups = len(shared)
     sums, seen = np.zeros(n_groups), np.zeros(n_groups, dtype=np.bool_)
     inside, count = np.empty(n_groups, dtype=np.int64), 0
-    for at, rows, codes in blocks(segments, sample, order):
+    for at, rows, codes in blocks(segments, order):
         values = sample.weight[rows] * (sample.y[rows] - f[rows])
         count = kernels.add_cluster_pairs(
-            codes, offsets, ends[at], values, shared, sums, seen, inside, count
+            codes, segments.offsets, ends[at], values, shared, sums, seen, inside, count
         )
 
 
 def _some(segments: Segments, sample: Sample, order: Rows) -> Rows:
     """The rows of an order, or of every k-th cluster where pairing all would take too long."""
     sparse = order[:: max(1, len(order) // 1000)]
-    inside = (segments.codes(sample.rows[sparse]) > 0).sum(axis=1)
+    inside = (segments.codes(sparse) > 0).sum(axis=1)
     step = round(len(order) * float((inside**2).mean()) / 2 / PAIR_BUDGET)
     if step <= 1:
         return order

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from recalibrate.classes.groups.spec import Groups
 from recalibrate.classes.trees.spec import Trees
 from recalibrate.core.learning import as_names, choose_columns
-from recalibrate.data.bins import Bins, FeatureBins, make_bins
+from recalibrate.data.bins import Bins, FeatureBins, bin_columns
+from recalibrate.data.columns import Columns
 from recalibrate.data.table import Column, Table
 from recalibrate.groups import expressions as ex
 from recalibrate.groups.conditions import condition_of, conjunction, is_whole, said
@@ -124,7 +125,7 @@ def feature_axes(H: Trees, table: Table) -> tuple[list[Axis], Bins]:
     names = choose_columns(table.schema, as_names(H.features), base_score=False)
     if not names:
         raise ValueError("Trees(features=[]) leaves no column to search; name one")
-    bins = make_bins(table, names, most=BINS)
+    bins = bin_columns(Columns.of(table), names, most=BINS)
     codes = bins.encode(table)
     axes: list[Axis] = []
     for j, feature in enumerate(bins.features):

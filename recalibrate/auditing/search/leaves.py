@@ -14,10 +14,10 @@ from recalibrate.classes.trees.spec import TreeLearner, Trees, TreeTable
 from recalibrate.core.fixedpoint import make_scale
 from recalibrate.core.learning import Penalty, Task
 from recalibrate.core.levels import Levels
-from recalibrate.core.part import Draft
+from recalibrate.core.part import Draft, Rows
 from recalibrate.core.rounds import Rounds
 from recalibrate.data.bins import Bins
-from recalibrate.rows.memory import Rows, rows_in_memory
+from recalibrate.rows.memory import rows_in_memory
 
 Floats = NDArray[np.float64]
 

@@ -7,7 +7,7 @@ set, and judged on rows that it was not fitted on.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,16 +22,17 @@ from recalibrate.auditing.search.halves import (
     score_levels,
 )
 from recalibrate.bases.problem import with_scores
-from recalibrate.classes.trees.spec import MAX_DEPTH, Trees
+from recalibrate.classes.trees.spec import Trees
 from recalibrate.core.fixedpoint import make_scale
+from recalibrate.core.kinds import read_class
 from recalibrate.core.learning import FunctionClass, Penalty, Task
 from recalibrate.core.levels import Levels
-from recalibrate.core.part import Draft
+from recalibrate.core.part import Draft, Rows
 from recalibrate.core.rounds import Rounds
+from recalibrate.data.columns import Columns
 from recalibrate.data.labels import Labels
 from recalibrate.data.table import Table
-from recalibrate.fitting.arguments import read_class
-from recalibrate.rows.memory import Rows, rows_in_memory
+from recalibrate.rows.memory import rows_in_memory
 from recalibrate.support.checks import check_whole
 
 Floats = NDArray[np.float64]
@@ -64,10 +65,10 @@ def richness(
         Columns that the classes may look at.
     labels : Labels
         Outcomes and weights.
-    H : Trees, Linear, Groups, Estimator or str, optional
+    H : FunctionClass or str, optional
         The class that the predictions are meant to be multicalibrated for; by default trees of
         depth 2.
-    richer : Trees, Linear, Groups, Estimator, str or None
+    richer : FunctionClass, str or None
         A class to compare with: any other one, for example to see whether multicalibration for
         H carries over to it. By default trees that are one deeper than H (of depth 2 where H
         is no class of trees).
@@ -109,7 +110,9 @@ def richness(
     """
     check_whole("levels", levels, least=1)
     H = Trees(depth=2, min_leaf_rows=LEAST_LEAF_ROWS) if H is None else read_class(H)
-    other = _richer(H) if richer is None else read_class(richer)
+    other = H.richer() if richer is None else read_class(richer)
+    if other is None:
+        other = Trees(depth=2, min_leaf_rows=LEAST_LEAF_ROWS)
     counted = rows_that_count(predictions, table, labels, cluster)
     n_rows = len(counted.predictions)
     if n_rows < 2 * FOLDS:
@@ -118,12 +121,6 @@ def richness(
         )
     count = int(np.clip(n_rows // ROWS_PER_LEVEL, 1, MOST_LEVELS)) if levels is None else levels
     return _Check(counted, count, seed).report(H, other)
-
-
-def _richer(H: FunctionClass) -> Trees:
-    if isinstance(H, Trees):
-        return replace(H, depth=min(H.depth + 1, MAX_DEPTH), leaves=None)
-    return Trees(depth=2, min_leaf_rows=LEAST_LEAF_ROWS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,7 +229,7 @@ class _Check:
     def _held_out(self, H: FunctionClass) -> Floats:
         """What functions fitted on the other folds say about every row."""
         weight = self.scale.quantise_weight(self.labels.weight)
-        learner = H.bind(self.table, weight)
+        learner = H.bind(Columns.of(self.table, weight))
         block = learner.encoder.encode(self.table)
         every = Rows((block,), self.labels.values, self.f, weight)
         start = Rounds("identity", None, (learner.encoder,))

@@ -10,8 +10,8 @@ from recalibrate.auditing.records import Calibration, Curve, GroupAudit
 from recalibrate.auditing.views.ranking import is_off, worst_curves, worst_gaps
 from recalibrate.auditing.views.text import confidence
 from recalibrate.support.checks import check_whole
+from recalibrate.support.notices import listed
 from recalibrate.support.optional import require
-from recalibrate.support.wording import listed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

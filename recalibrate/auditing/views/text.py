@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from recalibrate.auditing.records import Calibration
+from recalibrate.auditing.views.columns import (
+    group_columns,
+    overall_columns,
+    texts,
+    told_measures,
+)
+from recalibrate.auditing.views.numbers import Digits
 
 if TYPE_CHECKING:
     from recalibrate.auditing.report import AuditReport
@@ -44,15 +50,10 @@ def to_text(report: AuditReport) -> str:
         f"Audit of {report.n_rows:,} rows ({labels}), "
         f"{confidence(report)} limits over all groups at once"
     )
-    columns = ["group", "rows", "share", "mean_prediction", "mean_outcome", "gap", "low", "high"]
-    columns += ["p_holm", "ece", "k2", "ecce_sigma"]
-    if report.overall_before is not None:
-        columns += ["before_gap", "before_ece", "before_k2", "before_ecce_sigma"]
-    table = report.table[columns]
-    body = table.head(_SHOWN).to_string(index=False, float_format=lambda value: f"{value:.3g}")
-    lines = [head, verdict(report), body]
-    if len(table) > _SHOWN:
-        lines.append(f"and {len(table) - _SHOWN} more groups, see .table")
+    table = texts(group_columns(report, Digits.of(report)), report.groups[:_SHOWN])
+    lines = [head, verdict(report), *_aligned(table)]
+    if len(report.groups) > _SHOWN:
+        lines.append(f"and {len(report.groups) - _SHOWN} more groups, see .table")
     if report.discoveries is not None:
         lines += ["", str(report.discoveries)]
     if report.richness is not None:
@@ -64,14 +65,15 @@ def to_text(report: AuditReport) -> str:
 
 def to_markdown(report: AuditReport) -> str:
     """The report as a Markdown document, for model cards and pull requests."""
+    digits = Digits.of(report)
     parts = [
         "# Audit of calibration",
         f"{report.n_rows:,} rows, {report.kind} labels, {len(report.groups)} groups.",
         verdict(report),
         "## Overall",
-        _overall(report),
+        _table(texts(overall_columns(report, digits), told_measures(report))),
         "## Groups",
-        _groups(report),
+        _table(texts(group_columns(report, digits), report.groups)),
     ]
     if report.left_out:
         parts += ["Left out: " + "; ".join(f"{g.name} ({g.why})" for g in report.left_out) + "."]
@@ -85,55 +87,17 @@ def to_markdown(report: AuditReport) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def measure_names(kind: str) -> dict[str, str]:
-    """What the measures of `Overall` are called, in the order of a table."""
-    return {
-        "mse": "Brier score" if kind == "binary" else "mean squared error",
-        "log_loss": "log loss",
-        "msce": "MSCE",
-        "msce_unbiased": "MSCE, bias removed",
-        "multicalibration_error": "multicalibration error",
-        "mce_sigma": "the same in sigmas",
-        "worst_group": "worst group",
-        "n_off": "groups off by more than noise",
-        "largest_gap": "largest gap of these",
-    }
+def _aligned(table: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of a table: names to the left, numbers to the right."""
+    columns = []
+    for k, column in enumerate(zip(*table, strict=True)):
+        width = max(map(len, column))
+        columns.append([text.rjust(width) if k else text.ljust(width) for text in column])
+    return ["  ".join(line) for line in zip(*columns, strict=True)]
 
 
-def _overall(report: AuditReport) -> str:
-    names = measure_names(report.kind)
-    if report.overall_before is None:
-        rows = [[label, _show(getattr(report.overall, name))] for name, label in names.items()]
-        return _table(["measure", "value"], [row for row in rows if row[1] != "-"])
-    paired = {d.measure: f"{_show(d.value)} ({_show(d.se)})" for d in report.groups[0].differences}
-    paired["msce"] = paired["k2"]  # over all rows they are the same
-    sides = (report.overall_before, report.overall)
-    rows = [
-        [label, *(_show(getattr(side, name)) for side in sides), paired.get(name, "")]
-        for name, label in names.items()
-    ]
-    header = ["measure", "before", "after", "difference (standard error)"]
-    return _table(header, [row for row in rows if row[1:3] != ["-", "-"]])
-
-
-def _groups(report: AuditReport) -> str:
-    header = ["group", "rows", "share", "predicted", "observed", "gap", "limits", "p", "ECE"]
-    header += ["ECCE (sigma)"]
-    paired = report.overall_before is not None
-    rows = []
-    for group in report.groups:
-        own: Calibration = group.after
-        row: list[Any] = [group.name, f"{group.rows:,}", f"{group.share:.1%}"]
-        row += [_show(own.mean_prediction), _show(group.mean_outcome), _show(own.gap)]
-        row += [f"{_show(own.low)} to {_show(own.high)}", _show(own.p_holm), _show(own.ece)]
-        row += [f"{_show(own.ecce)} ({_show(own.ecce_sigma)})"]
-        if paired and group.before is not None:
-            row.append(_show(group.before.gap))
-        rows.append(row)
-    return _table([*header, "gap before"] if paired else header, rows)
-
-
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def _table(table: Sequence[Sequence[str]]) -> str:
+    header, *rows = table
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join("| " + " | ".join(_cell(text) for text in line) + " |" for line in lines)
 
@@ -145,9 +109,3 @@ def _cell(text: str) -> str:
 
 def _bullets(text: str) -> str:
     return "\n".join(f"- {line.strip()}" for line in text.splitlines() if line.strip())
-
-
-def _show(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return "-" if value != value else f"{value:.4g}"

@@ -11,15 +11,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.core.fixedpoint import snap
-from recalibrate.core.learning import MARGIN_STEP_LIMIT, Lesson, Task, as_names, choose_columns
+from recalibrate.core.learning import (
+    MARGIN_STEP_LIMIT,
+    FunctionClass,
+    Lesson,
+    Task,
+    as_names,
+    choose_columns,
+)
 from recalibrate.core.levels import from_margin
 from recalibrate.core.part import Answer, Draft, Part
 from recalibrate.core.rounds import Block, Scores
+from recalibrate.data.columns import Columns
 from recalibrate.data.table import Table
 
 
 @dataclass(frozen=True)
-class Estimator:
+class Estimator(FunctionClass):
     """Any scikit-learn regressor as the class H.
 
     The general and slow way: one ``fit`` per level set and round, where :class:`Trees`,
@@ -47,6 +55,8 @@ class Estimator:
     1
     """
 
+    kind = "estimator"
+    in_pieces = False
     regressor: Any
     features: Sequence[str] | None = None
     base_score: bool = False
@@ -55,17 +65,29 @@ class Estimator:
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", as_names(self.features))
 
-    def bind(
-        self, table: Table, weight: NDArray[np.int64], *, threads: int = 1, index: int = 0
-    ) -> EstimatorLearner:
-        """The regressor on the columns of a table."""
+    @property
+    def takes_missing(self) -> bool:
+        """Whether the regressor, which sees them as they are, does."""
+        from sklearn.utils import get_tags
+
+        regressor = self.regressor
+        known = hasattr(regressor, "__sklearn_tags__")
+        return not known or bool(get_tags(regressor).input_tags.allow_nan)
+
+    @classmethod
+    def read(cls, arguments: Sequence[str], text: str) -> Estimator:
+        """A regressor cannot be written as a text."""
+        raise ValueError("estimator(...) needs Python: the command line cannot make the regressor")
+
+    def bind(self, columns: Columns, *, index: int = 0) -> EstimatorLearner:
+        """The regressor on some columns."""
         for method in ("fit", "predict", "get_params"):
             if not hasattr(self.regressor, method):
                 raise TypeError(
                     f"Estimator() needs a scikit-learn regressor, got {self.regressor!r}, "
                     f"which has no {method}()"
                 )
-        names = choose_columns(table.schema, as_names(self.features), self.base_score)
+        names = choose_columns(columns.schema, as_names(self.features), self.base_score)
         if not names:
             raise ValueError(
                 "Estimator(features=[]) leaves the regressor no column; name one, or set "
@@ -78,6 +100,7 @@ class Estimator:
 class Matrix:
     """Turns a table into a plain float32 matrix."""
 
+    kind = "estimator"
     names: tuple[str, ...]
 
     def encode(self, table: Table, threads: int = 1) -> NDArray[np.float32]:
@@ -110,6 +133,7 @@ class EstimatorTable:
     What is added to a score is cut at +-``limit``.
     """
 
+    kind, exact = "estimator", False
     models: tuple[Any, ...]
     limit: float = inf
 
@@ -175,7 +199,7 @@ class EstimatorLearner:
     def learn(self, task: Task) -> Lesson:
         from joblib import Parallel, delayed
 
-        gathered = list(task.source.answers(RowsOf(task.draft, self.index)))
+        gathered = list(task.source.each(RowsOf(task.draft, self.index)))
         block, level, y, f, weight = (
             np.concatenate(parts) for parts in zip(*gathered, strict=True)
         )
@@ -226,3 +250,6 @@ class EstimatorLearner:
             "(given weights, or the logit link); use link='identity' without weights, or "
             "another regressor"
         )
+
+
+CLASS = Estimator

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -12,11 +13,13 @@ from numpy.typing import NDArray
 
 from recalibrate.classes.leastsquares import solve_levels
 from recalibrate.core.fixedpoint import INT64_BITS, RESPONSE_LIMIT_BITS, Scale, snap
-from recalibrate.core.learning import Lesson, Task, as_names, choose_columns
+from recalibrate.core.learning import FunctionClass, Lesson, Pace, Task, as_names, choose_columns
+from recalibrate.core.levels import Link
 from recalibrate.core.part import Answer, Draft, Part
 from recalibrate.core.rounds import Block, Scores
 from recalibrate.core.source import total
-from recalibrate.data.table import Column, Schema, Table
+from recalibrate.data.columns import Columns
+from recalibrate.data.table import Table
 from recalibrate.kernels import gram as kernels
 from recalibrate.support.checks import check_number
 
@@ -26,10 +29,12 @@ UNIT = 1 << UNIT_BITS
 WIDEST = 1 << 30
 """Values beyond this many units, far outside of the calibration rows, are clipped to it."""
 MOST_INDICATORS = 32
+LINEAR_PRIOR = 10.0
+"""Ridge on the coefficients in a default fit."""
 
 
 @dataclass(frozen=True)
-class Linear:
+class Linear(FunctionClass):
     """Linear functions of the features with an intercept.
 
     Numeric columns are centred at their median, scaled by a power of two into [-1, 1] and
@@ -53,6 +58,8 @@ class Linear:
     Linear(features=('age',), ridge=1.0, base_score=False)
     """
 
+    kind = "linear"
+    shorthand = ("linear",)
     features: Sequence[str] | None = None
     ridge: float = 0.0
     base_score: bool = False
@@ -60,24 +67,17 @@ class Linear:
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", as_names(self.features))
 
-    def bind(
-        self, table: Table, weight: NDArray[np.int64], *, threads: int = 1, index: int = 0
-    ) -> LinearLearner:
-        """The class on the columns of a table."""
+    def pace(self, link: Link) -> Pace:
+        """It cannot split on the score, and gets as many level sets as there are rows for."""
+        return Pace(LINEAR_PRIOR, levels=None, step=0.3, patience=10)
 
-        def terms(column: Column) -> list[Term]:
-            return column_terms(column, table.column(column.name), weight)
-
-        return self.bind_by(table.schema, terms, index=index)
-
-    def bind_by(
-        self, schema: Schema, terms: Callable[[Column], list[Term]], *, index: int = 0
-    ) -> LinearLearner:
-        """The class on columns wherever their rows are; ``terms`` finds the terms of one."""
+    def bind(self, columns: Columns, *, index: int = 0) -> LinearLearner:
+        """The class on some columns."""
         check_number("ridge of Linear", self.ridge, least=0.0)
-        names = choose_columns(schema, as_names(self.features), self.base_score)
-        columns = [schema.columns[schema.index(name)] for name in names]
-        own = [term for column in columns for term in terms(column)]
+        names = choose_columns(columns.schema, as_names(self.features), self.base_score)
+        own = [
+            term for terms in columns.each(partial(column_terms, columns), names) for term in terms
+        ]
         return LinearLearner(self, Quantiser((Term("constant", ""), *own)), index)
 
 
@@ -96,11 +96,17 @@ class Term:
 class Quantiser:
     """Turns a table into integer columns in units of 2**-15."""
 
+    kind = "linear"
     terms: tuple[Term, ...]
 
     @property
+    def labels(self) -> tuple[str, ...]:
+        """Column that every term is made of; none: the constant."""
+        return tuple(term.name for term in self.terms)
+
+    @property
     def names(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(term.name for term in self.terms if term.name))
+        return tuple(dict.fromkeys(label for label in self.labels if label))
 
     def encode(self, table: Table, threads: int = 1) -> NDArray[np.int32]:
         out = np.empty((table.n_rows, len(self.terms)), dtype=np.int32)
@@ -122,35 +128,34 @@ class Quantiser:
         return out
 
 
-def column_terms(
-    column: Column, values: NDArray[np.float32], weight: NDArray[np.int64]
-) -> list[Term]:
-    """Terms of a column; they follow from its distinct values and their summed weights alone."""
-    mass = weight if len(weight) else np.ones(len(values), dtype=np.int64)
-    missing = np.isnan(values)
-    terms = [Term("missing", column.name)] if missing.any() else []
-    present = values[~missing]
-    if column.kind == "categorical":
-        weights = np.bincount(present.astype(np.int64), weights=mass[~missing])
-        heaviest = np.argsort(-weights, kind="stable")[:MOST_INDICATORS]
+def column_terms(columns: Columns, name: str) -> list[Term]:
+    """Terms of a column."""
+    if columns.column(name).kind == "categorical":
+        weights = columns.category_weights(name)
+        terms = [Term("missing", name)] if weights[0] else []
+        heaviest = 1 + np.argsort(-weights[1:], kind="stable")[:MOST_INDICATORS]
         kept = sorted(int(code) for code in heaviest if weights[code] > 0)
-        return terms + [Term("category", column.name, category=code) for code in kept]
-    if not len(present):
+        return terms + [Term("category", name, category=code) for code in kept]
+    low, high, missing = columns.span(name)
+    terms = [Term("missing", name)] if missing else []
+    if np.isnan(low):
         return terms
-    if not np.isfinite(present).all():
+    if not np.isfinite([low, high]).all():
         raise ValueError(
-            f"column {column.name!r} holds infinite values, which a linear function cannot use; "
+            f"column {name!r} holds infinite values, which a linear function cannot use; "
             "clip them, or leave the column out with Linear(features=...)"
         )
-    order = np.argsort(present, kind="stable")
-    reached = np.cumsum(mass[~missing][order])
-    centre = float(present[order][np.searchsorted(reached, (reached[-1] + 1) // 2)])
-    widest = float(np.abs(present.astype(np.float64) - centre).max())
+    found = columns.distribution(name, lambda total: np.array([(total + 1) // 2]))
+    if not len(found.values):  # all present values weigh next to nothing
+        return terms
+    reached = np.cumsum(found.mass)
+    centre = float(found.values[np.searchsorted(reached, (reached[-1] + 1) // 2)])
+    widest = max(high - centre, centre - low)
     if widest == 0.0:
         return terms
     fraction, exponent = np.frexp(widest)
     power = int(exponent) - (1 if fraction == 0.5 else 0)
-    return [Term("value", column.name, centre, float(2.0 ** (UNIT_BITS - power))), *terms]
+    return [Term("value", name, centre, float(2.0 ** (UNIT_BITS - power))), *terms]
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,6 +209,7 @@ class LinearTable:
     What is added to a score is cut at +-``limit``.
     """
 
+    kind, exact = "linear", True
     present: NDArray[np.bool_]
     coefficient: NDArray[np.float64]
     limit: float = inf
@@ -242,22 +248,28 @@ class LinearLearner:
         return f"ridge {self.spec.ridge:g} shrinks the coefficients" if self.spec.ridge else ""
 
     def learn(self, task: Task) -> Lesson:
-        count = len(self.encoder.terms)
-        scale = task.source.scale
-        question = Products(task.draft, self.index, task.levels, count)
-        rows, gram, cross = total(task.source, question)
-        s_cut, gram_cut, g_cut, cross_cut = bits_to_cut(scale)
-        real_gram: NDArray[Any] = gram * (
-            scale.weight_step * 2.0 ** (s_cut + gram_cut - 2 * UNIT_BITS)
-        )
-        real_cross: NDArray[Any] = cross * (
-            scale.response_step * 2.0 ** (g_cut + cross_cut - UNIT_BITS)
-        )
-        ridge = np.full(count, self.spec.ridge + task.penalty.l2)
-        ridge[0] = 0.0
-        mass = gram[:, 0, 0]
-        present, solved = solve_levels(task, rows, real_gram, real_cross, ridge)
-        # Snapped per quantised unit: coefficient * integer is then exact, and so are the sums.
-        coefficient = snap(solved / UNIT)
-        skipped = int(mass[~present].sum() * 2.0 ** (s_cut + gram_cut - 2 * UNIT_BITS))
-        return Lesson(LinearTable(present, coefficient, task.limit), skipped)
+        return fit_functions(task, self.index, len(self.encoder.terms), self.spec.ridge)
+
+
+def fit_functions(
+    task: Task, encoder: int, terms: int, ridge: float, kind: type[LinearTable] = LinearTable
+) -> Lesson:
+    """Least squares on all level sets; the encoder's first column is the constant."""
+    scale = task.source.scale
+    rows, gram, cross = total(task.source, Products(task.draft, encoder, task.levels, terms))
+    s_cut, gram_cut, g_cut, cross_cut = bits_to_cut(scale)
+    gram_unit = 2.0 ** (s_cut + gram_cut - 2 * UNIT_BITS)
+    cross_unit = 2.0 ** (g_cut + cross_cut - UNIT_BITS)
+    real_gram: NDArray[Any] = gram * (scale.weight_step * gram_unit)
+    real_cross: NDArray[Any] = cross * (scale.response_step * cross_unit)
+    penalty = np.full(terms, ridge + task.penalty.l2)
+    penalty[0] = 0.0
+    mass = gram[:, 0, 0]
+    present, solved = solve_levels(task, rows, real_gram, real_cross, penalty)
+    # Snapped per quantised unit: coefficient * integer is then exact, and so are the sums.
+    coefficient = snap(solved / UNIT)
+    skipped = int(mass[~present].sum() * gram_unit)
+    return Lesson(kind(present, coefficient, task.limit), skipped)
+
+
+CLASS = Linear

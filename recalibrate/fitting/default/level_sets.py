@@ -13,24 +13,23 @@ import warnings
 from dataclasses import dataclass, replace
 from itertools import combinations
 from statistics import NormalDist
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.bases.problem import Problem
 from recalibrate.classes.groups.cells import CellLearner
-from recalibrate.classes.groups.spec import GroupEncoder, Groups, GroupTable
+from recalibrate.classes.groups.spec import GroupEncoder, GroupTable
 from recalibrate.core.boost import Settings, boost, draw_levels
 from recalibrate.core.fixedpoint import Scale
-from recalibrate.core.learning import SCORE_COLUMN, FunctionClass, Penalty, Task
-from recalibrate.core.part import Draft
+from recalibrate.core.learning import EVERYONE, FunctionClass, Penalty, Task
+from recalibrate.core.part import Draft, Rows
 from recalibrate.core.rounds import Rounds, Scores, Step
 from recalibrate.fitting.validation import row_losses
 from recalibrate.groups.groupset import GroupSet, bind
-from recalibrate.rows.memory import Rows, rows_in_memory
+from recalibrate.rows.memory import rows_in_memory
 
-EVERYONE = f"`{SCORE_COLUMN}` is not missing"
-"""The term of all rows: plain calibration of the levels."""
 FALSE_ALARM = 0.05
 """Chance that noise moves all rows, any single column, or any pair, of an unmoved base."""
 PASSES = 3
@@ -137,11 +136,9 @@ class _Stage:
 
     def candidates(self, H: FunctionClass) -> CellLearner | None:
         """Terms to test: H's own groups, or all its columns and pairs of them."""
-        if isinstance(H, Groups):
+        if H.terms:
             return self._learner(self._bind([EVERYONE, *H.terms], H.min_rows), pairs=0)
-        features = getattr(H, "features", None)
-        names = self.table.schema.names if features is None else features
-        quoted = [f"`{name}`" for name in names if name != SCORE_COLUMN and "`" not in name]
+        quoted = [f"`{name}`" for name in H.reads(self.table.schema) if "`" not in name]
         if len(quoted) > MOST_PAIRED_COLUMNS:
             quoted, paired = self._worst(quoted)
         else:
@@ -180,7 +177,7 @@ class _Stage:
                 log = boost(
                     source, candidates, how, log, progress=False, keep_if_interrupted=False
                 ).log
-        return [(step, step.table) for step in log.steps if isinstance(step.table, GroupTable)]
+        return [(step, cast(GroupTable, step.table)) for step in log.steps]
 
     def _scores_of(self, learner: CellLearner) -> NDArray[np.float64]:
         """How far every term is off before the first update."""

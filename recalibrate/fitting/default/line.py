@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import inf
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,7 +62,7 @@ class Line:
             source, self.learner, settings, begun, progress=False, keep_if_interrupted=False
         ).log
         tables = [step.table for step in found.steps[len(log.steps) :]]
-        total = sum(table.coefficient for table in tables if isinstance(table, LinearTable))
+        total = sum(cast(LinearTable, table).coefficient for table in tables)
         fitted = log.append(self._step(np.asarray(total)))
         return fitted if mean_loss(source, fitted) < mean_loss(source, log) else log
 
@@ -75,8 +76,8 @@ class Line:
         coefficient = (1.0 - line) * self._to_zero()
         coefficient[0, 0] += intercept / UNIT
         steps = log.steps
-        if steps and steps[0].encoder == 0 and isinstance(steps[0].table, LinearTable):
-            coefficient += line * steps[0].table.coefficient
+        if steps and steps[0].encoder == 0:
+            coefficient += line * cast(LinearTable, steps[0].table).coefficient
             steps = steps[1:]
         first = self._step(snap(coefficient))
         return replace(log, steps=(first, *(step.along(rest, intercept) for step in steps)))

@@ -25,16 +25,15 @@ import numpy as np
 
 from recalibrate.classes.groups.spec import GroupLearner, Groups
 from recalibrate.classes.linear.spec import LinearLearner
-from recalibrate.classes.trees.spec import TreeLearner, Trees
 from recalibrate.core.boost import Boosted, History, Settings
 from recalibrate.core.fixedpoint import Scale
 from recalibrate.core.learning import SCORE_COLUMN, FunctionClass, Learner
 from recalibrate.core.rounds import Encoder, Rounds
-from recalibrate.data.folds import Fold
+from recalibrate.core.source import StatsSource
 from recalibrate.fitting.default.large_categories import LargeCategories, large_columns
 from recalibrate.fitting.default.level_sets import HeldOutScores, add_level_sets, weight_spread
 from recalibrate.fitting.default.line import LINE_CLASS, Line
-from recalibrate.fitting.default.sample import Pantry
+from recalibrate.fitting.default.sample import Sample
 from recalibrate.fitting.default.settings import (
     CERTAIN,
     CERTAIN_CLASS,
@@ -57,10 +56,16 @@ from recalibrate.fitting.default.settings import (
     standard_errors,
 )
 from recalibrate.fitting.default.shrinkage import best_weights, correction_weight
-from recalibrate.fitting.default.stages import Path, Stage
-from recalibrate.fitting.validation import paired_gain, say_gain
-from recalibrate.rows.memory import rows_in_memory
-from recalibrate.support.threads import take_turns
+from recalibrate.fitting.default.stages import Stage
+from recalibrate.fitting.validation import (
+    Fitted,
+    FoldRun,
+    mean_curve,
+    paired_gain,
+    run_folds,
+    say_gain,
+)
+from recalibrate.rows.store import Fold
 
 UNCHANGED = "the data supports no correction: the base's predictions are returned unchanged"
 
@@ -94,55 +99,52 @@ class Choice:
 
 
 def follow_recipe(
-    pantry: Pantry,
+    sample: Sample,
     H: FunctionClass,
     folds: Sequence[Fold],
     *,
     threads: int,
     seed: int,
     progress: bool | None = False,
-    level_sets: bool = True,
 ) -> tuple[Boosted, Settings, tuple[str, ...]]:
     """All stages on all rows, settings of the main one, and in words what was decided.
 
     ``folds`` number the rows of the sample.
     """
-    kitchen = _Kitchen(pantry, H, threads, seed)
-    paths = kitchen.run_folds(folds)
-    choice = kitchen.choose(paths)
-    log, history = kitchen.refit(choice, progress)
-    notes = choice.notes
-    if level_sets:
-        log, note = add_level_sets(log, pantry.sample, H, choice.held_out, pantry.scale, threads)
-        notes = (*notes, note)
+    stages = _Stages(sample, H, threads, seed)
+    runs = stages.run_folds(folds)
+    choice = stages.choose(runs)
+    log, history = stages.refit(choice, progress)
+    log, note = add_level_sets(log, sample.problem, H, choice.held_out, sample.scale, threads)
+    notes = (*choice.notes, note)
     if not log.steps:
         notes = (*notes, UNCHANGED)
     history = replace(history, held_out=choice.curve)
-    return Boosted(log.pruned(), history, None, log), kitchen.main.settings, notes
+    return Boosted(log.pruned(), history, None, log), stages.main.settings, notes
 
 
-class _Kitchen:
+class _Stages:
     """Bound classes of one default fit, and the encoded rows that choices are made on."""
 
-    def __init__(self, pantry: Pantry, H: FunctionClass, threads: int, seed: int) -> None:
-        problem = pantry.sample
+    def __init__(self, sample: Sample, H: FunctionClass, threads: int, seed: int) -> None:
+        problem = sample.problem
         self.problem = problem
-        self.pantry = pantry
+        self.sample = sample
         self.threads = threads
-        self.scale: Scale = pantry.scale
-        line, main = pantry.bind(LINE_CLASS, LINE_ENCODER), pantry.bind(H, MAIN_ENCODER)
+        self.scale: Scale = sample.scale
+        line, main = sample.bind(LINE_CLASS, LINE_ENCODER), sample.bind(H, MAIN_ENCODER)
         seen = tuple(name for name in main.encoder.names if name != SCORE_COLUMN)
         certain = self._bind_certain(main, seen)
         self.line = Line(cast(LinearLearner, line), problem)
         self.certain = Stage(certain, certain_settings(problem), CERTAIN_ENCODER)
         self.main = Stage(main, main_settings(problem, H, seed), MAIN_ENCODER)
-        self.large = self._bind_large(seen) if isinstance(H, Trees) else None
+        self.large = self._bind_large(seen) if H.pace(problem.link).categories_first else None
         draws = self.main.settings.row_share < 1
         self.refit_runs = REFIT_RUNS if draws else 1
         encoders: tuple[Encoder, ...] = (line.encoder, certain.encoder, main.encoder)
         if self.large is not None:
             encoders = (*encoders, self.large.encoder)
-        self.rows = pantry.encode(encoders, lots=draws)
+        self.encoded = sample.encode(encoders, draws=draws)
         self.start = Rounds(problem.link, None, encoders)
         self.gaps_are_isolated = self._isolated_gaps()
 
@@ -150,10 +152,8 @@ class _Kitchen:
         """Single groups of the columns that H sees."""
         # Without a column to look at, the score stands in, and is never certainly off.
         single = replace(CERTAIN_CLASS, features=seen, base_score=not seen)
-        if seen and isinstance(main, TreeLearner) and main.spec.bins == single.bins:
-            # The bins are those that H has already.
-            return TreeLearner(single, main.bins.of(seen), CERTAIN_ENCODER)
-        return self.pantry.bind(single, CERTAIN_ENCODER)
+        shared = single.on_bins_of(main, CERTAIN_ENCODER)
+        return self.sample.bind(single, CERTAIN_ENCODER) if shared is None else shared
 
     def _bind_large(self, seen: tuple[str, ...]) -> LargeCategories | None:
         """The columns of many categories, if there are any."""
@@ -161,37 +161,35 @@ class _Kitchen:
         if not found:
             return None
         terms = Groups(*(f"`{name}`" for name in found))
-        bound = cast(GroupLearner, self.pantry.bind(terms, LARGE_ENCODER))
+        bound = cast(GroupLearner, self.sample.bind(terms, LARGE_ENCODER))
         spread = weight_spread(self.problem.labels.weight)
         return LargeCategories(bound.encoder, LARGE_ENCODER, spread)
 
     def _isolated_gaps(self) -> bool:
         """Whether a few groups, and only a few, are certainly off."""
-        with rows_in_memory(self.rows, self.scale, threads=self.threads) as source:
+        with self.encoded.open(self.scale) as source:
             begun = self.line.fit(source, self.start)
             found = len(self.certain.run(source, begun).log.steps) - len(begun.steps)
         return 0 < found <= MOST_CERTAIN
 
-    def run_folds(self, folds: Sequence[Fold]) -> list[Path]:
+    def run_folds(self, folds: Sequence[Fold]) -> list[FoldRun]:
         """All stages without each fold's rows, which say when to stop."""
 
-        def run(fold: Fold) -> Generator[None, None, Path]:
-            train, held_out = (self.rows.take(part) for part in fold)
-            with rows_in_memory(train, self.scale, held_out=held_out) as source:
-                line = self.line.fit(source, self.start)
-                certain = self.certain.run(source, line).path if self.gaps_are_isolated else line
-                large = certain if self.large is None else self.large.fit(source, certain)
-                boosted = yield from self.main.run_in_turns(source, large)
+        def fit(source: StatsSource, held_out: StatsSource) -> Generator[None, None, Fitted]:
+            line = self.line.fit(source, self.start)
+            certain = self.certain.run(source, line).path if self.gaps_are_isolated else line
+            large = certain if self.large is None else self.large.fit(source, certain)
+            boosted = yield from self.main.run_in_turns(source, large, held_out)
             ends = (0, len(line.steps), len(certain.steps), len(large.steps))
-            return Path(boosted.path, ends, boosted.history.held_out, fold[1])
+            return Fitted(boosted.path, boosted.history.held_out, ends)
 
-        return take_turns([run(fold) for fold in folds], self.threads)
+        return run_folds(self.encoded, self.scale, folds, fit, threads=self.threads)
 
-    def choose(self, paths: Sequence[Path]) -> Choice:
+    def choose(self, runs: Sequence[FoldRun]) -> Choice:
         """Compare the base and the model after every stage on held-out rows."""
-        steps = round(float(np.mean([path.best for path in paths])))
-        candidates = [self._held_out(paths, stage, 0) for stage in (LINE, CERTAIN, LARGE, MAIN)]
-        candidates.append(self._held_out(paths, MAIN, steps))
+        steps = round(float(np.mean([run.fitted.best for run in runs])))
+        candidates = [self._held_out(runs, stage, 0) for stage in (LINE, CERTAIN, LARGE, MAIN)]
+        candidates.append(self._held_out(runs, MAIN, steps))
         weight = candidates[0].weight(self.problem)
         losses = [each.losses(self.problem) for each in candidates]
         taken, notes = 0, []
@@ -212,7 +210,7 @@ class _Kitchen:
             share, held_out = self._share(held_out, candidates[-1], notes)
             stages = taken if share == 0 else MAIN + 1
         refit_steps = round(steps * MORE_STEPS)
-        curve = (float(np.average(losses[0], weights=weight)), *_mean_curve(paths))
+        curve = (float(np.average(losses[0], weights=weight)), *mean_curve(runs))
         return Choice(stages, whole, share, refit_steps, weights, held_out, curve, tuple(notes))
 
     def _has(self, stage: int) -> bool:
@@ -254,16 +252,15 @@ class _Kitchen:
         notes.append(f"boosting is taken in part: {share:.0%}, {errors:.1f} standard errors from 0")
         return share, replace(before, scores=before.scores + share * (after.scores - before.scores))
 
-    def _held_out(self, paths: Sequence[Path], stage: int, steps: int) -> HeldOutScores:
+    def _held_out(self, runs: Sequence[FoldRun], stage: int, steps: int) -> HeldOutScores:
         """Held-out scores before a stage, or after so many steps of it."""
+        numbers = [run.rows.of(0) for run in runs]
         scores = []
-        for path in paths:
-            own = self.rows.take(path.held_out)
-            log = path.log.first(path.ends[stage] + steps)
+        for run, at in zip(runs, numbers, strict=True):
+            own = self.encoded.rows.take(at)
+            log = run.fitted.log.first(run.fitted.ends[stage] + steps)
             scores.append(log.apply(own.blocks, own.base))
-        return HeldOutScores(
-            np.concatenate([path.held_out for path in paths]), np.concatenate(scores)
-        )
+        return HeldOutScores(np.concatenate(numbers), np.concatenate(scores))
 
     def refit(self, choice: Choice, progress: bool | None) -> tuple[Rounds, History]:
         """The chosen stages on all rows."""
@@ -271,7 +268,7 @@ class _Kitchen:
         if choice.stages == 0:
             return log, history
         ends = [0]
-        with self.pantry.open(self._used_encoders(choice)) as source:
+        with self.sample.open(self._used_encoders(choice)) as source:
             if choice.stages > LINE:
                 log = self.line.fit(source, log)
             ends.append(len(log.steps))
@@ -282,7 +279,7 @@ class _Kitchen:
                 log = self.large.fit(source, log)
             ends.append(len(log.steps))
             if choice.stages > MAIN:
-                with self.pantry.beside(source, self.refit_runs) as sources:
+                with self.sample.beside(source, self.refit_runs) as sources:
                     boosted = self.main.run_several(
                         sources,
                         log,
@@ -309,9 +306,3 @@ class _Kitchen:
             if stage < choice.stages and self._has(stage)
         }
         return [own if k in used else None for k, own in enumerate(self.start.encoders)]
-
-
-def _mean_curve(paths: Sequence[Path]) -> tuple[float, ...]:
-    length = min(len(path.curve) for path in paths)
-    mean = np.mean([path.curve[:length] for path in paths], axis=0)
-    return tuple(float(value) for value in mean)

@@ -9,8 +9,6 @@ from __future__ import annotations
 import numpy as np
 
 from recalibrate.bases.problem import Problem
-from recalibrate.classes.groups.spec import Groups
-from recalibrate.classes.linear.spec import Linear
 from recalibrate.classes.trees.spec import Trees
 from recalibrate.core.boost import Settings
 from recalibrate.core.learning import FunctionClass, Penalty
@@ -50,21 +48,6 @@ PART_ERRORS = 2.5
 
 More than two, because the same rows chose the number of steps.
 """
-GROUP_PRIOR = 100.0
-"""Ridge on the shifts of groups: a group is believed to be off by about .1 of log-odds.
-
-With less, groups of a few hundred rows follow their noise (cross-validated: 100 and 300 have a
-lower held-out loss and smaller gaps than 10).
-"""
-TREE_PRIOR = 20.0
-"""Ridge on the leaves of trees, in rows: a leaf is believed as if so many rows in it had no gap.
-
-On the log-odds a row has a weight of p (1 - p), a quarter at most, and so have these. With drawn
-rows less is needed than without, and small groups that are far off are reached sooner
-(cross-validated: half and twice as many differ little).
-"""
-LINEAR_PRIOR = 10.0
-"""Ridge on the coefficients of ``Linear``."""
 MOST_WEIGHT = 1.0
 """Most weight of what boosting added, apart from the line's.
 
@@ -85,11 +68,6 @@ STEP_DOUBLES = 300
 
 What is left to find after hundreds of small steps is found by larger ones as well: tables that
 want many trees take up to a third less of them (cross-validated: the same loss within .05 %).
-"""
-PATIENCE = 25
-"""Steps without a gain on held-out rows before a fold stops boosting.
-
-After 20 some tables were left too early; many more cost time and gain little (cross-validated).
 """
 MORE_STEPS = 1.25
 """The refit has a quarter more rows than a fold and carries a quarter more steps.
@@ -116,24 +94,17 @@ def certain_settings(problem: Problem) -> Settings:
 
 
 def main_settings(problem: Problem, H: FunctionClass, seed: int) -> Settings:
-    """Small penalised steps; a class that cannot split on the score gets level sets at once."""
-    levels, step, patience = 1, 0.1, PATIENCE
-    l2 = TREE_PRIOR / 4 if problem.link == "logit" else TREE_PRIOR
-    if isinstance(H, (Groups, Linear)):
-        levels, step, patience = level_count(problem.n_rows), 0.3, 10
-        l2 = GROUP_PRIOR if isinstance(H, Groups) else LINEAR_PRIOR
-    elif not (isinstance(H, Trees) and H.base_score):
-        levels = 3
-    draws = isinstance(H, Trees) and H.feature_share < 1 and levels == 1
+    """Small penalised steps, as the class says."""
+    pace = H.pace(problem.link)
     return Settings(
         link=problem.link,
-        levels=levels,
-        step=step,
-        penalty=Penalty(l2=l2),
-        patience=patience,
+        levels=pace.levels or level_count(problem.n_rows),
+        step=pace.step,
+        penalty=Penalty(l2=pace.l2),
+        patience=pace.patience,
         max_rounds=2000,
-        row_share=ROW_SHARE if draws else 1.0,
-        step_doubles=STEP_DOUBLES if draws else None,
+        row_share=ROW_SHARE if pace.draws else 1.0,
+        step_doubles=STEP_DOUBLES if pace.draws else None,
         seed=seed,
     )
 

@@ -8,9 +8,6 @@ from dataclasses import dataclass, replace
 from threading import Event
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from recalibrate.core.boost import Boosted, Settings, boost, boost_in_turns
 from recalibrate.core.learning import Learner
 from recalibrate.core.rounds import Rounds
@@ -47,9 +44,13 @@ class Stage:
             stop=stop,
         )
 
-    def run_in_turns(self, source: StatsSource, log: Rounds) -> Generator[None, None, Boosted]:
+    def run_in_turns(
+        self, source: StatsSource, log: Rounds, held_out: StatsSource
+    ) -> Generator[None, None, Boosted]:
         """The same, with pauses in which other runs have the thread."""
-        return boost_in_turns(source, self.learner, self.settings, log, encoder=self.encoder)
+        return boost_in_turns(
+            source, self.learner, self.settings, log, held_out, encoder=self.encoder
+        )
 
     def run_several(
         self,
@@ -110,22 +111,3 @@ def _side_by_side(run: Callable[[int], Boosted], runs: int, stop: Event) -> list
         except KeyboardInterrupt:
             stop.set()
         return [first, *(each.result() for each in later)]
-
-
-@dataclass(frozen=True, eq=False)
-class Path:
-    """All steps fitted without a fold's rows, and what those rows say.
-
-    ``ends[k]`` is the number of steps before stage k; ``curve`` the held-out loss by step of
-    the last stage.
-    """
-
-    log: Rounds
-    ends: tuple[int, ...]
-    curve: tuple[float, ...]
-    held_out: NDArray[np.intp]
-
-    @property
-    def best(self) -> int:
-        """Steps of the last stage with the lowest held-out loss."""
-        return int(np.argmin(self.curve))

@@ -21,7 +21,7 @@ from recalibrate.groups.expressions.tree import (
     Predicate,
     Term,
 )
-from recalibrate.support.wording import listed
+from recalibrate.support.notices import listed
 
 if TYPE_CHECKING:
     from recalibrate.data import table as tables

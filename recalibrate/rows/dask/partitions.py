@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import reduce
-from operator import or_
+from operator import attrgetter, or_
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -17,23 +17,16 @@ from recalibrate.bases.problem import Problem
 from recalibrate.bases.protocol import Base
 from recalibrate.bases.wrappers import select_columns
 from recalibrate.core.fixedpoint import Scale
-from recalibrate.core.levels import Link
+from recalibrate.core.part import Rows
 from recalibrate.core.rounds import Encoder, Scores
 from recalibrate.core.source import StatsSource
+from recalibrate.data.columns import Columns
 from recalibrate.data.growing import GrowingColumn, growing, recode
 from recalibrate.data.table import Table
-from recalibrate.rows.dask.shipping import Parcel, pack
-from recalibrate.rows.dask.workers import rows_on_workers
-from recalibrate.rows.memory import Rows
-from recalibrate.rows.pieces import (
-    Encoded,
-    Pieces,
-    Size,
-    chosen,
-    encode_blocks,
-    size_of,
-    sum_sizes,
-)
+from recalibrate.rows.dask.shipping import Packed, pack
+from recalibrate.rows.dask.workers import find_client, rows_on_workers
+from recalibrate.rows.memory import MemoryStore
+from recalibrate.rows.pieces import columns_of, gather, sample_pieces
 from recalibrate.rows.reading import (
     Facts,
     Finish,
@@ -46,12 +39,12 @@ from recalibrate.rows.reading import (
     settle,
     warn_by_sample,
 )
+from recalibrate.rows.store import Selection, Size, Weigh, encode_blocks, size_of, sum_sizes
 
 if TYPE_CHECKING:
     import pandas as pd
 
 T = TypeVar("T")
-Weighing = Callable[[Scores | None], NDArray[np.int64]]
 
 
 class RowsChangedError(RuntimeError):
@@ -81,13 +74,13 @@ class Partition:
 
 
 def read_partition(
-    frame: pd.DataFrame, roles: Roles, parcel: Parcel | None, reading: Reading
+    frame: pd.DataFrame, roles: Roles, packed: Packed | None, reading: Reading
 ) -> Partition:
     """Task: check and score the rows of a partition."""
     columns = growing(roles.features, reading.categorical)
     if not len(frame):
         return Partition(None, columns, "")
-    base = None if parcel is None else parcel.open()
+    base = None if packed is None else packed.open()
     rows = read_raw(frame, roles, base, columns)
     digest = hashlib.blake2b(digest_size=16)
     weight = [] if rows.weight is None else [rows.weight]
@@ -126,49 +119,24 @@ def finish_partition(partition: Partition, expected: str, finish: Finish) -> Pro
     return replace(problem, table=table, labels=labels, base=base)
 
 
-def work_on(work: Callable[[Problem], T], piece: Problem) -> T:
-    """Task: what ``work`` finds in a piece."""
-    return work(piece)
-
-
-def take_piece(piece: Problem, mask: NDArray[np.bool_]) -> Problem:
-    """Task: some rows of a piece."""
-    return piece.take(np.flatnonzero(mask))
-
-
-def encode_piece(piece: Problem, encoders: Sequence[Encoder | None], weigh: Weighing) -> Rows:
+def encode_piece(piece: Problem, encoders: Sequence[Encoder | None], weigh: Weigh) -> Rows:
     """Task: a piece as blocks of numbers."""
     labels = piece.labels
     blocks = encode_blocks(encoders, piece.table)
     return Rows(blocks, labels.values, piece.base, weigh(labels.weight))
 
 
-def take_rows(rows: Rows, mask: NDArray[np.bool_]) -> Rows:
-    """Task: some encoded rows."""
-    return rows.take(np.flatnonzero(mask))
-
-
-def labels_of(rows: Rows) -> Scores:
-    """Task: labels of encoded rows."""
-    return rows.y
-
-
-def weights_of(rows: Rows) -> NDArray[np.int64]:
-    """Task: quantised weights of encoded rows."""
-    return rows.weight
-
-
-def weigh_again(rows: Rows, weight: NDArray[np.int64]) -> Rows:
-    """Task: encoded rows with other weights."""
-    return replace(rows, weight=weight)
+def apply(work: Callable[[Any], T], piece: Any) -> T:
+    """Task: what ``work``, which Dask could not name, finds in a piece."""
+    return work(piece)
 
 
 # ---- on the driver
 
 
 @dataclass(frozen=True, eq=False)
-class DaskPieces:
-    """Pieces of a problem that are results of Dask tasks.
+class DaskStore:
+    """Rows of a problem that are results of Dask tasks.
 
     Attributes
     ----------
@@ -180,41 +148,40 @@ class DaskPieces:
         Futures of problems, none of them without rows.
     sizes
         Of each piece.
+    threads
+        For work in this process; does not change a result.
     """
 
     problem: Problem
     client: Any
     pieces: tuple[Any, ...]
     sizes: tuple[Size, ...]
+    threads: int
 
     @property
     def size(self) -> Size:
-        """Number and weights of all rows."""
         return sum_sizes(self.sizes)
 
     def map(self, work: Callable[[Problem], T]) -> Iterator[T]:
-        """What ``work`` finds in every piece, in their order."""
-        submit = self.client.submit
-        yield from self.client.gather([submit(work_on, work, p, pure=False) for p in self.pieces])
+        yield from self.client.gather([self._submit(apply, work, piece) for piece in self.pieces])
 
-    def take(self, folds: Sequence[NDArray[np.uint8]], k: int, *, inside: bool) -> Pieces:
-        """Rows inside, or outside, of fold k."""
-        pairs = zip(self.pieces, folds, strict=True)
-        masks = [(piece, chosen(fold, k, inside)) for piece, fold in pairs]
-        taken = [
-            self.client.submit(take_piece, piece, mask, pure=False)
-            for piece, mask in masks
-            if mask.any()
-        ]
-        sizes = self.client.gather([self.client.submit(size_of, piece) for piece in taken])
-        return replace(self, pieces=tuple(taken), sizes=tuple(sizes))
+    def columns(self, scale: Scale) -> Columns:
+        return columns_of(self, scale)
 
-    def encode(self, encoders: Sequence[Encoder | None], weigh: Weighing) -> EncodedOnWorkers:
-        """All rows as blocks of numbers, where they are."""
-        rows = tuple(
-            self.client.submit(encode_piece, piece, encoders, weigh, pure=False)
-            for piece in self.pieces
-        )
+    def take(self, rows: Selection) -> DaskStore:
+        chosen = [(piece, rows.of(k)) for k, piece in enumerate(self.pieces)]
+        taken = tuple(self._submit(Problem.take, piece, own) for piece, own in chosen if len(own))
+        found = replace(self, pieces=taken)
+        return replace(found, sizes=tuple(found.map(size_of)))
+
+    def sample(self, count: int, seed: int) -> tuple[Problem, NDArray[np.intp] | None]:
+        return sample_pieces(self, count, seed), None
+
+    def in_memory(self) -> MemoryStore:
+        return MemoryStore(gather(self), self.threads)
+
+    def encode(self, encoders: Sequence[Encoder | None], weigh: Weigh) -> EncodedOnWorkers:
+        rows = tuple(self._submit(encode_piece, piece, encoders, weigh) for piece in self.pieces)
         return EncodedOnWorkers(self.client, rows, tuple(size.n_rows for size in self.sizes))
 
     def drop(self) -> None:
@@ -222,48 +189,54 @@ class DaskPieces:
         for piece in self.pieces:
             piece.release()
 
+    def _submit(self, task: Callable[..., Any], *arguments: Any) -> Any:
+        return self.client.submit(task, *arguments, pure=False)
+
 
 @dataclass(frozen=True, eq=False)
 class EncodedOnWorkers:
-    """Encoded rows that are results of Dask tasks."""
+    """Encoded rows that are results of Dask tasks, and how many each has."""
 
     client: Any
     rows: tuple[Any, ...]
     counts: tuple[int, ...]
 
-    def open(self, scale: Scale) -> AbstractContextManager[StatsSource]:
-        """The rows as a source."""
+    side_by_side = False
+
+    def open(
+        self, scale: Scale, *, threads: int | None = None
+    ) -> AbstractContextManager[StatsSource]:
         return rows_on_workers(self.client, self.rows, sum(self.counts), scale)
 
-    def take(self, folds: Sequence[NDArray[np.uint8]], k: int, *, inside: bool) -> Encoded:
-        """Rows inside, or outside, of fold k."""
-        masks = [chosen(fold, k, inside) for fold in folds]
-        pairs = [(own, mask) for own, mask in zip(self.rows, masks, strict=True) if mask.any()]
-        rows = tuple(self.client.submit(take_rows, own, mask, pure=False) for own, mask in pairs)
-        return EncodedOnWorkers(self.client, rows, tuple(int(mask.sum()) for _, mask in pairs))
+    def take(self, rows: Selection) -> EncodedOnWorkers:
+        chosen = [(own, rows.of(k)) for k, own in enumerate(self.rows)]
+        chosen = [(own, numbers) for own, numbers in chosen if len(numbers)]
+        taken = tuple(self._submit(Rows.take, own, numbers) for own, numbers in chosen)
+        return replace(self, rows=taken, counts=tuple(len(numbers) for _, numbers in chosen))
 
     def drop(self) -> None:
-        """Let the rows go: Dask does when nobody refers to them any more."""
+        """Nothing to do: Dask lets rows go when nobody refers to them any more."""
 
     def labels(self) -> Scores:
-        """Labels of the rows, in their order."""
-        tasks = [self.client.submit(labels_of, own, pure=False) for own in self.rows]
-        return np.concatenate(self.client.gather(tasks))
+        return np.concatenate(self._gather(attrgetter("y")))
 
     def weights(self) -> NDArray[np.int64]:
-        """Quantised weights of the rows; empty: each one."""
-        tasks = [self.client.submit(weights_of, own, pure=False) for own in self.rows]
-        return np.concatenate(self.client.gather(tasks))
+        return np.concatenate(self._gather(attrgetter("weight")))
 
-    def reweighted(self, weight: NDArray[np.int64]) -> Encoded:
-        """The same rows with other weights."""
+    def reweighted(self, weight: NDArray[np.int64]) -> EncodedOnWorkers:
         cuts = np.cumsum(self.counts)[:-1]
         parts = np.split(weight, cuts) if len(weight) else [weight] * len(self.rows)
-        rows = tuple(
-            self.client.submit(weigh_again, own, part, pure=False)
-            for own, part in zip(self.rows, parts, strict=True)
+        pairs = zip(self.rows, parts, strict=True)
+        return replace(
+            self, rows=tuple(self._submit(replace, own, weight=part) for own, part in pairs)
         )
-        return replace(self, rows=rows)
+
+    def _gather(self, task: Callable[[Rows], Any]) -> list[Any]:
+        found: list[Any] = self.client.gather([self._submit(apply, task, own) for own in self.rows])
+        return found
+
+    def _submit(self, task: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        return self.client.submit(task, *arguments, pure=False, **named)
 
 
 def read_collection(
@@ -273,18 +246,18 @@ def read_collection(
     y: Any,
     reading: Reading,
     *,
-    clip: bool,
-    identity: bool,
-) -> tuple[Base, DaskPieces]:
-    """Read all partitions of a Dask DataFrame on the workers."""
+    threads: int,
+) -> tuple[Base, DaskStore]:
+    """Read all partitions of a Dask DataFrame on the workers; ``client`` None: the current one."""
+    client = find_client(client)
     roles = assign_roles([str(name) for name in X.columns], base_model, y, reading)
     base = read_base(base_model, roles, reading, select_columns(X._meta, roles.features))
-    parcel = None
+    packed = None
     if roles.score is None:
-        parcel = client.submit(_hold, pack(base), pure=False)
+        packed = client.submit(_hold, pack(base), pure=False)
     frames = client.compute(X.to_delayed())
     partitions = [
-        client.submit(read_partition, frame, roles, parcel, reading, pure=False) for frame in frames
+        client.submit(read_partition, frame, roles, packed, reading, pure=False) for frame in frames
     ]
     del frames  # Dask reads them again if it has to
     told = client.gather([client.submit(describe, each, pure=False) for each in partitions])
@@ -295,20 +268,19 @@ def read_collection(
         for column, seen in zip(columns, own, strict=True):
             column.merge(seen)
     together = reduce(or_, [facts for facts, _, _ in told if facts is not None])
-    link: Link | None = "identity" if identity else reading.link
-    problem = settle(together, columns, base, roles, reading.bounds, link)
-    finish = Finish(problem, base.link, together.seen, reading.bounds, clip)
+    problem = settle(together, columns, base, roles, reading)
+    finish = Finish(problem, base.link, together.seen, reading)
     pieces, sizes = [], []
     for partition, (facts, _, checksum) in zip(partitions, told, strict=True):
         if facts is not None and facts.size.n_rows:
             piece = client.submit(finish_partition, partition, checksum, finish, pure=False)
             pieces.append(piece)
             sizes.append(facts.size)
-    read = DaskPieces(problem, client, tuple(pieces), tuple(sizes))
-    warn_by_sample(read)
-    return base, read
+    store = DaskStore(problem, client, tuple(pieces), tuple(sizes), threads)
+    warn_by_sample(store)
+    return base, store
 
 
-def _hold(parcel: Parcel) -> Parcel:
+def _hold(packed: Packed) -> Packed:
     """Task: keeps a base on the cluster."""
-    return parcel
+    return packed

@@ -12,13 +12,13 @@ from uuid import uuid4
 
 import numpy as np
 
+from recalibrate.bases.graphbase import GraphBase
 from recalibrate.bases.protocol import Base, ScoreColumn
-from recalibrate.files.graphs import GraphBase, to_bytes
 from recalibrate.support.optional import require
 
 
 @dataclass(frozen=True, eq=False)
-class Parcel:
+class Packed:
     """A base or model, packed; opened once in every process."""
 
     number: str
@@ -39,13 +39,10 @@ def travelling(base: Base) -> Base:
     """The form in which a base travels."""
     if isinstance(base, ScoreColumn):
         return ScoreColumn(base.values[:0], base.link, base.name)
-    graph: Any = base.graph() if base.exact else None
-    if graph is None:
-        return base
-    return GraphBase(to_bytes(graph), base.link, base.name, base.columns(), True)
+    return (GraphBase.of(base) if base.exact else None) or base
 
 
-def pack(base: Base, model: Any = None) -> Parcel:
+def pack(base: Base, model: Any = None) -> Packed:
     """Pack a base, or a model on it; a TypeError says what to do if the base cannot travel."""
     pickle = require("distributed.protocol.pickle", "dask")
     own = travelling(base)
@@ -57,7 +54,7 @@ def pack(base: Base, model: Any = None) -> Parcel:
             f"with the same scores, and pickling it failed ({error}). Compute its scores as a "
             "column and pass the column's name as the base model."
         ) from error
-    return Parcel(uuid4().hex, content)
+    return Packed(uuid4().hex, content)
 
 
 def predict_partitions(model: Any, X: Any, base: Any = None) -> Any:
@@ -68,9 +65,9 @@ def predict_partitions(model: Any, X: Any, base: Any = None) -> Any:
             f"{type(base).__name__}"
         )
     dask = require("dask", "dask")
-    parcel = dask.delayed(pack(model.base, model), traverse=False)
+    packed = dask.delayed(pack(model.base, model), traverse=False)
     meta = ("prediction", "f8")
-    return X.map_partitions(predict_partition, parcel, base, meta=meta, align_dataframes=False)
+    return X.map_partitions(predict_partition, packed, base, meta=meta, align_dataframes=False)
 
 
 def both_classes(p: Any) -> Any:
@@ -78,12 +75,12 @@ def both_classes(p: Any) -> Any:
     return p.to_frame(name=1).assign(**{"0": 1.0 - p}).rename(columns={"0": 0})[[0, 1]]
 
 
-def predict_partition(frame: Any, parcel: Parcel, base: str | None) -> Any:
+def predict_partition(frame: Any, packed: Packed, base: str | None) -> Any:
     """Task: predictions for the rows of a partition."""
     import pandas as pd
 
     values = np.empty(0)
     if len(frame):
         given = None if base is None else frame[base]
-        values = parcel.open().predict(frame, base=given)
+        values = packed.open().predict(frame, base=given)
     return pd.Series(values, index=frame.index, name="prediction")

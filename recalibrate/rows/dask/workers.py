@@ -21,9 +21,8 @@ import numpy as np
 
 from recalibrate.core.fixedpoint import Scale
 from recalibrate.core.levels import Levels
-from recalibrate.core.part import Answer, Part, Question
+from recalibrate.core.part import Answer, Part, Question, Rows
 from recalibrate.core.rounds import Rounds, Scores, Step
-from recalibrate.rows.memory import Rows
 from recalibrate.support.optional import require
 
 FAN_IN = 8
@@ -159,7 +158,7 @@ class _Kept:
     def part(self, number: int, rows: Rows, scale: Scale) -> Part:
         """The part of some rows, new if it is not there."""
         if number not in self.parts:
-            self.parts[number] = Part(rows.blocks, rows.y, rows.base, rows.weight, scale)
+            self.parts[number] = Part(rows, scale)
         return self.parts[number]
 
     def _own(self, levels: Levels | None) -> Levels | None:
@@ -244,7 +243,6 @@ class OnWorkers:
         Fixed point shared by all parts.
     """
 
-    has_held_out = False  # see rows.memory.Sided
     only_part = None
 
     def __init__(self, client: Any, rows: Sequence[Any], n_rows: int, scale: Scale) -> None:
@@ -258,13 +256,12 @@ class OnWorkers:
         for piece in range(pieces):
             work(piece)
 
-    def answers(self, question: Question, *, held_out: bool = False) -> Iterable[Answer]:
-        """One answer: the sum over all workers."""
-        found = self._send(question, lambda packet: self._summed(packet).result())
-        return [found]
+    def sums(self, question: Question) -> Answer:
+        found: Answer = self._send(question, lambda packet: self._summed(packet).result())
+        return found
 
-    def scores(self, log: Rounds, *, held_out: bool = False) -> Scores:
-        def each(packet: Packet) -> Any:
+    def each(self, question: Question) -> Iterable[Answer]:
+        def one_by_one(packet: Packet) -> Any:
             groups = self._by_worker()
             tasks = [self._submit(ask_rows, packet, *group) for group in groups]
             found = self.client.gather(tasks)
@@ -275,8 +272,11 @@ class OnWorkers:
                 k: own for (_, ks), answers in pairs for k, own in zip(ks, answers, strict=True)
             }
 
-        scores = self._send(ScoresOf(log), each)
-        return np.concatenate([scores[k][0] for k in range(len(self.rows))])
+        answers = self._send(question, one_by_one)
+        return [answers[k] for k in range(len(self.rows))]
+
+    def scores(self, log: Rounds) -> Scores:
+        return np.concatenate([own for (own,) in self.each(ScoresOf(log))])
 
     def close(self) -> None:
         """Let the workers forget what they worked out."""

@@ -8,18 +8,20 @@ import pytest
 
 import recalibrate as rc
 from recalibrate.bases.problem import read_problem
-from recalibrate.bases.protocol import as_base, sigmoid
 from recalibrate.classes.groups.cells import CellTotals
 from recalibrate.classes.groups.spec import GroupTable
 from recalibrate.core.fixedpoint import make_scale
+from recalibrate.core.part import Rows
 from recalibrate.core.rounds import Rounds
+from recalibrate.data.columns import Columns
 from recalibrate.fitting.default.large_categories import (
     MANY_CATEGORIES,
     LargeCategories,
     large_columns,
 )
 from recalibrate.fitting.default.level_sets import weight_spread
-from recalibrate.rows.memory import Rows, rows_in_memory
+from recalibrate.rows.memory import rows_in_memory
+from recalibrate.scores import as_base, sigmoid
 
 
 def towns(seed, n, kinds=200, spread=0.5):
@@ -37,7 +39,7 @@ def learn(base, X, y, names, *, weight=None, blocks=None, link=None):
     link = link or problem.link
     problem = replace(problem, link=link)
     scale = make_scale(len(y), problem.labels.weight, newton=link == "logit")
-    bound = rc.Groups(*names).bind(problem.table, np.empty(0, np.int64))
+    bound = rc.Groups(*names).bind(Columns.of(problem.table))
     quantised = scale.quantise_weight(problem.labels.weight)
     block = bound.encoder.encode(problem.table)
     rows = Rows((block,), problem.labels.values, problem.base, quantised)

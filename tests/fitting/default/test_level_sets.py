@@ -6,10 +6,10 @@ import pytest
 
 import recalibrate as rc
 from recalibrate.bases.problem import read_problem
-from recalibrate.bases.protocol import as_base, sigmoid
 from recalibrate.core.fixedpoint import make_scale
 from recalibrate.core.rounds import Rounds
 from recalibrate.fitting.default.level_sets import HeldOutScores, add_level_sets
+from recalibrate.scores import as_base, sigmoid
 
 
 def people(seed, n):

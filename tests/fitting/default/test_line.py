@@ -10,6 +10,7 @@ import recalibrate as rc
 from recalibrate.bases.problem import read_features, read_problem
 from recalibrate.bases.protocol import as_base
 from recalibrate.core.rounds import Rounds
+from recalibrate.data.columns import Columns
 from recalibrate.fitting.default.line import LINE_CLASS, Line
 
 
@@ -34,7 +35,7 @@ def test_every_score_lands_on_the_line(link, H, levels):
     model = rc.fit(
         base, X, y, H=H, link=link, levels=levels, step=0.5, max_rounds=3, validation=False
     )
-    line = Line(LINE_CLASS.bind(problem.table, np.empty(0, np.int64)), problem)
+    line = Line(LINE_CLASS.bind(Columns.of(problem.table)), problem)
     old = model.rounds
     encoders = (line.learner.encoder, *old.encoders)
     steps = tuple(replace(step, encoder=step.encoder + 1) for step in old.steps)
@@ -59,7 +60,7 @@ def _on_the_line(scores, expected):
 
 def test_the_line_and_the_rest_may_have_weights_of_their_own():
     problem, X, base, y = _problem("logit")
-    line = Line(LINE_CLASS.bind(problem.table, np.empty(0, np.int64)), problem)
+    line = Line(LINE_CLASS.bind(Columns.of(problem.table)), problem)
     model = rc.fit(base, X, y, H=rc.Trees(), levels=1, max_rounds=3, validation=False)
     encoders = (line.learner.encoder, *model.rounds.encoders)
     steps = tuple(replace(step, encoder=1) for step in model.rounds.steps)

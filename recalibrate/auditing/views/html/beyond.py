@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import math
 
-from recalibrate.auditing.findings import Changes, ClassGain, Discoveries, Flips, MovedRow, Richness
-from recalibrate.auditing.views.html import numbers
+from recalibrate.auditing.findings import (
+    Changes,
+    Discoveries,
+    Flips,
+    MovedRow,
+    Richness,
+    Subgroup,
+)
+from recalibrate.auditing.views import numbers
+from recalibrate.auditing.views.columns import Cell, Column, named, numeric
 from recalibrate.auditing.views.html.forest import Forest, Interval
 from recalibrate.auditing.views.html.markup import Markup, element, join
-from recalibrate.auditing.views.html.numbers import Digits
-from recalibrate.auditing.views.html.tables import Cell, Column, build_table, clipped
+from recalibrate.auditing.views.html.tables import build_table, clipped
+from recalibrate.auditing.views.numbers import Digits
 
 _FLIPS = 60  # rows of the table of flipped decisions, by size
 
@@ -25,76 +33,77 @@ def show_discoveries(found: Discoveries, digits: Digits) -> Markup:
     )
     if not found.subgroups:
         return element("p", f"No subgroup is off by more than noise. {how}")
-    intervals = [
-        Interval(each.gap, each.gap - 2 * each.gap_se, each.gap + 2 * each.gap_se)
-        for each in found.subgroups
-    ]
-    forest = Forest.around(intervals)
-    columns = [
-        Column("subgroup", kind="name"),
-        Column("rows", "Over both halves"),
-        Column("share", "Share of the total weight"),
-        Column("predicted", "Mean prediction, on the rows that were not searched"),
-        Column("observed", "Mean outcome, on the rows that were not searched"),
-        Column(forest.axis(), "Gap ± 2 standard errors", kind="plot"),
-        Column("gap"),
-        Column("p", "Adjusted for all rules that were tested (Holm)"),
-    ]
-    rows = [
-        [
-            Cell(each.rule),
-            Cell(f"{each.rows:,}"),
-            Cell(numbers.percent(each.share)),
-            Cell(digits.value(each.mean_prediction)),
-            Cell(digits.value(each.mean_outcome)),
-            Cell(forest.row(own, None, f"Gap of {each.rule}: {digits.signed(each.gap)}")),
-            Cell(digits.signed(each.gap), look="off"),
-            Cell(numbers.p_value(each.p_holm)),
-        ]
-        for each, own in zip(found.subgroups, intervals, strict=True)
+    forest = Forest.around([_interval(each) for each in found.subgroups])
+
+    def plot(each: Subgroup) -> Cell:
+        label = f"Gap of {each.rule}: {digits.signed(each.gap)}"
+        return Cell(forest.row(_interval(each), None, label))
+
+    columns: list[Column[Subgroup]] = [
+        named("subgroup", lambda s: s.rule),
+        numeric("rows", lambda s: s.rows, tip="Over both halves"),
+        numeric("share", lambda s: s.share, numbers.percent, "Share of the total weight"),
+        numeric(
+            "predicted",
+            lambda s: s.mean_prediction,
+            digits.value,
+            "Mean prediction, on the rows that were not searched",
+        ),
+        numeric(
+            "observed",
+            lambda s: s.mean_outcome,
+            digits.value,
+            "Mean outcome, on the rows that were not searched",
+        ),
+        Column(forest.axis(), plot, "Gap ± 2 standard errors", kind="plot"),
+        Column("gap", lambda s: Cell(digits.signed(s.gap), s.gap, "off")),
+        numeric(
+            "p",
+            lambda s: s.p_holm,
+            numbers.p_value,
+            "Adjusted for all rules that were tested (Holm)",
+        ),
     ]
     merged = f" {found.merged:,} more rules are off but say no more than these." * bool(
         found.merged
     )
-    table = build_table(columns, rows, label="Subgroups found by searching")
+    table = build_table(columns, found.subgroups, label="Subgroups found by searching")
     return join([element("p", how + merged), table])
+
+
+def _interval(each: Subgroup) -> Interval:
+    return Interval(each.gap, each.gap - 2 * each.gap_se, each.gap + 2 * each.gap_se)
 
 
 def show_richness(found: Richness) -> Markup:
     """Whether a class of functions still finds something on the level sets."""
-    columns = [
-        Column("class", kind="name"),
-        Column("gain", "Mean fall of the squared error against the level sets' best constants"),
-        Column("standard error"),
-        Column("in standard errors"),
-        Column("more than noise", kind="name"),
+    constants = ("a constant per level set", found.constant_gain, found.constant_gain_se, "")
+    rows = [constants]
+    for each in found.classes:
+        noise = "yes" if each.beats else "no"
+        rows.append((f"{each.role}: {each.described}", each.gain, each.gain_se, noise))
+    columns: list[Column[tuple[str, float, float, str]]] = [
+        named("class", lambda row: row[0]),
+        numeric(
+            "gain",
+            lambda row: row[1],
+            numbers.measure,
+            "Mean fall of the squared error against the level sets' best constants",
+        ),
+        numeric("standard error", lambda row: row[2], numbers.measure),
+        numeric(
+            "in standard errors",
+            lambda row: row[1] / row[2] if row[2] else math.nan,
+            numbers.measure,
+        ),
+        named("more than noise", lambda row: row[3]),
     ]
-    constants = [
-        Cell("a constant per level set"),
-        *_gain(found.constant_gain, found.constant_gain_se),
-        Cell(""),
-    ]
-    rows = [constants, *(_class_row(each) for each in found.classes)]
     table = build_table(columns, rows, label="What classes of functions gain on the level sets")
     how = (
         "Fitted on some rows, measured on others. The squared error of the predictions is "
         f"{numbers.measure(found.mse)}."
     )
     return join([element("p", found.verdict), table, element("p", how, class_="note")])
-
-
-def _class_row(each: ClassGain) -> list[Cell]:
-    name = f"{each.role}: {each.described}"
-    return [Cell(name), *_gain(each.gain, each.gain_se), Cell("yes" if each.beats else "no")]
-
-
-def _gain(gain: float, error: float) -> list[Cell]:
-    ratio = gain / error if error else math.nan
-    return [
-        Cell(numbers.measure(gain)),
-        Cell(numbers.measure(error)),
-        Cell(numbers.measure(ratio)),
-    ]
 
 
 def show_changes(found: Changes, digits: Digits) -> Markup:
@@ -120,31 +129,20 @@ def _flips(found: Changes) -> Markup | None:
         return each.group != "all", -(each.up_share + each.down_share)
 
     shown = sorted(found.flips, key=size)[:_FLIPS]
-    columns = [
-        Column("threshold"),
-        Column("group", kind="name"),
-        Column("rows"),
-        Column("positive before", "Share with a prediction of at least the threshold"),
-        Column("positive after", "Share with a prediction of at least the threshold"),
-        Column("became positive", "Rows"),
-        Column("became negative", "Rows"),
-    ]
-    rows = [
-        [
-            Cell(f"{each.threshold:g}", each.threshold),
-            Cell(each.group),
-            Cell(f"{each.rows:,}", each.rows),
-            Cell(numbers.percent(each.positive_before), each.positive_before),
-            Cell(numbers.percent(each.positive_after), each.positive_after),
-            Cell(f"{each.up:,}", each.up),
-            Cell(f"{each.down:,}", each.down),
-        ]
-        for each in shown
+    at_least = "Share with a prediction of at least the threshold"
+    columns: list[Column[Flips]] = [
+        numeric("threshold", lambda f: f.threshold, "{:g}".format),
+        named("group", lambda f: f.group),
+        numeric("rows", lambda f: f.rows),
+        numeric("positive before", lambda f: f.positive_before, numbers.percent, at_least),
+        numeric("positive after", lambda f: f.positive_after, numbers.percent, at_least),
+        numeric("became positive", lambda f: f.up, tip="Rows"),
+        numeric("became negative", lambda f: f.down, tip="Rows"),
     ]
     return join(
         [
             element("h3", "Decisions that flip"),
-            build_table(columns, rows, label="Decisions that flip", sortable=True),
+            build_table(columns, shown, label="Decisions that flip", sortable=True),
             clipped(len(shown), len(found.flips), "report.changes.table"),
         ]
     )
@@ -159,26 +157,16 @@ def _outcome(row: MovedRow, digits: Digits) -> str:
 def _moved(found: Changes, digits: Digits) -> Markup | None:
     if not found.rows:
         return None
-    columns = [
-        Column("row", "Numbered from 0"),
-        Column("before"),
-        Column("after"),
-        Column("shift"),
-        Column("outcome"),
-    ]
-    rows = [
-        [
-            Cell(f"{each.row:,}", each.row),
-            Cell(digits.value(each.before), each.before),
-            Cell(digits.value(each.after), each.after),
-            Cell(digits.signed(each.shift), each.shift),
-            Cell(_outcome(each, digits)),
-        ]
-        for each in found.rows
+    columns: list[Column[MovedRow]] = [
+        numeric("row", lambda r: r.row, tip="Numbered from 0"),
+        numeric("before", lambda r: r.before, digits.value),
+        numeric("after", lambda r: r.after, digits.value),
+        numeric("shift", lambda r: r.shift, digits.signed),
+        named("outcome", lambda r: _outcome(r, digits), "number"),
     ]
     return join(
         [
             element("h3", "Largest changes"),
-            build_table(columns, rows, label="Largest changes of predictions"),
+            build_table(columns, found.rows, label="Largest changes of predictions"),
         ]
     )

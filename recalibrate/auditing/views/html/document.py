@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from recalibrate.auditing.views.html import beyond, groups, method, summary
 from recalibrate.auditing.views.html.markup import Markup, element, join
-from recalibrate.auditing.views.html.numbers import Digits
+from recalibrate.auditing.views.numbers import Digits
 
 if TYPE_CHECKING:
     from recalibrate.auditing.report import AuditReport

@@ -6,7 +6,7 @@ import re
 from html import escape
 
 from recalibrate.auditing.views.html.markup import Markup, element, join
-from recalibrate.auditing.views.html.numbers import MINUS
+from recalibrate.auditing.views.numbers import MINUS
 
 # In this order, on escaped text.
 _SIGNS = (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from recalibrate.auditing.views.html import numbers
+from recalibrate.auditing.views import numbers
 from recalibrate.auditing.views.html.formulas import typeset
 from recalibrate.auditing.views.html.markup import Markup, element, join
-from recalibrate.auditing.views.html.numbers import Digits
+from recalibrate.auditing.views.numbers import Digits
 from recalibrate.auditing.views.text import confidence
 
 if TYPE_CHECKING:

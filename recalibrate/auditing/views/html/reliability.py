@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from recalibrate.auditing.records import Curve, GroupAudit
 from recalibrate.auditing.views.html.charts import Frame, Point
 from recalibrate.auditing.views.html.markup import Markup
-from recalibrate.auditing.views.html.numbers import MINUS, Digits
 from recalibrate.auditing.views.html.scales import extent
+from recalibrate.auditing.views.numbers import MINUS, Digits
 
 if TYPE_CHECKING:
     from recalibrate.auditing.report import AuditReport

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from recalibrate.auditing.views.html.numbers import MINUS
+from recalibrate.auditing.views.numbers import MINUS
 
 
 @dataclass(frozen=True)

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from recalibrate.auditing.views.html import numbers
+from recalibrate.auditing.views import numbers
+from recalibrate.auditing.views.columns import (
+    Column,
+    Measure,
+    measures,
+    named,
+    overall_columns,
+    told_measures,
+)
 from recalibrate.auditing.views.html.markup import Markup, element
-from recalibrate.auditing.views.html.numbers import Digits
-from recalibrate.auditing.views.html.tables import Cell, Column, build_table
-from recalibrate.auditing.views.text import measure_names
+from recalibrate.auditing.views.html.tables import build_table
+from recalibrate.auditing.views.numbers import Digits
 
 if TYPE_CHECKING:
-    from recalibrate.auditing.records import Difference
     from recalibrate.auditing.report import AuditReport
-
-# Measures over all rows whose paired difference is known, under another name.
-_PAIRED = {"mse": "mse", "log_loss": "log_loss", "msce": "k2"}
-_MEANINGS = {
-    "mse": f"mean of (outcome {numbers.MINUS} prediction)²",
-    "log_loss": "surprise by the outcomes, in nats per row",
-    "msce": "squared calibration error on bins of the predictions",
-    "msce_unbiased": "0 on average for calibrated predictions",
-    "multicalibration_error": "worst group's cumulative error, scaled to all rows",
-    "mce_sigma": "in standard deviations under calibration",
-    "worst_group": "the group with most sigmas",
-    "n_off": "limits that hold for all groups at once exclude a gap of 0",
-    "largest_gap": "mean outcome minus mean prediction",
-}
 
 
 def show_verdict(report: AuditReport) -> Markup:
@@ -62,14 +54,9 @@ def _count(found: int) -> str:
     return "1 subgroup that is" if found == 1 else f"{found} subgroups that are"
 
 
-def _title(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
 def show_tiles(report: AuditReport, digits: Digits) -> Markup:
     """Four figures to remember."""
     now, then = report.overall, report.overall_before
-    error = measure_names(report.kind)["mse"]
     return element(
         "div",
         _tile(
@@ -90,7 +77,7 @@ def show_tiles(report: AuditReport, digits: Digits) -> Markup:
             "" if then is None else f"before: {numbers.sigmas(then.mce_sigma)}",
         ),
         _tile(
-            error,
+            measures(report.kind)[0].title,
             numbers.measure(now.mse),
             "" if then is None else f"before: {numbers.measure(then.mse)}",
         ),
@@ -102,7 +89,7 @@ def _tile(title: str, figure: str, *remarks: str) -> Markup:
     lines = [element("p", remark) for remark in remarks if remark]
     return element(
         "div",
-        element("p", _title(title), class_="title"),
+        element("p", title[:1].upper() + title[1:], class_="title"),
         element("p", figure, class_="figure"),
         *lines,
     )
@@ -110,42 +97,6 @@ def _tile(title: str, figure: str, *remarks: str) -> Markup:
 
 def show_overall(report: AuditReport, digits: Digits) -> Markup:
     """Measures over all rows and groups; with a baseline before, after, and the difference."""
-    sides = [report.overall]
-    columns = [Column("measure", kind="name"), Column("value")]
-    if report.overall_before is not None:
-        sides = [report.overall_before, report.overall]
-        columns = [
-            Column("measure", kind="name"),
-            Column("before"),
-            Column("after"),
-            Column("difference", "After minus before on the same rows, ± its standard error"),
-        ]
-    columns.append(Column("meaning", kind="remark"))
-    paired = {each.measure: each for each in report.groups[0].differences}
-    rows = []
-    for name, label in measure_names(report.kind).items():
-        values = [getattr(side, name) for side in sides]
-        if all(value != value for value in values):  # NaN: there is no such measure
-            continue
-        row = [Cell(_title(label)), *(Cell(_show(name, value, digits)) for value in values)]
-        if len(sides) == 2:
-            row.append(Cell(_difference(paired.get(_PAIRED.get(name, "")))))
-        row.append(Cell(_MEANINGS.get(name, "")))
-        rows.append(row)
-    return build_table(columns, rows, label="Measures over all rows")
-
-
-def _show(name: str, value: Any, digits: Digits) -> str:
-    if isinstance(value, str):
-        return value
-    if name == "largest_gap":
-        return digits.signed(value)
-    if name == "mce_sigma":
-        return numbers.sigmas(value)
-    return f"{value:,}" if isinstance(value, int) else numbers.measure(value)
-
-
-def _difference(difference: Difference | None) -> str:
-    if difference is None:
-        return ""
-    return f"{numbers.measure(difference.value)} ± {numbers.measure(difference.se)}"
+    meaning: Column[Measure] = named("meaning", lambda m: m.meaning, "remark")
+    columns = [*overall_columns(report, digits), meaning]
+    return build_table(columns, told_measures(report), label="Measures over all rows")

@@ -4,41 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import TypeVar
 
+from recalibrate.auditing.views.columns import Cell, Column
 from recalibrate.auditing.views.html.markup import Markup, element
 
-
-@dataclass(frozen=True)
-class Column:
-    """The head of a column; ``tip`` is what it means, ``kind`` the class of its cells."""
-
-    title: str | Markup
-    tip: str | None = None
-    kind: str = "number"
-
-
-@dataclass(frozen=True)
-class Cell:
-    """What a cell shows, the number to sort it by (else its text), and an extra class."""
-
-    shown: str | Markup
-    value: float | None = None
-    look: str = ""
+T = TypeVar("T")
 
 
 def build_table(
-    columns: Sequence[Column],
-    rows: Iterable[Sequence[Cell]],
-    *,
-    label: str,
-    sortable: bool = False,
+    columns: Sequence[Column[T]], records: Iterable[T], *, label: str, sortable: bool = False
 ) -> Markup:
     """A table in a box that scrolls where the page is too narrow or the table too long."""
     heads = [
         element("th", each.title, class_=each.kind, scope="col", title=each.tip) for each in columns
     ]
-    body = [element("tr", *map(_cell, row, columns)) for row in rows]
+    body = [
+        element("tr", *(_cell(each.cell(record), each.kind, sortable) for each in columns))
+        for record in records
+    ]
     table = element(
         "table",
         element("thead", element("tr", *heads)),
@@ -50,13 +34,13 @@ def build_table(
     return element("div", table, class_=look, tabindex="0", role="region", aria_label=label)
 
 
-def _cell(cell: Cell, column: Column) -> Markup:
-    value = cell.value
+def _cell(cell: Cell, kind: str, sortable: bool) -> Markup:
+    value = cell.value if sortable else None
     known = value is not None and math.isfinite(value)
     return element(
         "td",
         cell.shown,
-        class_=f"{column.kind} {cell.look}".strip(),
+        class_=f"{kind} {cell.look}".strip(),
         data_v=f"{value:.6g}" if known else None,
     )
 

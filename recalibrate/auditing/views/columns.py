@@ -1,0 +1,213 @@
+"""What tables show, for all views alike: names of columns, their meanings, and formats."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from recalibrate.auditing.records import Calibration, GroupAudit
+from recalibrate.auditing.views import numbers
+from recalibrate.auditing.views.numbers import Digits
+from recalibrate.auditing.views.ranking import is_off
+
+if TYPE_CHECKING:
+    from recalibrate.auditing.report import AuditReport
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What a cell shows, the number to sort it by (else its text), and an extra class."""
+
+    shown: str
+    value: float | None = None
+    look: str = ""
+
+
+@dataclass(frozen=True)
+class Column(Generic[T]):
+    """A column of a table of records; ``tip`` is what it means, ``kind`` the class of its cells."""
+
+    title: str
+    cell: Callable[[T], Cell]
+    tip: str | None = None
+    kind: str = "number"
+
+
+def named(title: str, text: Callable[[T], str], kind: str = "name") -> Column[T]:
+    """A column of names or other words."""
+    return Column(title, lambda record: Cell(text(record)), kind=kind)
+
+
+def numeric(
+    title: str,
+    value: Callable[[T], float],
+    show: Callable[[Any], str] = "{:,}".format,
+    tip: str | None = None,
+) -> Column[T]:
+    """A column of numbers, counts unless ``show`` says otherwise."""
+    return Column(title, lambda record: Cell(show(value(record)), value(record)), tip)
+
+
+def texts(columns: Sequence[Column[T]], records: Iterable[T]) -> list[list[str]]:
+    """A table in plain characters, its head first."""
+    rows = [[numbers.typed(column.cell(each).shown) for column in columns] for each in records]
+    return [[column.title for column in columns], *rows]
+
+
+def group_columns(report: AuditReport, digits: Digits) -> list[Column[GroupAudit]]:
+    """The main numbers of every group."""
+
+    def after(name: str) -> Callable[[GroupAudit], float]:
+        return lambda group: getattr(group.after, name)
+
+    shown: list[Column[GroupAudit]] = [
+        named("group", lambda g: g.name),
+        numeric("rows", lambda g: g.rows),
+        numeric("share", lambda g: g.share, numbers.percent, "Share of the total weight"),
+        numeric("predicted", after("mean_prediction"), digits.value, "Mean prediction"),
+        numeric("observed", lambda g: g.mean_outcome, digits.value, "Mean outcome"),
+        Column("gap", lambda g: gap_cell(g.after, digits), "Mean outcome minus mean prediction"),
+        Column(
+            "limits",
+            lambda g: Cell(digits.limits(g.after.low, g.after.high), g.after.low),
+            "Valid for all groups at once",
+        ),
+        numeric(
+            "p", after("p_holm"), numbers.p_value, "Of the gap, adjusted for all groups (Holm)"
+        ),
+        numeric(
+            "detectable",
+            after("detectable"),
+            digits.value,
+            "Smallest gap that the limits would show 4 times out of 5",
+        ),
+        numeric(
+            "ECE",
+            after("ece_debiased"),
+            digits.value,
+            "Expected calibration error, bias of small samples removed",
+        ),
+        numeric(
+            "K2",
+            after("k2_unbiased"),
+            numbers.measure,
+            "Mean squared error of level sets, bias of small samples removed",
+        ),
+        numeric(
+            "ECCE",
+            after("ecce_sigma"),
+            numbers.sigmas,
+            "Cumulative error in standard deviations under calibration",
+        ),
+        numeric(
+            "p (ECCE)",
+            after("ecce_p_holm"),
+            numbers.p_value,
+            "Of the cumulative error, adjusted for all groups (Holm)",
+        ),
+    ]
+    if report.n_clusters is not None:
+        tip = "People or households that the rows belong to"
+        shown.insert(2, numeric("clusters", lambda g: g.clusters, tip=tip))
+    if report.overall_before is not None:
+        shown += [
+            Column("gap before", lambda g: gap_cell(g.before, digits), "The baseline's"),
+            numeric("ECCE before", _sigma_before, numbers.sigmas, "The baseline's"),
+        ]
+    return shown
+
+
+def gap_cell(own: Calibration | None, digits: Digits) -> Cell:
+    """A gap, marked where it is off by more than noise."""
+    if own is None:
+        return Cell(numbers.UNKNOWN)
+    return Cell(digits.signed(own.gap), own.gap, "off" if is_off(own.low, own.high) else "")
+
+
+def _sigma_before(group: GroupAudit) -> float:
+    return math.nan if group.before is None else group.before.ecce_sigma
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A measure of `Overall`: its name, its title, what it means, and its paired difference."""
+
+    name: str
+    title: str
+    meaning: str
+    paired: str = ""
+
+    def show(self, value: Any, digits: Digits) -> str:
+        """The number in the format of this measure."""
+        if isinstance(value, str):
+            return value
+        if self.name == "largest_gap":
+            return digits.signed(value)
+        if self.name == "mce_sigma":
+            return numbers.sigmas(value)
+        return f"{value:,}" if isinstance(value, int) else numbers.measure(value)
+
+
+def measures(kind: str) -> list[Measure]:
+    """The measures over all rows and groups, in the order of a table."""
+    error = "Brier score" if kind == "binary" else "mean squared error"
+    return [
+        Measure("mse", error, f"mean of (outcome {numbers.MINUS} prediction)²", "mse"),
+        Measure("log_loss", "log loss", "surprise by the outcomes, in nats per row", "log_loss"),
+        Measure("msce", "MSCE", "squared calibration error on bins of the predictions", "k2"),
+        Measure("msce_unbiased", "MSCE, bias removed", "0 on average for calibrated predictions"),
+        Measure(
+            "multicalibration_error",
+            "multicalibration error",
+            "worst group's cumulative error, scaled to all rows",
+        ),
+        Measure("mce_sigma", "the same in sigmas", "in standard deviations under calibration"),
+        Measure("worst_group", "worst group", "the group with most sigmas"),
+        Measure(
+            "n_off",
+            "groups off by more than noise",
+            "limits that hold for all groups at once exclude a gap of 0",
+        ),
+        Measure("largest_gap", "largest gap of these", "mean outcome minus mean prediction"),
+    ]
+
+
+def overall_columns(report: AuditReport, digits: Digits) -> list[Column[Measure]]:
+    """Measures over all rows and groups; with a baseline before, after, and the difference."""
+
+    def side(overall: Any) -> Callable[[Measure], str]:
+        return lambda measure: measure.show(getattr(overall, measure.name), digits)
+
+    paired = {each.measure: each for each in report.groups[0].differences}
+
+    def difference(measure: Measure) -> Cell:
+        found = paired.get(measure.paired)
+        if found is None:
+            return Cell("")
+        return Cell(f"{numbers.measure(found.value)} ± {numbers.measure(found.se)}")
+
+    shown: list[Column[Measure]] = [named("measure", lambda m: m.title[:1].upper() + m.title[1:])]
+    if report.overall_before is None:
+        shown.append(named("value", side(report.overall), "number"))
+    else:
+        tip = "After minus before on the same rows, ± its standard error"
+        shown += [
+            named("before", side(report.overall_before), "number"),
+            named("after", side(report.overall), "number"),
+            Column("difference", difference, tip),
+        ]
+    return shown
+
+
+def told_measures(report: AuditReport) -> list[Measure]:
+    """Measures that there are: a regression has no log loss."""
+    sides = [side for side in (report.overall_before, report.overall) if side is not None]
+    return [
+        each
+        for each in measures(report.kind)
+        if any(getattr(side, each.name) == getattr(side, each.name) for side in sides)
+    ]

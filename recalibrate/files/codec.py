@@ -1,0 +1,402 @@
+"""What is in a file, described once: a codec writes a value and reads it back.
+
+A description says how a value is stored and what is allowed in its place; writing and reading
+both follow it, and nothing is used before it was checked:
+
+>>> from dataclasses import dataclass
+>>> @dataclass
+... class Stump:
+...     column: str
+...     cut: float
+...     children: int
+>>> STUMP = Record(Stump, {"children": whole(0, 2)}, since={"children": (2, 0)})
+>>> STUMP.encode(Stump("age", float("inf"), 2), Writer())
+{'column': 'age', 'cut': 'inf', 'children': 2}
+>>> STUMP.decode({"column": "age", "cut": 30.5}, "model.stump", Reader(version=1))
+Stump(column='age', cut=30.5, children=0)
+>>> STUMP.decode({"column": "age", "cut": "high", "children": 2}, "model.stump", Reader())
+Traceback (most recent call last):
+...
+recalibrate.support.errors.ModelFileError: model.stump.cut must be a number, got 'high'
+
+A record is described by the types of its dataclass, as far as they say enough (`by_type`), and by
+codecs for the fields where they do not: limits, dimensions, parts with rules of their own. There
+are `whole`, `number`, `text`, `choice`, `FLAG`, `TEXTS` and `own_form` for values of the header,
+`Array` for what is stored behind it; `Optional`, `Items`, `Record` and `OneOf` put them together.
+What has to hold between fields is up to the ``make`` of a record: it raises a ModelFileError, to
+which the place in the file is added here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cached_property
+from math import inf, isfinite
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, Protocol, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recalibrate.files.container import VERSION
+from recalibrate.support.errors import ModelFileError
+
+LARGEST = 2**53
+"""Whole numbers in the header stay where every reader of JSON is exact."""
+MOST_TEXT = 1 << 16
+NON_FINITE = {"nan": float("nan"), "inf": inf, "-inf": -inf}
+"""How the header spells what JSON has no numbers for."""
+
+
+@dataclass(frozen=True)
+class Writer:
+    """A model on its way into a file: its arrays, and objects that several of its parts share."""
+
+    arrays: list[NDArray[Any]] = field(default_factory=list)
+    shared: dict[int, tuple[int, Any]] = field(default_factory=dict)
+
+    def share(self, value: Any) -> int:
+        """Number of an object among those that are written once, however often referred to."""
+        return self.shared.setdefault(id(value), (len(self.shared), value))[0]
+
+
+@dataclass
+class Reader:
+    """A file that is being read: its version, and what its parts refer to by number."""
+
+    version: int = VERSION
+    arrays: list[NDArray[Any] | None] = field(default_factory=list)
+    folder: Path = Path()
+    build: Callable[..., Any] = dict
+    shared: tuple[Any, ...] = ()
+
+    def take(self, index: object, where: str) -> NDArray[Any]:
+        """Array of a number; nothing else may ask for it again."""
+        if type(index) is not int or not 0 <= index < len(self.arrays):
+            raise ModelFileError(f"{where} must be the number of an array, got {str(index)[:80]}")
+        array, self.arrays[index] = self.arrays[index], None
+        if array is None:
+            raise ModelFileError(f"{where} uses array {index} for a second time")
+        return array
+
+    def check_empty(self) -> None:
+        """Refuse arrays that nothing asked for."""
+        left = sum(array is not None for array in self.arrays)
+        if left:
+            raise ModelFileError(f"{left} arrays of the file belong to nothing")
+
+
+class Codec(Protocol):
+    """How a value is stored."""
+
+    def encode(self, value: Any, writer: Writer) -> Any:
+        """The value for the header; its arrays go to the writer."""
+
+    def decode(self, data: Any, where: str, reader: Reader) -> Any:
+        """The value of what is in the header, checked; ``where`` it is, for errors."""
+
+
+@contextmanager
+def located(where: str) -> Iterator[None]:
+    """Let errors of a check say where in the file they are."""
+    try:
+        yield
+    except ValueError as error:
+        raise ModelFileError(f"{where}: {error}") from error
+
+
+def wrong(where: str, wanted: str, got: object) -> ModelFileError:
+    """The error that says what should be where."""
+    return ModelFileError(f"{where} must be {wanted}, got {repr(got)[:80]}")
+
+
+# --- values of the header -----------------------------------------------------------------------
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value of the header: what is wanted, whether something is it, and the way there and back.
+
+    ``load`` may refuse what ``accepts`` let pass, by a ValueError.
+    """
+
+    wanted: str
+    accepts: Callable[[Any], bool]
+    store: Callable[[Any], Any] = _same
+    load: Callable[[Any], Any] | None = None
+
+    def encode(self, value: Any, writer: Writer) -> Any:
+        return self.store(value)
+
+    def decode(self, data: Any, where: str, reader: Reader) -> Any:
+        if not self.accepts(data):
+            raise wrong(where, self.wanted, data)
+        if self.load is None:
+            return data
+        with located(where):
+            return self.load(data)
+
+
+def whole(least: int, most: int = LARGEST) -> Value:
+    """Whole numbers."""
+    return Value(
+        f"a whole number from {least} to {most}",
+        lambda data: type(data) is int and least <= data <= most,
+        int,
+    )
+
+
+def number(least: float = -inf, most: float = inf) -> Value:
+    """Numbers; NaN only where there are no limits."""
+    free = least == -inf and most == inf
+
+    def accepts(data: Any) -> bool:
+        value = _as_float(data)
+        return value is not None and (free or least <= value <= most)
+
+    return Value(
+        "a number" if free else f"a number from {least:g} to {most:g}",
+        accepts,
+        lambda value: float(value) if isfinite(value) else str(float(value)),
+        _as_float,
+    )
+
+
+def _as_float(data: Any) -> float | None:
+    """A number of the header; None for anything else. To JSON 1e999 is infinite."""
+    if isinstance(data, str):
+        return NON_FINITE.get(data)
+    known = isfinite(data) if type(data) is float else type(data) is int and abs(data) < LARGEST
+    return float(data) if known else None
+
+
+def text(most: int = MOST_TEXT) -> Value:
+    """Texts."""
+    return Value(
+        f"a text of at most {most} characters",
+        lambda data: isinstance(data, str) and len(data) <= most,
+    )
+
+
+def choice(*options: str) -> Value:
+    """One of some texts."""
+    return Value(
+        f"one of {', '.join(options)}", lambda data: isinstance(data, str) and data in options
+    )
+
+
+def own_form(kind: Any) -> Value:
+    """Objects of a class with ``to_dict`` and ``from_dict``, which checks what it gets."""
+    return Value(f"a saved {kind.__name__}", lambda data: True, kind.to_dict, kind.from_dict)
+
+
+FLAG = Value("true or false", lambda data: isinstance(data, bool), bool)
+TEXTS = Value(
+    "a list of texts",
+    lambda data: isinstance(data, list) and all(isinstance(entry, str) for entry in data),
+    lambda value: [str(entry) for entry in value],
+    tuple,
+)
+
+
+# --- what is put together -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Array:
+    """An array of a type and a number of dimensions; in the header is its number."""
+
+    dtype: type[Any]
+    ndim: int = 1
+
+    def encode(self, value: Any, writer: Writer) -> int:
+        writer.arrays.append(value.astype(self.dtype, casting="safe", copy=False))
+        return len(writer.arrays) - 1
+
+    def decode(self, data: Any, where: str, reader: Reader) -> NDArray[Any]:
+        array = reader.take(data, where)
+        if array.dtype != self.dtype or array.ndim != self.ndim:
+            wanted = f"{self.ndim}-d array of {np.dtype(self.dtype)}"
+            raise wrong(where, wanted, f"{array.ndim}-d array of {array.dtype}")
+        return array
+
+
+@dataclass(frozen=True)
+class Optional:
+    """Something or nothing: None is null."""
+
+    codec: Codec
+
+    def encode(self, value: Any, writer: Writer) -> Any:
+        return None if value is None else self.codec.encode(value, writer)
+
+    def decode(self, data: Any, where: str, reader: Reader) -> Any:
+        return None if data is None else self.codec.decode(data, where, reader)
+
+
+@dataclass(frozen=True)
+class Items:
+    """A list of values that are stored alike; read as a tuple."""
+
+    codec: Codec
+    wanted: str = "a list"
+
+    def encode(self, value: Any, writer: Writer) -> list[Any]:
+        return [self.codec.encode(entry, writer) for entry in value]
+
+    def decode(self, data: Any, where: str, reader: Reader) -> tuple[Any, ...]:
+        if not isinstance(data, list):
+            raise wrong(where, self.wanted, data)
+        return tuple(
+            self.codec.decode(entry, f"{where}[{k}]", reader) for k, entry in enumerate(data)
+        )
+
+
+@dataclass(frozen=True)
+class Record:
+    """A dataclass as an object of the header, field by field.
+
+    Fields are written in their order, and read from the last to the first: what is shared is
+    written after all that refers to it, and must be known before they are read.
+
+    Attributes
+    ----------
+    type
+        The class of what is stored.
+    special
+        How fields are stored whose type does not say all; others than those of the class are
+        for ``take`` and ``make``.
+    without
+        Fields of the class that are not stored.
+    names
+        Names in the file, where they are not those of the fields.
+    since
+        Fields that came with a format version: its number, and what older files mean.
+    absent
+        Fields that are left out where they have this value.
+    take
+        Fields of an object, by name.
+    make
+        The object of its fields, by default the class itself; a ValueError (a ModelFileError is
+        one) says what is wrong with them.
+    """
+
+    type: Any
+    special: Mapping[str, Codec] = field(default_factory=dict)
+    without: Collection[str] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
+    since: Mapping[str, tuple[int, Any]] = field(default_factory=dict)
+    absent: Mapping[str, Any] = field(default_factory=dict)
+    take: Callable[[Any], Mapping[str, Any]] = vars
+    make: Callable[..., Any] | None = None
+
+    @cached_property
+    def fields(self) -> dict[str, Codec]:
+        """How every field is stored; in a file no other may be there, and none be missing."""
+        names = [own.name for own in fields(self.type)] if is_dataclass(self.type) else []
+        known = dict.fromkeys(name for name in names if name not in self.without)
+        hints = get_type_hints(self.type) if known.keys() - self.special else {}
+        derived = {name: self.special.get(name) or by_type(hints[name]) for name in known}
+        return {**derived, **self.special}
+
+    def encode(self, value: Any, writer: Writer) -> dict[str, Any]:
+        taken = self.take(value)
+        return {
+            self.names.get(name, name): codec.encode(taken[name], writer)
+            for name, codec in self.fields.items()
+            if name not in self.absent or taken[name] != self.absent[name]
+        }
+
+    def decode(self, data: Any, where: str, reader: Reader) -> Any:
+        left = as_fields(data, where)
+        values = {}
+        for name, codec in reversed(self.fields.items()):
+            stored = self.names.get(name, name)
+            if stored in left:
+                values[name] = codec.decode(left.pop(stored), f"{where}.{stored}", reader)
+            elif name in self.since and reader.version < self.since[name][0]:
+                values[name] = self.since[name][1]
+            elif name in self.absent:
+                values[name] = self.absent[name]
+            else:
+                raise ModelFileError(f"{where} has no field {stored!r}")
+        if left:
+            raise ModelFileError(f"{where} has unknown fields: {str(sorted(left))[:80]}")
+        with located(where):
+            return (self.make or self.type)(**values)
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """Objects of one of several classes; in the header a field ``kind`` says of which."""
+
+    find: Callable[[], Mapping[str, Record]]
+
+    @cached_property
+    def records(self) -> Mapping[str, Record]:
+        """Records by kind, found when they are first needed."""
+        return self.find()
+
+    def encode(self, value: Any, writer: Writer) -> dict[str, Any]:
+        for kind, record in self.records.items():
+            if type(value) is record.type:
+                return {"kind": kind, **record.encode(value, writer)}
+        known = ", ".join(record.type.__name__ for record in self.records.values())
+        raise TypeError(
+            f"{type(value).__name__} is not one of the library's own classes ({known}), so a file "
+            "could not say what it means"
+        )
+
+    def decode(self, data: Any, where: str, reader: Reader) -> Any:
+        left = as_fields(data, where)
+        kind = choice(*self.records).decode(left.pop("kind", None), f"{where}.kind", reader)
+        return self.records[kind].decode(left, where, reader)
+
+
+def as_fields(data: Any, where: str) -> dict[str, Any]:
+    """A copy of an object of the header."""
+    if not isinstance(data, dict):
+        raise ModelFileError(f"{where} must be an object with fields")
+    return dict(data)
+
+
+# --- what types say -----------------------------------------------------------------------------
+
+PLAIN: dict[Any, Codec] = {
+    bool: FLAG,
+    int: whole(0),
+    float: number(),
+    str: text(),
+    tuple[str, ...]: TEXTS,
+    Sequence[str]: TEXTS,
+    tuple[float, ...]: Items(number(), "a list of numbers"),
+}
+
+
+def by_type(hint: Any) -> Codec:
+    """How values of a type are stored where nothing else is said; whole numbers are from 0 on.
+
+    Examples
+    --------
+    >>> by_type(tuple[str, ...] | None)
+    Optional(codec=Value(wanted='a list of texts', ...))
+    """
+    if hint in PLAIN:
+        return PLAIN[hint]
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return choice(*inner)
+    if origin in (Union, UnionType) and len(inner) == 2 and inner[1] is NoneType:
+        return Optional(by_type(inner[0]))
+    if origin is np.ndarray:
+        return Array(get_args(inner[1])[0])
+    if is_dataclass(hint):
+        return Record(hint)
+    raise TypeError(f"the type {hint} does not say how its values are stored")

@@ -1,0 +1,172 @@
+"""What an audit needs of a Dask DataFrame: rows are scored where they are, the rest is gathered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from recalibrate.bases.protocol import ScoreColumn, as_base, predicted_mean, takes_base
+from recalibrate.core.levels import Link, from_margin
+from recalibrate.data.table import find_columns
+from recalibrate.data.vectors import Float64
+from recalibrate.groups.expressions import columns_of, parse
+from recalibrate.rows.dask.shipping import Packed, pack
+from recalibrate.support.optional import require
+
+
+@dataclass(frozen=True, eq=False)
+class Gathered:
+    """Rows of an audit in this process."""
+
+    predictions: Float64
+    baseline: Float64 | None
+    table: Any
+    y: Any
+    cluster: Any
+    weight: Any
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """Predicted means of a partition's rows: by a model, or from a column.
+
+    Attributes
+    ----------
+    packed
+        The model, or base; None where scores are a column.
+    column
+        The column of scores, or of the base scores that the model needs.
+    features
+        Columns that the model may look at.
+    link
+        Scale of a column's scores.
+    """
+
+    packed: Packed | None
+    column: str | None
+    features: tuple[str, ...]
+    link: Link = "identity"
+
+    def __call__(self, frame: Any) -> Float64:
+        given: Any = None if self.column is None else frame[self.column].to_numpy(np.float64)
+        if self.packed is None:
+            scores: Float64 = given
+            return from_margin(scores, self.link)
+        model, X = self.packed.open(), frame[list(self.features)]
+        return model.predict(X, base=given) if takes_base(model) else predicted_mean(model, X)
+
+
+def gather(
+    model: Any,
+    X: Any,
+    y: Any,
+    groups: Any,
+    base: Any,
+    Z: Any,
+    baseline: Any,
+    H: Any,
+    cluster: Any,
+    sample_weight: Any,
+) -> Gathered:
+    """Predictions, labels, and the columns that groups read (all of them where H searches)."""
+    if Z is not None:
+        raise ValueError("Z= is for rows in memory; put its columns into X")
+    roles = {"y": y, "base": base, "cluster": cluster, "sample_weight": sample_weight}
+    features = _features(X, roles, [each for each in (model, baseline) if isinstance(each, str)])
+    scorers = [_scorer(model, base, features)]
+    if baseline is not None and baseline is not False:
+        own = baseline is True
+        scorers.append(
+            _own_base(model, base, features) if own else _scorer(baseline, base, features)
+        )
+    wanted = _columns(groups, H, features)
+    kept = list(dict.fromkeys(name for name in (y, cluster, sample_weight) if name is not None))
+    tasks = [_take(part, scorers, [*kept, *wanted]) for part in X.to_delayed()]
+    import pandas as pd
+
+    found = [each for each in require("dask", "dask").compute(*tasks) if len(each[0])]
+    if not found:
+        raise ValueError("X has no rows")
+    table = pd.concat([frame for frame, _ in found], ignore_index=True)
+    scores = [np.concatenate(each) for each in zip(*(own for _, own in found), strict=True)]
+    return Gathered(
+        scores[0],
+        scores[1] if len(scores) > 1 else None,
+        table[wanted] if wanted else None,
+        table[y],
+        None if cluster is None else table[cluster],
+        None if sample_weight is None else table[sample_weight],
+    )
+
+
+def _take(part: Any, scorers: list[Scorer], columns: list[str]) -> Any:
+    return require("dask", "dask").delayed(take_partition)(part, scorers, columns)
+
+
+def take_partition(
+    frame: Any, scorers: list[Scorer], columns: list[str]
+) -> tuple[Any, list[Float64]]:
+    """Task: some columns of a partition, and its predictions."""
+    if not len(frame):
+        return frame, []
+    return frame[columns], [scorer(frame) for scorer in scorers]
+
+
+def _features(X: Any, roles: dict[str, Any], scores: list[str]) -> tuple[str, ...]:
+    """Columns that have no other role; roles must be columns."""
+    names = [str(name) for name in X.columns]
+    for argument, name in roles.items():
+        if name is None and argument != "y":
+            continue
+        if not isinstance(name, str):
+            raise TypeError(
+                f"{argument} must be the name of a column where X is a Dask DataFrame, got "
+                f"{type(name).__name__}"
+            )
+        find_columns([name], names)
+    find_columns(scores, names)
+    taken = {*roles.values(), *scores}
+    return tuple(name for name in names if name not in taken)
+
+
+def _scorer(model: Any, base: str | None, features: tuple[str, ...]) -> Scorer:
+    if isinstance(model, str):
+        return Scorer(None, model, features)
+    if takes_base(model):
+        return Scorer(pack(model.base, model), base, features)
+    source = as_base(model)
+    if isinstance(source, ScoreColumn):
+        raise TypeError(
+            "an array of predictions cannot be matched to the rows of a Dask DataFrame: make it "
+            "a column and pass its name"
+        )
+    return Scorer(pack(source), None, features)
+
+
+def _own_base(model: Any, base: str | None, features: tuple[str, ...]) -> Scorer:
+    if not takes_base(model):
+        raise TypeError(
+            "baseline=True compares a recalibrated model with its own base, but model_or_scores "
+            f"is {type(model).__name__}. Pass the scores or the model to compare with."
+        )
+    if base is not None:
+        return Scorer(None, base, features, model.base.link)
+    return Scorer(pack(model.base), None, features)
+
+
+def _columns(groups: Any, H: Any, features: tuple[str, ...]) -> list[str]:
+    """Columns that the audit has to see."""
+    if groups is True or (H is not None and H is not False):
+        return list(features)
+    if groups is None or groups is False:
+        return []
+    if isinstance(groups, Mapping) or hasattr(groups, "columns"):
+        raise TypeError("masks as groups are for rows in memory; use expressions over columns")
+    terms = getattr(groups, "terms", groups)
+    terms = (terms,) if isinstance(terms, str) else terms
+    used = list(dict.fromkeys(name for term in terms for name in columns_of(parse(term))))
+    find_columns(used, features)
+    return used

@@ -1,0 +1,84 @@
+"""Arrays in files of a temporary folder, mapped into memory when they are needed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import count
+from math import prod
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Stored:
+    """An array in a file, from the byte ``offset`` on."""
+
+    path: Path
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int = 0
+
+    def open(self, *, in_place: bool = False) -> Array:
+        """The array, mapped into memory; changes reach the file only ``in_place``.
+
+        Otherwise pages are copied when written to: kernels are compiled for arrays that can be.
+        """
+        if 0 in self.shape:  # nothing to map
+            return np.empty(self.shape, self.dtype)
+        mode: Literal["r+", "c"] = "r+" if in_place else "c"
+        mapped = np.memmap(self.path, self.dtype, mode, self.offset, self.shape)
+        return mapped.view(np.ndarray)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def part(self, rows: slice) -> Stored:
+        """Some of the rows, in the same file."""
+        start, stop, _ = rows.indices(self.shape[0])
+        width = np.dtype(self.dtype).itemsize * prod(self.shape[1:])
+        shape = (stop - start, *self.shape[1:])
+        return replace(self, shape=shape, offset=self.offset + start * width)
+
+
+class Scratch:
+    """A temporary folder of arrays, each in a file."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._numbers = count()
+
+    def reserve(self) -> Path:
+        """The path of a file that is not there yet."""
+        return self.folder / f"{next(self._numbers)}.bin"
+
+    def put(self, array: Array) -> Stored:
+        """Write an array to a file of its own."""
+        path = self.reserve()
+        np.ascontiguousarray(array).tofile(path)
+        return Stored(path, array.dtype.str, array.shape)
+
+    def drop(self, stored: Stored) -> None:
+        """Remove an array's file."""
+        stored.path.unlink(missing_ok=True)
+
+
+@contextmanager
+def scratch_folder(folder: str | os.PathLike[str] | None = None) -> Iterator[Scratch]:
+    """A temporary folder inside ``folder`` (None: the system's), removed at the end in any case."""
+    if folder is not None:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    own = Path(tempfile.mkdtemp(prefix="recalibrate-", dir=folder))
+    try:
+        yield Scratch(own)
+    finally:
+        shutil.rmtree(own, ignore_errors=True)
