@@ -32,7 +32,7 @@ from recalibrate_adapters.agreement import (
     disagreement,
 )
 from recalibrate_adapters.forest import Forest
-from recalibrate_adapters.frames import read_frame
+from recalibrate_adapters.frames import is_sparse, read_frame
 from recalibrate_adapters.probes import Novelty, forest_rows, rows_to_compare
 from recalibrate_adapters.sklearn_graph import propose
 from recalibrate_adapters.sklearn_task import read_task
@@ -120,7 +120,7 @@ class SklearnBase(DecidedBase):
         """One score per row of X."""
         if self._forest is not None:
             return self._forest.scores(X)
-        if _is_sparse(X) or not hasattr(self._model, "n_features_in_"):
+        if is_sparse(X) or not hasattr(self._model, "n_features_in_"):
             return self._scores_as_given(X)
         frame = read_frame(X, self._names, int(self._model.n_features_in_), wide=True)
         if not self._decision.by_framework:
@@ -243,7 +243,3 @@ def _warn_if_not_a_mean(model: Any) -> None:
         f"The base model ({type(last).__name__}) estimates {aim}, not the mean. It is taken as it "
         "is, but what comes out of recalibration estimates the mean."
     )
-
-
-def _is_sparse(X: Any) -> bool:
-    return type(X).__module__.startswith("scipy.sparse")

@@ -98,6 +98,8 @@ class XGBoostBase(BoostedBase):
     array([0., 0., 1., 1.])
     """
 
+    absent = np.nan
+
     def __init__(self, model: Any, *, link: Link | None = None, target_class: Any = None) -> None:
         wrapper = hasattr(model, "get_booster")
         self._booster = model.get_booster() if wrapper else model
