@@ -122,11 +122,15 @@ class GraphBase:
         graph = read_base(self, None)
         taken, proto = graph.inputs, graph.proto
         if taken.columns or proto is None:
-            return tuple(Input(n, kind, ("N", 1), (n,), ("base",)) for n, kind in taken.columns)
+            return tuple(
+                Input(n, kind, ("N", 1), (n,), ("base",), values=taken.values)
+                for n, kind in taken.columns
+            )
         name = proto.graph.input[0].name
         if taken.matrix is not None:
             shape = ("N", len(taken.matrix))
-            return (Input(name, taken.precision, shape, taken.matrix, ("base",)),)
+            columns, values = taken.matrix, taken.values
+            return (Input(name, taken.precision, shape, columns, ("base",), values=values),)
         kind, sizes = taken.tensor or ("float32", ("N",))
         return (Input(name, kind, sizes, (), ("base",)),)
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from recalibrate.data.labels import read_scores
 from recalibrate.data.table import find_columns, split_columns
-from recalibrate.data.values import factorize, plain_value, read_numbers
+from recalibrate.data.values import factorize, plain_value, read_numbers, refuse_values
 from recalibrate.graph.inputs import BASE_SCORE, Input
 from recalibrate.support.notices import listed
 
@@ -110,9 +110,11 @@ def _tensor(name: str, values: Any, port: Input) -> NDArray[Any]:
         return _texts(name, values, port.missing)
     if port.kind == "int64":
         return _whole(values)
+    numbers = read_numbers(name, values, wide=port.kind == "float64")
     with np.errstate(over="ignore"):  # beyond float32 is infinite, as it is in Python
-        numbers = read_numbers(name, values, wide=port.kind == "float64")
-        return np.asarray(numbers, dtype=_DTYPES[port.kind])
+        tensor = np.asarray(numbers, dtype=_DTYPES[port.kind])
+    refuse_values(tensor.reshape(-1, 1), [name], port.values)
+    return tensor
 
 
 def _texts(name: str, values: Any, missing: str) -> NDArray[Any]:
@@ -123,7 +125,7 @@ def _texts(name: str, values: Any, missing: str) -> NDArray[Any]:
     codes, uniques = factorize(name, values)
     plain = [plain_value(value) for value in np.asarray(uniques, dtype=object)]
     texts = [value if isinstance(value, str) else missing for value in plain]
-    return np.array([*texts, missing], dtype=object)[codes]  # the last is for -1, missing
+    return np.take(np.array([*texts, missing], dtype=object), codes)  # the last is for -1
 
 
 def _whole(values: Any) -> NDArray[np.int64]:

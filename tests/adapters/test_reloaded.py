@@ -6,9 +6,11 @@ import pandas as pd
 import pytest
 import torch
 from catboost import CatBoostClassifier
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import GradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from torch import nn
 
 import recalibrate as rc
@@ -93,3 +95,28 @@ def test_a_link_that_was_declared_though_there_is_another(data, tmp_path):
     loaded = rc.load(tmp_path / "model.rcal", base=base)
     assert loaded.base.link == "logit"
     np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf])
+def test_a_loaded_model_refuses_what_the_model_refuses(data, tmp_path, odd):
+    X, y = data
+    base = GradientBoostingClassifier(n_estimators=5).fit(X[["a"]], y)
+    model = rc.fit(base, X, y, H=rc.Groups("c"), levels=2, max_rounds=2)
+    model.save(tmp_path / "model.rcal")
+    model.to_onnx(tmp_path / "model.onnx", X[:50])
+    rows = X[:3].assign(a=[0.0, odd, 1.0])
+    for one in (model, rc.load(tmp_path / "model.rcal"), rc.load(tmp_path / "model.onnx")):
+        with pytest.raises(ValueError, match=r"does not take missing .* values, .* in: 'a'"):
+            one.predict(rows)
+        one.predict(rows[:1])
+
+
+def test_a_loaded_model_refuses_a_category_that_the_model_refuses(data, tmp_path):
+    X, y = data
+    encoder = make_column_transformer((OneHotEncoder(), ["c"]), remainder="passthrough")
+    base = make_pipeline(encoder, LogisticRegression()).fit(X, y)
+    model = rc.fit(base, X, y, H=rc.Groups("a < 0"), levels=2, max_rounds=2)
+    model.save(tmp_path / "model.rcal")
+    for one in (model, rc.load(tmp_path / "model.rcal")):
+        with pytest.raises(ValueError, match=r"(?i)unknown categor"):
+            one.predict(X[:3].assign(c="another"))

@@ -142,5 +142,5 @@ def test_bands_of_pandas_cut_are_categories_of_a_served_graph(tmp_path):
     model.to_onnx(tmp_path / "model.onnx", X[:200], base=scores[:200])
     served = rc.load(tmp_path / "model.onnx")
     expected = model.predict(X, base=scores).astype(np.float32)
-    assert len(np.unique(expected)) > 2
+    assert len(np.unique(expected)) > 1
     np.testing.assert_array_equal(served.predict(X, base=scores), expected)
