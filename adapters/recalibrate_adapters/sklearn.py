@@ -217,15 +217,14 @@ def _names_of(model: Any) -> tuple[str, ...] | None:
 
 def _check_fitted(model: Any) -> None:
     from sklearn.exceptions import NotFittedError
-    from sklearn.utils.validation import check_is_fitted
 
-    try:
-        check_is_fitted(model)
-    except NotFittedError as error:
+    from recalibrate.fitting.crossfit import is_unfitted
+
+    if is_unfitted(model):
         raise NotFittedError(
             f"This {type(model).__name__} is not fitted yet. Fit it on rows other than the "
             "calibration rows, or pass cv= to fit, which trains and scores it by cross-fitting."
-        ) from error
+        )
 
 
 def _warn_if_not_a_mean(model: Any) -> None:

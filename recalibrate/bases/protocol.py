@@ -189,9 +189,9 @@ def as_base(model: Any, *, link: Link | None = None, target_class: Any = None) -
     _check_link(link)
     _refuse_non_models(model)
     options = {"link": link, "target_class": target_class}
-    if hasattr(model, "as_base"):
+    if hasattr(type(model), "as_base"):
         model = model.as_base()
-    if isinstance(model, Base):
+    if _is_base(model):
         _refuse_target_class(target_class, "a base that was made already")
         return _with_link_checked(model, link)
     if isinstance(model, (bytes, bytearray, memoryview)):
@@ -222,8 +222,8 @@ def reopen_base(model: Any, link: Link, target_class: Any) -> Base:
     The link is declared only where the model does not tell it by itself. If its scores are on the
     other scale nevertheless, that is for the caller to say.
     """
-    if isinstance(model, Base):
-        return model
+    if _is_base(model):
+        return as_base(model)
     if callable(model) and find_adapter(model) is None:
         return as_base(model, link=link)
     try:
@@ -292,6 +292,11 @@ def _refuse_non_models(model: object) -> None:
         raise TypeError(
             f"The base model is the class {model.__name__} itself. Pass a fitted instance of it."
         )
+
+
+def _is_base(model: Any) -> bool:
+    """Whether the object is a base already; some objects claim to have any attribute."""
+    return isinstance(model, Base) and hasattr(type(model), "scores")
 
 
 def _is_array(model: Any) -> bool:
