@@ -18,7 +18,7 @@ from recalibrate.support.notices import listed, warn_user
 from recalibrate_adapters.agreement import check_finite, disagreement
 from recalibrate_adapters.classes import choose_class
 from recalibrate_adapters.forest import Forest
-from recalibrate_adapters.frames import read_frame
+from recalibrate_adapters.frames import dense, is_sparse, read_frame
 from recalibrate_adapters.probes import forest_rows
 
 if TYPE_CHECKING:
@@ -131,9 +131,12 @@ class BoostedBase(ABC):
     ----------
     wide
         Whether the framework compares float64 numbers; others round them to float32 first.
+    absent
+        What an entry is to the framework that a sparse matrix does not store.
     """
 
     wide = False
+    absent = 0.0
 
     def __init__(
         self,
@@ -155,6 +158,7 @@ class BoostedBase(ABC):
                 f"link={link!r} was given, but the scores of {name} have the link {self.link!r}. "
                 "Leave it out."
             )
+        self.target_class = target_class
         self._position = self._choose(classes, target_class)
         self._why_not = ""
         self._form = self._converted()
@@ -183,6 +187,7 @@ class BoostedBase(ABC):
 
     def scores(self, X: Any) -> Floats:
         """One score per row of X."""
+        X = dense(X, self.absent) if is_sparse(X) else X
         if self._form is None:
             frame = read_frame(X, self._names, self._n_columns, wide=self.wide)
             return check_finite(self._native(frame), self.name)

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from recalibrate.bases.wrappers import column_names
 from recalibrate.data.table import Column, Schema
+from recalibrate.data.values import Taken, refuse_values
 from recalibrate.ensemble import Ensemble
-from recalibrate.support.notices import listed
 from recalibrate.support.onnxgraph import SCORE, GraphBuilder, value_info
 from recalibrate_adapters.edits import Edit
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     import onnx
 
 Response = Literal["sum", "exp", "softmax"]
-Values = Literal["any", "no infinities", "finite"]
 
 NO_NAMES = "the model has text columns without names, which a graph's inputs need"
 CALLED_SCORE = f'the model has a column called "{SCORE}", which is the name of the output'
@@ -68,7 +67,7 @@ class Forest:
     ensembles: tuple[Ensemble, ...]
     response: Response = "sum"
     position: int = 0
-    values: Values = "any"
+    values: Taken = "any"
     divisor: float = 1.0
     edits: tuple[Edit, ...] = ()
     wide: bool = False
@@ -86,7 +85,7 @@ class Forest:
         """One score per row of a table or array."""
         schema = self._schema_for(X)
         matrix = schema.read(X, wide=self.wide).matrix(self._precision)
-        self._check_values(matrix, schema.names)
+        refuse_values(matrix, schema.names, self.values)
         for edit in self.edits:
             matrix = edit.apply(matrix)
         sums = np.stack([ensemble.evaluate(matrix) for ensemble in self.ensembles], axis=1)
@@ -138,7 +137,7 @@ class Forest:
         elif self.response == "softmax":
             shares = builder.op("Softmax", builder.concat(sums), axis=1)
             result = builder.columns(shares, [self.position])
-        return builder.score_model(inputs, result)
+        return builder.score_model(inputs, result, self.values)
 
     def write_sums(self, builder: GraphBuilder, source: str | Sequence[str]) -> list[str]:
         """Sums of leaves, or means of them, as float64 columns [N, 1], one per ensemble.
@@ -173,19 +172,6 @@ class Forest:
             return self.schema
         columns = zip(self.schema.columns, names, strict=True)
         return Schema(tuple(replace(column, name=name) for column, name in columns), named=False)
-
-    def _check_values(self, matrix: NDArray[Any], known: Sequence[str]) -> None:
-        if self.values == "any":
-            return
-        bad = np.isinf(matrix) if self.values == "no infinities" else ~np.isfinite(matrix)
-        if bad.any():
-            names = [known[int(j)] for j in np.flatnonzero(bad.any(axis=0))]
-            what = "infinite" if self.values == "no infinities" else "missing (NaN) or infinite"
-            raise ValueError(
-                f"The base model does not take {what} values, but there are some in: "
-                f"{listed(names)}."
-                + ("" if self.wide else " (Numbers beyond the range of float32 count as infinite.)")
-            )
 
 
 def _is_text(column: Column) -> bool:

@@ -15,6 +15,7 @@ objectives, otherwise means or probabilities.
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -97,6 +98,12 @@ class LightGBMBase(BoostedBase):
     wide = True
 
     def __init__(self, model: Any, *, link: Link | None = None, target_class: Any = None) -> None:
+        if type(model).__name__ == "CVBooster":
+            raise ValueError(
+                "A CVBooster holds one model per fold. Pass one of them (model.boosters[0]), or a "
+                "function that averages their predictions: lambda X: numpy.mean("
+                "[b.predict(X) for b in model.boosters], axis=0)."
+            )
         # The property raises LightGBM's own error if the model is not fitted.
         self._booster = model.booster_ if hasattr(type(model), "booster_") else model
         self._model = Model.read(self._booster)
@@ -123,14 +130,24 @@ class LightGBMBase(BoostedBase):
         return super().scores(self._with_own_names(X))
 
     def _with_own_names(self, X: Any) -> Any:
-        """X with the names that LightGBM gave to its columns."""
+        """X with the names of the model's columns.
+
+        LightGBM replaces spaces by underscores; the names are the user's once they were seen, so
+        that files and graphs have them too.
+        """
         columns = getattr(X, "columns", None)
         if self._names is None or columns is None or not hasattr(X, "rename"):
             return X
-        given = {str(name) for name in columns}
-        absent = set(self._names) - given
-        changes = {n: str(n).replace(" ", "_") for n in columns}
-        changes = {old: new for old, new in changes.items() if new in absent and old != new}
+        given = [str(name) for name in columns]
+        spaced = {name.replace(" ", "_"): name for name in given if " " in name}
+        names = tuple(n if n in given else spaced.get(n, n) for n in self._names)
+        if names != self._names:
+            self._names = names
+            if isinstance(self._form, Forest):
+                schema = make_schema(names, self._n_columns, self._known)
+                self._form = replace(self._form, schema=schema)
+        absent = {n.replace(" ", "_"): n for n in self._names if n not in given}
+        changes = {n: absent[str(n)] for n in columns if str(n) in absent}
         return X.rename(columns=changes) if changes else X
 
     def _convert(self) -> Form:

@@ -97,7 +97,7 @@ class OnnxBase(DecidedBase):
         self._layout = read_layout(proto, columns, self._facts if self._ours else {})
         self._output = choose_output(proto, output, ours=self._ours)
         self._declared = link
-        self._target_class = target_class
+        self.target_class = target_class
         self.link: Link = self._read_link(link)
         self._reading: Reading | None = None
         width = self._find_width()
@@ -146,7 +146,7 @@ class OnnxBase(DecidedBase):
 
     def _read(self, width: int) -> None:
         facts = self._facts if self._ours else {}
-        self._reading = read_output(self._output, width, self._declared, self._target_class, facts)
+        self._reading = read_output(self._output, width, self._declared, self.target_class, facts)
 
     def _run(self, rows: Any) -> NDArray[Any]:
         """The chosen output by the user's own graph."""

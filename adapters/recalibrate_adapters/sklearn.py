@@ -32,7 +32,7 @@ from recalibrate_adapters.agreement import (
     disagreement,
 )
 from recalibrate_adapters.forest import Forest
-from recalibrate_adapters.frames import read_frame
+from recalibrate_adapters.frames import is_sparse, read_frame
 from recalibrate_adapters.probes import Novelty, forest_rows, rows_to_compare
 from recalibrate_adapters.sklearn_graph import propose
 from recalibrate_adapters.sklearn_task import read_task
@@ -81,6 +81,7 @@ class SklearnBase(DecidedBase):
         self.name = f"scikit-learn {type(model).__name__}"
         self._model = model
         self._names = _names_of(model)
+        self.target_class = target_class
         self._task = read_task(model, link, target_class)
         _warn_if_not_a_mean(model)
         self._tail: Base | None = None
@@ -119,7 +120,7 @@ class SklearnBase(DecidedBase):
         """One score per row of X."""
         if self._forest is not None:
             return self._forest.scores(X)
-        if _is_sparse(X) or not hasattr(self._model, "n_features_in_"):
+        if is_sparse(X) or not hasattr(self._model, "n_features_in_"):
             return self._scores_as_given(X)
         frame = read_frame(X, self._names, int(self._model.n_features_in_), wide=True)
         if not self._decision.by_framework:
@@ -216,15 +217,14 @@ def _names_of(model: Any) -> tuple[str, ...] | None:
 
 def _check_fitted(model: Any) -> None:
     from sklearn.exceptions import NotFittedError
-    from sklearn.utils.validation import check_is_fitted
 
-    try:
-        check_is_fitted(model)
-    except NotFittedError as error:
+    from recalibrate.fitting.crossfit import is_unfitted
+
+    if is_unfitted(model):
         raise NotFittedError(
             f"This {type(model).__name__} is not fitted yet. Fit it on rows other than the "
             "calibration rows, or pass cv= to fit, which trains and scores it by cross-fitting."
-        ) from error
+        )
 
 
 def _warn_if_not_a_mean(model: Any) -> None:
@@ -242,7 +242,3 @@ def _warn_if_not_a_mean(model: Any) -> None:
         f"The base model ({type(last).__name__}) estimates {aim}, not the mean. It is taken as it "
         "is, but what comes out of recalibration estimates the mean."
     )
-
-
-def _is_sparse(X: Any) -> bool:
-    return type(X).__module__.startswith("scipy.sparse")

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.data.table import Column, Schema
-from recalibrate.data.values import plain_value
+from recalibrate.data.values import Taken, plain_value
 from recalibrate.ensemble import Ensemble, Tree, join_trees
 from recalibrate.scores import Link
-from recalibrate_adapters.forest import Forest, Values, make_schema
+from recalibrate_adapters.forest import Forest, make_schema
 
 Reader = Callable[[Any, int | None, Sequence[str] | None], Forest | None]
 
@@ -134,7 +134,7 @@ def _histogram(model: Any, position: int | None, names: Sequence[str] | None) ->
 
 
 def _with_response(
-    schema: Schema, ensembles: list[Ensemble], position: int | None, values: Values
+    schema: Schema, ensembles: list[Ensemble], position: int | None, values: Taken
 ) -> Forest:
     if len(ensembles) == 1:
         return Forest(schema, tuple(ensembles), values=values)
@@ -213,7 +213,7 @@ def _members(bitset: NDArray[np.uint32], codes: NDArray[np.int_]) -> NDArray[np.
     return np.asarray(codes[bits != 0])
 
 
-def _values_taken(model: Any) -> Values:
+def _values_taken(model: Any) -> Taken:
     from sklearn.utils import get_tags
 
     return "no infinities" if get_tags(model).input_tags.allow_nan else "finite"

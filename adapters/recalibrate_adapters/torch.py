@@ -68,6 +68,7 @@ class TorchBase(DecidedBase):
 
     def __init__(self, model: Any, *, link: Link | None = None, target_class: Any = None) -> None:
         self._model = _Model(model)
+        self.target_class = target_class
         self._class = _read_class(target_class)
         self._names = _feature_names(model)
         self.link: Link = decide_link(self._model.source, link)

@@ -98,6 +98,8 @@ class XGBoostBase(BoostedBase):
     array([0., 0., 1., 1.])
     """
 
+    absent = np.nan
+
     def __init__(self, model: Any, *, link: Link | None = None, target_class: Any = None) -> None:
         wrapper = hasattr(model, "get_booster")
         self._booster = model.get_booster() if wrapper else model
@@ -107,7 +109,9 @@ class XGBoostBase(BoostedBase):
         stops_early = wrapper or "scikit_learn" in self._model.attributes
         best = self._model.attributes.get("best_iteration")
         self._iterations = int(best) + 1 if stops_early and best is not None else None
-        custom = wrapper and callable(getattr(model, "objective", None))
+        # A Booster does not keep a custom objective and calls it by the default's name.
+        told = not wrapper and self._model.objective == "reg:squarederror" and link == "logit"
+        custom = told or (wrapper and callable(getattr(model, "objective", None)))
         goal = custom_goal("xgboost", link) if custom else self._goal()
         super().__init__(
             f"xgboost {type(model).__name__}",

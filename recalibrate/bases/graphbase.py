@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.bases.protocol import Base
+from recalibrate.bases.protocol import Base, class_of
 from recalibrate.core.levels import Link
 from recalibrate.data.labels import read_scores
+from recalibrate.data.values import Value
 from recalibrate.support.errors import ModelFileError
 from recalibrate.support.ort import GraphRunner
 
@@ -77,6 +78,7 @@ class GraphBase:
     names: tuple[str, ...] | None
     exact: bool
     why_no_graph: str = ""
+    target_class: Value | None = None
 
     @classmethod
     def of(cls, base: Base) -> GraphBase | None:
@@ -84,7 +86,8 @@ class GraphBase:
         graph = base.graph()
         if graph is None:
             return None
-        return cls(to_bytes(graph), base.link, base.name, base.columns(), base.exact)
+        told = base.link, base.name, base.columns(), base.exact
+        return cls(to_bytes(graph), *told, target_class=class_of(base))
 
     def columns(self) -> tuple[str, ...] | None:
         """Columns that the model takes from X."""
@@ -119,11 +122,15 @@ class GraphBase:
         graph = read_base(self, None)
         taken, proto = graph.inputs, graph.proto
         if taken.columns or proto is None:
-            return tuple(Input(n, kind, ("N", 1), (n,), ("base",)) for n, kind in taken.columns)
+            return tuple(
+                Input(n, kind, ("N", 1), (n,), ("base",), values=taken.values)
+                for n, kind in taken.columns
+            )
         name = proto.graph.input[0].name
         if taken.matrix is not None:
             shape = ("N", len(taken.matrix))
-            return (Input(name, taken.precision, shape, taken.matrix, ("base",)),)
+            columns, values = taken.matrix, taken.values
+            return (Input(name, taken.precision, shape, columns, ("base",), values=values),)
         kind, sizes = taken.tensor or ("float32", ("N",))
         return (Input(name, kind, sizes, (), ("base",)),)
 

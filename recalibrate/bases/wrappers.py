@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.bases.constant import Constant
-from recalibrate.bases.protocol import Base, ScoreColumn
+from recalibrate.bases.protocol import Base, ScoreColumn, class_of
 from recalibrate.core.learning import SCORE_COLUMN
 from recalibrate.core.levels import Link
 from recalibrate.data.table import find_columns
@@ -47,6 +47,10 @@ class NamedBase:
     @property
     def exact(self) -> bool:
         return self.inner.exact
+
+    @property
+    def target_class(self) -> Any:
+        return class_of(self.inner)
 
     def columns(self) -> tuple[str, ...] | None:
         """The columns that the table had."""

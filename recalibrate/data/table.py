@@ -332,7 +332,11 @@ def read_table(X: Any, *, categorical: Sequence[str] | None = None) -> Table:
 def split_columns(X: Any) -> tuple[list[str] | None, list[Any]]:
     """Names (None for arrays) and columns: 1-d views, or a Series of a pandas dtype."""
     if type(X).__module__.startswith("scipy.sparse"):
-        raise TypeError("X is a sparse matrix, which is not supported: pass X.toarray().")
+        raise TypeError(
+            "X is a sparse matrix, but H needs a table. Give H one of its own with Z=; the base "
+            "model then gets X as it is. Or make X dense as the base model reads it: to xgboost an "
+            "entry that is not stored is missing (numpy.nan), to others it is 0 (X.toarray())."
+        )
     if isinstance(X, np.ma.MaskedArray):
         raise TypeError("X is a masked array: pass X.astype(float).filled(numpy.nan).")
     if not isinstance(X, np.ndarray | list | tuple):

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.support.notices import listed
+
 Value = str | int | float | bool
+Taken = Literal["any", "no infinities", "finite"]
+"""Numbers that a base model takes."""
 
 _FLOAT32_EXACT = 2**24  # every integer up to this magnitude is a float32
 
@@ -100,6 +104,21 @@ def _check_integers(name: str, values: NDArray[Any], wide: bool) -> None:
             f"Column {name!r} holds integers that float32 cannot hold, for example {lossy[0]}. If "
             "they are identifiers, make them categories (categorical=, or convert them to text); "
             "if they are quantities, scale them or convert them to float (they are then rounded)."
+        )
+
+
+def refuse_values(matrix: NDArray[Any], names: Sequence[str], taken: Taken) -> None:
+    """Refuse numbers that a base model does not take, as its own framework does."""
+    if taken == "any":
+        return
+    bad = np.isinf(matrix) if taken == "no infinities" else ~np.isfinite(matrix)
+    if bad.any():
+        columns = [names[int(j)] for j in np.flatnonzero(bad.any(axis=0))]
+        what = "infinite" if taken == "no infinities" else "missing (NaN) or infinite"
+        narrow = " (Numbers beyond the range of float32 count as infinite.)"
+        raise ValueError(
+            f"The base model does not take {what} values, but there are some in: "
+            f"{listed(columns)}.{narrow if matrix.dtype == np.float32 else ''}"
         )
 
 

@@ -24,6 +24,7 @@ from recalibrate.support.onnxgraph import (
     ML_DOMAIN,
     ML_OPSET,
     OPSET,
+    VALUES,
     GraphBuilder,
     own_inputs,
 )
@@ -68,9 +69,10 @@ def read_base(base: Base, table_columns: tuple[str, ...] | None) -> BaseGraph:
     if len(proto.graph.output) != 1:
         raise ExportError(_fault(base, f"{len(proto.graph.output)} outputs, not one"))
     taken = own_inputs(proto)
+    values: Any = {fact.key: fact.value for fact in proto.metadata_props}.get(VALUES, "any")
     names = base.columns()
     if len(taken) != 1 or (names == (taken[0].name,) and taken[0].name != "X"):
-        return BaseGraph(base, proto, BaseInputs(columns=_columns(base, taken)))
+        return BaseGraph(base, proto, BaseInputs(columns=_columns(base, taken), values=values))
     shape, kind = _shape(taken[0]), _kind(base, taken[0])
     if kind not in ("float32", "float64") or len(shape) != 2:
         return BaseGraph(base, proto, BaseInputs(tensor=(kind, ("N", *shape[1:]))))
@@ -81,7 +83,7 @@ def read_base(base: Base, table_columns: tuple[str, ...] | None) -> BaseGraph:
         raise ExportError(
             _fault(base, f"a matrix of {shape[1]} columns, but it takes {listed(names or ())}")
         )
-    return BaseGraph(base, proto, BaseInputs(matrix=names, precision=kind))
+    return BaseGraph(base, proto, BaseInputs(matrix=names, precision=kind, values=values))
 
 
 def _dynamic(size: int | str) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from recalibrate.data.table import Column
-from recalibrate.data.values import family_of
+from recalibrate.data.values import Taken, family_of
 from recalibrate.graph.errors import ExportError
 from recalibrate.support.notices import listed
 from recalibrate.support.onnxgraph import BASE_PREFIX, PREFIX
@@ -46,6 +46,9 @@ class Input:
     missing
         What stands for a missing value in a column of text: the empty text, unless that is a
         category itself.
+    values
+        Numbers that the base model takes: "any", "no infinities" or "finite". A graph refuses
+        nothing, so this is for those who feed it.
     """
 
     name: str
@@ -54,6 +57,7 @@ class Input:
     columns: tuple[str, ...]
     used_by: tuple[str, ...]
     missing: str = ""
+    values: Taken = "any"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists and strings, for the file's metadata."""
@@ -64,7 +68,8 @@ class Input:
             "columns": list(self.columns),
             "used_by": list(self.used_by),
         }
-        return {**plain, "missing": self.missing} if self.missing else plain
+        more = {"missing": self.missing, "values": self.values}
+        return plain | {key: value for key, value in more.items() if value not in ("", "any")}
 
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> Input:
@@ -76,6 +81,7 @@ class Input:
             tuple(state["columns"]),
             tuple(state["used_by"]),
             str(state.get("missing", "")),
+            state.get("values", "any"),
         )
 
 
@@ -95,6 +101,8 @@ class BaseInputs:
         Type and shape of an input that is no table of numbers (images).
     scores
         Whether there is no graph and scores are given.
+    values
+        Numbers that the model takes.
     """
 
     matrix: tuple[str, ...] | None = None
@@ -102,6 +110,7 @@ class BaseInputs:
     columns: tuple[tuple[str, str], ...] = ()
     tensor: tuple[str, tuple[int | str, ...]] | None = None
     scores: bool = False
+    values: Taken = "any"
 
     @property
     def kinds(self) -> dict[str, str]:
@@ -191,7 +200,14 @@ def plan_inputs(
     plan.add_columns(base.kinds, kinds)
     for column in features:
         plan.mark_missing(column)
-    return Inputs(tuple(plan.ports), plan.base, plan.features)
+    ports = (replace(p, values=base.values) if _is_own(p, base) else p for p in plan.ports)
+    return Inputs(tuple(ports), plan.base, plan.features)
+
+
+def _is_own(port: Input, base: BaseInputs) -> bool:
+    """Whether an input holds numbers of the base model and no others."""
+    numbers = port.kind.startswith("float") and bool(port.columns)
+    return numbers and "base" in port.used_by and set(port.columns) <= base.kinds.keys()
 
 
 def _matrix(

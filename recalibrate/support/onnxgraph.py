@@ -27,6 +27,9 @@ PREFIX = "rc/"
 BASE_PREFIX = "base/"
 """Names inside of the base model's graph begin with this."""
 
+VALUES = "recalibrate_values"
+"""Metadata of a base model's graph: numbers that the model takes, others than any."""
+
 SCORE = "score"
 """The output of a base model's graph."""
 
@@ -216,13 +219,19 @@ class GraphBuilder:
         helper.set_model_props(model, metadata)
         return model
 
-    def score_model(self, inputs: Sequence[onnx.ValueInfoProto], tensor: str) -> onnx.ModelProto:
-        """A base model's graph: what is needed for one number per row, a float64 vector."""
+    def score_model(
+        self, inputs: Sequence[onnx.ValueInfoProto], tensor: str, values: str = "any"
+    ) -> onnx.ModelProto:
+        """A base model's graph: what is needed for one number per row, a float64 vector.
+
+        A graph refuses nothing; ``values`` tells those who feed it what the model would refuse.
+        """
         self.same(self.flat(self.cast(tensor, "float64")), SCORE)
         self.nodes = needed_nodes(self.nodes, [SCORE])
         used = {name for node in self.nodes for name in names_read(node)}
         self.initializers = [tensor for tensor in self.initializers if tensor.name in used]
-        return self.model(inputs, [value_info(SCORE, "float64", ["N"])], {})
+        facts = {} if values == "any" else {VALUES: values}
+        return self.model(inputs, [value_info(SCORE, "float64", ["N"])], facts)
 
 
 def value_info(name: str, kind: str, shape: Sequence[int | str | None]) -> onnx.ValueInfoProto:
