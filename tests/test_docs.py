@@ -12,6 +12,7 @@ import contextlib
 import io
 import os
 import re
+import runpy
 import subprocess
 import sys
 import tempfile
@@ -185,3 +186,11 @@ if __name__ == "__main__":
     for each in [Path(name).resolve() for name in sys.argv[1:]] or WITH_CODE:
         changed = write_outputs(each)
         sys.stdout.write(f"{name_of(each)}: {'written' if changed else 'as it was'}\n")
+
+
+def test_the_picture_of_the_rooms_is_current():
+    script = runpy.run_path(str(ROOT / "docs" / "draw_architecture.py"))
+    assert script["PATH"].read_text() == script["draw"]()
+    folders = {path.parent.name for path in (ROOT / "recalibrate").glob("*/__init__.py")}
+    shown = " ".join(script["LAYERS"])
+    assert all(folder in shown for folder in folders), sorted(folders)
