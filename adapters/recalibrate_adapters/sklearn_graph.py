@@ -94,9 +94,10 @@ def _candidate(
         sources = {"X": builder.cast("X", width)}
     else:
         inputs = [value_info(name, kind, ["N", 1]) for name, kind in layout.items()]
+        # By position: skl2onnx has its own spelling of names with spaces.
         sources = {
-            name: name if kind == "string" else builder.cast(name, width)
-            for name, kind in layout.items()
+            value.name: name if kind == "string" else builder.cast(name, width)
+            for value, (name, kind) in zip(converted.graph.input, layout.items(), strict=True)
         }
     builder.include(converted, _INNER, sources)
     if tail is not None:

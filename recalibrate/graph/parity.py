@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from recalibrate.bases.wrappers import is_exact
 from recalibrate.core.learning import SCORE_COLUMN
 from recalibrate.graph.decisions import ACTION, is_best
 from recalibrate.graph.errors import ParityError
-from recalibrate.graph.rows import RowMaker, Rows
+from recalibrate.graph.rows import Kinds, RowMaker, Rows
 from recalibrate.graph.served import ServedModel, load_served
 from recalibrate.graph.thresholds import graph_thresholds, learner_thresholds
 
@@ -135,10 +136,9 @@ def _all_rows(
 
 
 def _acceptable(model: Recalibrated, maker: RowMaker) -> tuple[Rows, _Expected]:
-    """Made rows that the base model takes: some refuse missing or infinite values."""
-    kinds = ((True, True), (True, False), (False, True), (False, False))
-    for missing, infinite in kinds:
-        rows = maker.make(missing=missing, infinite=infinite)
+    """Made rows that the base model takes, with as many kinds of special values as it does."""
+    for kinds in product((True, False), repeat=4):
+        rows = maker.make(Kinds(*kinds))
         try:
             return rows, _Expected.of(model, rows)
         except ValueError as error:

@@ -70,6 +70,29 @@ def _neighbours(values: set[float], most: int) -> NDArray[np.float64]:
     return np.concatenate([np.nextafter(at, -np.inf), at, np.nextafter(at, np.inf)])
 
 
+@dataclass(frozen=True)
+class Kinds:
+    """Which special values rows may have: not every base model takes all of them.
+
+    Attributes
+    ----------
+    unknown
+        Texts that are no category.
+    far
+        Numbers far from those of ordinary data: exponentials of them are infinite.
+    missing, infinite
+        NaN and None; infinite numbers.
+    """
+
+    unknown: bool = True
+    far: bool = True
+    missing: bool = True
+    infinite: bool = True
+
+
+ALL_KINDS = Kinds()
+
+
 @dataclass(frozen=True, eq=False)
 class RowMaker:
     """Makes rows from what is known about the columns.
@@ -97,13 +120,12 @@ class RowMaker:
         tensors = [port for port in self.ports if not port.columns and port.name != BASE_SCORE]
         return not tensors and not self.model.own_table
 
-    def make(self, *, missing: bool = True, infinite: bool = True) -> Rows:
+    def make(self, kinds: Kinds = ALL_KINDS) -> Rows:
         """Rows with one special value each, and rows with special values everywhere."""
         rng = np.random.default_rng(self.seed)
         columns = self._columns()
         specials = {
-            name: self._specials(column, port, missing=missing, infinite=infinite)
-            for name, (column, port) in columns.items()
+            name: self._specials(column, port, kinds) for name, (column, port) in columns.items()
         }
         n_rows = sum(map(len, specials.values())) + MIXED_ROWS
         about: list[str] = []
@@ -125,15 +147,14 @@ class RowMaker:
             for name in port.columns
         }
 
-    def _specials(
-        self, column: Column | None, port: Input, *, missing: bool, infinite: bool
-    ) -> NDArray[Any]:
+    def _specials(self, column: Column | None, port: Input, kinds: Kinds) -> NDArray[Any]:
         categories = column.categories if column is not None else ()
         if port.kind == "string":
-            texts = [*categories[:MOST_PER_COLUMN], UNKNOWN_TEXT]
-            return np.array([*texts, *[None] * (REPEATS * missing)], dtype=object)
+            unknown = [UNKNOWN_TEXT] if kinds.unknown or not categories else []
+            nothing = [None] * (REPEATS * kinds.missing)
+            return np.array([*categories[:MOST_PER_COLUMN], *unknown, *nothing], dtype=object)
         if any(isinstance(value, bool) for value in categories):
-            return np.array([True, False, None] if missing else [True, False], dtype=object)
+            return np.array([True, False, None] if kinds.missing else [True, False], dtype=object)
         name = port.columns[0] if column is None else column.name
         thresholds = self.thresholds.get(name, set())
         if port.kind == "int64":
@@ -144,9 +165,9 @@ class RowMaker:
         near = around(thresholds, MOST_PER_COLUMN).astype(np.float64)
         if port.kind == "float64":
             near = np.append(near, _neighbours(thresholds, MOST_PER_COLUMN))
-        near = np.append(near, np.array(EXTREMES, np.float32))
+        near = np.append(near, np.array(EXTREMES if kinds.far else EXTREMES[:-2], np.float32))
         near = near[np.isfinite(near) & ~np.isin(near.astype(np.float32), own.astype(np.float32))]
-        more = ([np.nan] if missing else []) + ([np.inf, -np.inf] if infinite else [])
+        more = [np.nan] * kinds.missing + [np.inf, -np.inf] * kinds.infinite
         return np.concatenate([own, near, more * REPEATS])
 
     def _table(self, values: dict[str, NDArray[Any]]) -> Any:

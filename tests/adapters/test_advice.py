@@ -6,7 +6,16 @@ import pandas as pd
 import pytest
 import xgboost
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.linear_model import Ridge
+from sklearn.compose import make_column_transformer
+from sklearn.linear_model import (
+    GammaRegressor,
+    LogisticRegression,
+    PoissonRegressor,
+    Ridge,
+    TweedieRegressor,
+)
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 
 import recalibrate as rc
 from recalibrate.scores import as_base, predicted_mean
@@ -103,3 +112,28 @@ def test_several_boosters_at_once(data):
     with pytest.raises(ValueError, match=r"one model per fold.*model\.boosters\[0\]"):
         rc.fit(found, X, y)
     rc.fit(found.boosters[0], X, y, H=rc.Groups("sex"), **RUN)
+
+
+@pytest.mark.parity
+def test_the_gate_makes_rows_that_an_encoder_takes(data, tmp_path):
+    X, y = data
+    encoder = make_column_transformer((OneHotEncoder(), ["sex"]), remainder="passthrough")
+    base = make_pipeline(encoder, LogisticRegression(max_iter=1000)).fit(X, y)
+    model = rc.fit(base, X, y, H=rc.Groups("sex"), exportable=True, **RUN)
+    model.to_onnx(tmp_path / "model.onnx", X[:50])
+    served = rc.load(tmp_path / "model.onnx")
+    # The graph's output is float32.
+    np.testing.assert_allclose(served.predict(X), model.predict(X), rtol=0, atol=6e-8)
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("make", [PoissonRegressor, GammaRegressor, TweedieRegressor])
+def test_the_gate_makes_rows_whose_exponential_is_finite(make, tmp_path):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.normal(size=ROWS)})
+    y = 1.0 + np.minimum(rng.poisson(np.exp(0.5 * X["a"])), 9)
+    model = rc.fit(make().fit(X, y), X, y, H=rc.Groups("a < 0"), exportable=True, **RUN)
+    model.to_onnx(tmp_path / "model.onnx", X[:50])
+    served = rc.load(tmp_path / "model.onnx")
+    # The graph's output is float32.
+    np.testing.assert_allclose(served.predict(X), model.predict(X), rtol=1e-6)

@@ -24,7 +24,7 @@ import recalibrate as rc
 from recalibrate.bases.protocol import predicted_mean
 from recalibrate.graph import ExportError, ServedModel, load_served
 from recalibrate.graph.parity import model_thresholds
-from recalibrate.graph.rows import RowMaker
+from recalibrate.graph.rows import Kinds, RowMaker
 
 pytestmark = [pytest.mark.parity, pytest.mark.adapter]
 
@@ -108,7 +108,7 @@ def test_exact_ones(name):
 
 def made_rows(model: rc.Recalibrated, served: ServedModel) -> pd.DataFrame:
     """Rows on all thresholds and beside, with missing values and unknown categories."""
-    return RowMaker(model, served.inputs, model_thresholds(model)).make(infinite=False).X
+    return RowMaker(model, served.inputs, model_thresholds(model)).make(Kinds(infinite=False)).X
 
 
 def test_isotonic_calibration():
