@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from recalibrate.classes.estimator.spec import Estimator
     from recalibrate.classes.groups.spec import Groups
     from recalibrate.classes.linear.spec import Linear
+    from recalibrate.classes.polynomial.spec import Polynomial
     from recalibrate.classes.trees.spec import Trees
     from recalibrate.core.certificate import Certificate
     from recalibrate.estimators import LSBoostClassifier, LSBoostRegressor
@@ -35,6 +36,7 @@ __all__ = [
     "LSBoostClassifier",
     "LSBoostRegressor",
     "Linear",
+    "Polynomial",
     "Recalibrated",
     "Trees",
     "__version__",
@@ -55,6 +57,7 @@ _HOME = {
     "LSBoostClassifier": "recalibrate.estimators",
     "LSBoostRegressor": "recalibrate.estimators",
     "Linear": "recalibrate.classes.linear.spec",
+    "Polynomial": "recalibrate.classes.polynomial.spec",
     "Recalibrated": "recalibrate.model",
     "Trees": "recalibrate.classes.trees.spec",
     "audit": "recalibrate.auditing",

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recalibrate.bases.protocol import Base, CallableBase, as_base
+from recalibrate.bases.protocol import Base, class_of, reopen_base
 from recalibrate.bases.wrappers import NamedBase
 from recalibrate.files import MAGIC, ModelFileError, from_bytes, read_bytes
 from recalibrate.files.bases import FileBase, open_file, sha256_of
@@ -98,6 +98,7 @@ def _given_base(saved: Base, base: Any) -> Base:
 
 def _open_given(saved: Base, base: Any) -> Base:
     """The base model that the caller brings, checked as far as the file allows it."""
+    target_class = class_of(saved)
     if isinstance(base, str | os.PathLike):
         file = Path(base)
         if isinstance(saved, FileBase) and file.is_file() and sha256_of(file) != saved.sha256:
@@ -105,10 +106,8 @@ def _open_given(saved: Base, base: Any) -> Base:
                 f"{str(file)!r} is not the base model that this model was saved with: its "
                 "checksum differs; give the right file"
             )
-        return open_file(file, saved.link)
-    given = as_base(base)
-    if isinstance(given, CallableBase):
-        given = replace(given, link=saved.link)
+        return open_file(file, saved.link, target_class)
+    given = reopen_base(base, saved.link, target_class)
     if given.link != saved.link:
         raise ValueError(
             f"the given base model's scores are on the {given.link} scale, but this model was "

@@ -333,6 +333,7 @@ def test_columns_of_an_array_at_predict():
     [
         rc.Trees(features=["agee"]),
         rc.Linear(features=["agee"]),
+        rc.Polynomial(features=["agee"]),
         rc.Groups("agee < 3"),
         rc.Estimator(LinearRegression(), features=["agee"]),
     ],
@@ -449,13 +450,18 @@ def test_object_arrays():
         (rc.Trees(features=[]), ValueError, ["Trees", "features|column"]),
         (rc.Linear(ridge=-1), ValueError, ["ridge", "got -1"]),
         (rc.Linear(ridge=np.nan), ValueError, ["ridge", "got nan"]),
+        (rc.Polynomial(degree=1), ValueError, ["degree", "2 or 3", "got 1"]),
+        (rc.Polynomial(degree=4), ValueError, ["degree", "2 or 3", "got 4"]),
+        (rc.Polynomial(degree=2.0), ValueError, ["degree", r"got 2\.0"]),
+        (rc.Polynomial(degree=None), ValueError, ["degree", "got None"]),
+        (rc.Polynomial(ridge=-1), ValueError, ["ridge of Polynomial", "got -1"]),
         (rc.Groups(), ValueError, ["names no group", "Groups"]),
         (rc.Groups("sex", min_rows=0), ValueError, ["min_rows", "got 0"]),
         (rc.Groups("age <"), ValueError, ["age <"]),
         (rc.Estimator(3), TypeError, ["regressor", "got 3"]),
         (rc.Estimator(LinearRegression(), features=[]), ValueError, ["features|column"]),
         (LinearRegression(), TypeError, [r"H=Estimator\(LinearRegression"]),
-        ("forest", ValueError, ["'forest'", "'trees' or 'linear'", "Groups"]),
+        ("forest", ValueError, ["'forest'", "'trees', 'linear' or 'polynomial'", "Groups"]),
         (3, TypeError, ["H=3", "Trees"]),
         (["sex"], TypeError, [r"H=\['sex'\]", "Groups"]),
         (rc.Trees, TypeError, [r"Trees\(.*\)"]),
@@ -469,8 +475,13 @@ def test_bad_classes(H, error, words):
 
 @pytest.mark.parametrize(
     "make",
-    [rc.Trees, rc.Linear, lambda features: rc.Estimator(LinearRegression(), features=features)],
-    ids=["Trees", "Linear", "Estimator"],
+    [
+        rc.Trees,
+        rc.Linear,
+        rc.Polynomial,
+        lambda features: rc.Estimator(LinearRegression(), features=features),
+    ],
+    ids=["Trees", "Linear", "Polynomial", "Estimator"],
 )
 def test_features_as_a_string(make):
     with pytest.raises(TypeError, match=r"list of column names.*'age'.*\['age'\]"):

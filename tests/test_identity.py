@@ -27,6 +27,7 @@ CLASSES = {
     "trees": rc.Trees(depth=2),
     "best-first": rc.Trees(depth=4, leaves=5, one_vs_rest=3, feature_share=0.7, bins=20),
     "linear": rc.Linear(),
+    "polynomial": rc.Polynomial(degree=3),
     "groups": rc.Groups("sex", "age < 30", "sex*job"),
 }
 
@@ -260,7 +261,7 @@ def test_any_layout_of_the_words_learns_the_same(name):
     models = []
     for words in (1, 2, 3):
         shift = bench.scale.shift if words == 1 else 0
-        scale = Scale(**{**vars(bench.scale), "words": words, "shift": shift})
+        scale = bench.scale._replace(words=words, shift=shift)
         with rows_in_memory(bench.rows, scale) as source:
             models.append(content(bench.boost(source)))
     assert models[0] == models[1] == models[2]
@@ -269,7 +270,7 @@ def test_any_layout_of_the_words_learns_the_same(name):
 # ---- weights
 
 
-@pytest.mark.parametrize("name", ["trees", "linear", "groups"])
+@pytest.mark.parametrize("name", ["trees", "linear", "polynomial", "groups"])
 @pytest.mark.parametrize("binary", [True, False], ids=["binary", "soft"])
 def test_weight_two_is_the_row_twice(name, binary):
     X, y, base, _ = people(500, seed=2, binary=binary)

@@ -128,7 +128,9 @@ def arithmetic() -> str:
     return hashlib.sha256(np.concatenate(values).tobytes()).hexdigest()[:16]
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning")  # Dask's own sockets
+# Dask's own housekeeping: sockets, and a port that another cluster has.
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.filterwarnings("ignore:.*port .* is already in use.*:UserWarning")
 @pytest.mark.parametrize("name", FITS)
 def test_the_model_is_the_pinned_one(name):
     stored = json.loads(STORED.read_text())

@@ -18,6 +18,7 @@ PUBLIC = {
     "LSBoostClassifier",
     "LSBoostRegressor",
     "Linear",
+    "Polynomial",
     "Recalibrated",
     "Trees",
     "__version__",

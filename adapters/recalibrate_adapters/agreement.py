@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.scores import Link, sigmoid
-from recalibrate_adapters.runtime import Feed, GraphRunner
+from recalibrate.core.levels import from_margin
+from recalibrate.scores import Link
+from recalibrate.support.ort import GraphRunner
 
 if TYPE_CHECKING:
     import onnx
 
 Scores = NDArray[np.float64]
+Feed = dict[str, NDArray[Any]]
 
 # Covers graphs that compute in float32; a row on the wrong side of a split is far outside.
 TOLERANCE = 1e-5
@@ -51,22 +53,19 @@ class Decision:
         Scale of all scores.
     native
         Scores by the framework.
-    reference
-        Means or probabilities by the framework, which graphs are compared with.
     candidates
         Graphs to try, in order, from the rows; an item that is a text says why there is none.
     probes
         Rows to compare on; the framework may refuse all but the first of them.
-    tolerance
-        Largest relative difference between a graph and the framework.
+    reference
+        Means by the framework, which graphs are compared with; by default those of ``native``.
     """
 
     link: Link
     native: Callable[[Any], Scores]
-    reference: Callable[[Any], Scores]
     candidates: Callable[[Any], Iterable[Candidate | str]]
     probes: Callable[[Any], Sequence[Any]]
-    tolerance: float = TOLERANCE
+    reference: Callable[[Any], Scores] | None = None
     chosen: Candidate | None = None
     why_no_graph: str = field(default="no rows were scored yet, and the graph is checked on rows")
     _runner: GraphRunner | None = None
@@ -99,7 +98,7 @@ class Decision:
         return self.chosen is not None
 
     def _decide(self, rows: Any) -> None:
-        groups = list(_accepted(self.reference, self.probes(rows)))
+        groups = list(self._accepted(self.probes(rows)))
         typical = _usual_size(groups[0][1])
         self._compared = len(rows)
         reasons = []
@@ -118,8 +117,7 @@ class Decision:
         """Go on comparing while few rows have decided; scores were given, so it is too late."""
         more = rows[: ENOUGH_ROWS - self._compared]
         found = self._runner.run(self.chosen.feed(more))  # type: ignore[union-attr]
-        expected = self.reference(more)
-        why = disagreement(sigmoid(found) if self.link == "logit" else found, expected)
+        why = disagreement(self._mean(found), self._expected(more))
         if why:
             raise ValueError(
                 f"The base model was scored by its ONNX graph, which agreed with it on "
@@ -134,14 +132,48 @@ class Decision:
             runner = GraphRunner(candidate.model)
             for rows, expected in groups:
                 found = runner.run(candidate.feed(rows))
-                mean = sigmoid(found) if self.link == "logit" else found
-                why = disagreement(mean, expected, typical)
+                why = disagreement(self._mean(found), expected, typical)
                 if why:
                     return why
         except Exception as error:  # onnxruntime has no common class for its errors
-            return f"onnxruntime refuses the converted model: {_first_line(error)}"
+            return f"onnxruntime refuses the converted model: {first_line(error)}"
         self._runner = runner
         return ""
+
+    def _accepted(self, groups: Sequence[Any]) -> Iterator[tuple[Any, Scores]]:
+        """Groups of rows with the framework's means, without those that it refuses."""
+        for number, rows in enumerate(groups):
+            try:
+                expected = self._expected(rows)
+            except Exception:
+                # Rows of our own making may be refused; any framework may raise anything.
+                if number == 0:
+                    raise
+                continue
+            yield rows, expected
+
+    def _expected(self, rows: Any) -> Scores:
+        return self.reference(rows) if self.reference else self._mean(self.native(rows))
+
+    def _mean(self, scores: Scores) -> Scores:
+        return from_margin(scores, self.link)
+
+
+class DecidedBase:
+    """What bases have in common that are scored by a `Decision`."""
+
+    exact = False
+    _decision: Decision
+
+    @property
+    def why_no_graph(self) -> str:
+        """Why there is no graph; empty if there is one."""
+        return self._decision.why_no_graph
+
+    def graph(self) -> onnx.ModelProto | None:
+        """The model as a graph, once rows have been scored; None: see `why_no_graph`."""
+        chosen = self._decision.chosen
+        return None if chosen is None else chosen.model
 
 
 def disagreement(found: Scores, expected: Scores, typical: float | None = None) -> str:
@@ -191,24 +223,12 @@ def check_finite(scores: Scores, name: str) -> Scores:
     )
 
 
-def _accepted(
-    reference: Callable[[Any], Scores], groups: Sequence[Any]
-) -> Iterator[tuple[Any, Scores]]:
-    for number, rows in enumerate(groups):
-        try:
-            expected = reference(rows)
-        except Exception:
-            # Rows of our own making may be refused; any framework may raise anything.
-            if number == 0:
-                raise
-            continue
-        yield rows, expected
-
-
 def _usual_size(values: Scores) -> float:
     finite = np.abs(values[np.isfinite(values)])
     return float(finite.mean()) if len(finite) else 0.0
 
 
-def _first_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}".splitlines()[0][:300]
+def first_line(error: Exception) -> str:
+    """An error's class and the first line of its text, for messages."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {next(iter(lines), '')}"[:300]

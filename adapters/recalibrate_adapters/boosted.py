@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.core.levels import from_margin
 from recalibrate.data.table import Column, find_columns, split_columns
-from recalibrate.scores import Link, sigmoid
+from recalibrate.scores import Link
 from recalibrate.support.notices import listed, warn_user
 from recalibrate_adapters.agreement import check_finite, disagreement
 from recalibrate_adapters.classes import choose_class
 from recalibrate_adapters.forest import Forest
-from recalibrate_adapters.frames import read_frame
+from recalibrate_adapters.frames import dense, is_sparse, read_frame
 from recalibrate_adapters.probes import forest_rows
 
 if TYPE_CHECKING:
@@ -124,7 +126,17 @@ class BoostedBase(ABC):
         Their number.
     link, target_class
         As the user gave them.
+
+    Attributes
+    ----------
+    wide
+        Whether the framework compares float64 numbers; others round them to float32 first.
+    absent
+        What an entry is to the framework that a sparse matrix does not store.
     """
+
+    wide = False
+    absent = 0.0
 
     def __init__(
         self,
@@ -146,6 +158,7 @@ class BoostedBase(ABC):
                 f"link={link!r} was given, but the scores of {name} have the link {self.link!r}. "
                 "Leave it out."
             )
+        self.target_class = target_class
         self._position = self._choose(classes, target_class)
         self._why_not = ""
         self._form = self._converted()
@@ -174,8 +187,9 @@ class BoostedBase(ABC):
 
     def scores(self, X: Any) -> Floats:
         """One score per row of X."""
+        X = dense(X, self.absent) if is_sparse(X) else X
         if self._form is None:
-            frame = read_frame(X, self._names, self._n_columns)
+            frame = read_frame(X, self._names, self._n_columns, wide=self.wide)
             return check_finite(self._native(frame), self.name)
         if isinstance(self._form, Forest):
             refuse_numbers(self._form.schema.columns, self._names, X)
@@ -221,10 +235,31 @@ class BoostedBase(ABC):
         if isinstance(form, Forest):
             rows = forest_rows(form)
             found, expected = form.scores(rows), self._native(rows)
-            if self.link == "logit":
-                found, expected = sigmoid(found), sigmoid(expected)
-            self._why_not = disagreement(found, expected)
+            self._why_not = disagreement(
+                from_margin(found, self.link), from_margin(expected, self.link)
+            )
         return None if self._why_not else form
+
+
+def read_classes(model: Any, goal: Goal, n_outputs: int) -> list[Any]:
+    """Classes of a classifier, numbered where the model does not tell them; else none."""
+    if goal.meaning not in ("log-odds", "one per class", "log-odds per class"):
+        return []
+    known = getattr(model, "classes_", None)
+    return list(range(max(n_outputs, 2))) if known is None else np.asarray(known).tolist()
+
+
+def open_file(
+    framework: str, path: str | os.PathLike[str], read: Callable[[str], Any], error: type[Exception]
+) -> Any:
+    """What a framework reads from a model file; its error becomes one that names the file."""
+    try:
+        return read(os.fspath(path))
+    except error as cause:
+        raise ValueError(
+            f"{framework} cannot read the model file {os.fspath(path)!r}: "
+            f"{str(cause).strip()[:500]}"
+        ) from cause
 
 
 def with_response(forest: Forest, meaning: Meaning, position: int) -> Forest:

@@ -13,9 +13,17 @@ import numpy as np
 
 from recalibrate.scores import Link
 from recalibrate.support.optional import require
-from recalibrate_adapters.boosted import BoostedBase, Floats, Form, Goal, read_goal
+from recalibrate_adapters.boosted import (
+    BoostedBase,
+    Floats,
+    Form,
+    Goal,
+    open_file,
+    read_goal,
+    with_response,
+)
 from recalibrate_adapters.catboost_trees import read_ensembles
-from recalibrate_adapters.forest import Forest, Response, plain_schema
+from recalibrate_adapters.forest import Forest, make_schema
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -107,12 +115,8 @@ class CatBoostBase(BoostedBase):
 
     def _convert(self) -> Form:
         ensembles = read_ensembles(self._model, self._n_columns, self._sign)
-        schema = plain_schema(self._names, self._n_columns)
-        if self._meaning == "one per class":
-            return Forest(schema, tuple(ensembles), "softmax", self._position)
-        used = self._position if self._meaning == "log-odds per class" else 0
-        response: Response = "exp" if self._meaning == "log of the mean" else "sum"
-        return Forest(schema, (ensembles[used],), response)
+        schema = make_schema(self._names, self._n_columns)
+        return with_response(Forest(schema, tuple(ensembles)), self._meaning, self._position)
 
     def _raw(self, frame: pd.DataFrame) -> Floats:
         rows = frame if self._names is not None else frame.to_numpy()
@@ -125,10 +129,10 @@ def read_file(
 ) -> CatBoostBase:
     """A ``.cbm`` file as a base; see `CatBoostBase`."""
     catboost = require("catboost", "catboost")
-    try:
-        model = catboost.CatBoost().load_model(os.fspath(path), format="cbm")
-    except catboost.CatBoostError as error:
-        raise ValueError(
-            f"CatBoost cannot read the model file {os.fspath(path)!r}: {error}"
-        ) from error
+    model = open_file(
+        "CatBoost",
+        path,
+        lambda file: catboost.CatBoost().load_model(file, format="cbm"),
+        catboost.CatBoostError,
+    )
     return CatBoostBase(model, link=link, target_class=target_class)

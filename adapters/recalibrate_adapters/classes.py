@@ -1,9 +1,12 @@
-"""Which class of a classifier is scored."""
+"""Which class of a classifier is scored, and by which of its numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from recalibrate.support.notices import listed
 
@@ -32,3 +35,21 @@ def choose_class(classes: Sequence[Any], target_class: Any, name: str) -> int:
         "Choose the one that is recalibrated against the rest with target_class=, and let the "
         "labels be 1 for it and 0 otherwise."
     )
+
+
+def class_score(
+    outputs: NDArray[np.float64], position: int, *, logits: bool
+) -> NDArray[np.float64]:
+    """Of one output per class: that of one class, or from logits its log-odds.
+
+    Examples
+    --------
+    >>> class_score(np.array([[0.5, 1.5]]), 1, logits=True)
+    array([1.])
+    """
+    own = outputs[:, position]
+    if not logits:
+        return own
+    with np.errstate(invalid="ignore"):  # scores that are not finite are refused later
+        rest = np.logaddexp.reduce(np.delete(outputs, position, axis=1), axis=1)
+        return np.asarray(own - rest)

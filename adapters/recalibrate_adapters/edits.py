@@ -1,25 +1,20 @@
 """What tree frameworks do to a number before they compare it, in numpy and as ONNX nodes.
 
-An edit maps a matrix of features to one of the same shape. All numbers are float32, so that an
-edit has the same result in the float32 of Python and in the float64 of the graph.
+An edit maps a matrix of features to one of the same shape. Its own numbers are float32, so that
+it has the same result in the float32 of some frameworks and in the float64 of the graph.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate_adapters.graphs import constant
+from recalibrate.support.onnxgraph import GraphBuilder
 
-if TYPE_CHECKING:
-    import onnx
-
-Matrix = NDArray[np.float32]
-Nodes = tuple[list["onnx.NodeProto"], list["onnx.TensorProto"]]
+Matrix = NDArray[Any]
 
 CODES = 2**24
 """Category codes are below this: float32 holds all whole numbers up to here."""
@@ -34,8 +29,8 @@ class Edit(Protocol):
     def apply(self, matrix: Matrix) -> Matrix:
         """The changed matrix."""
 
-    def nodes(self, source: str, target: str) -> Nodes:
-        """The same from one float64 tensor to another, and the constants that it takes."""
+    def write(self, builder: GraphBuilder, source: str) -> str:
+        """The same from one float64 tensor to another."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,15 +52,13 @@ class MissingNumbers:
     def apply(self, matrix: Matrix) -> Matrix:
         """The matrix with NaN in their place."""
         inside = self.columns & (matrix >= self.low) & (matrix <= self.high)
-        return np.where(inside, np.float32(np.nan), matrix)
+        return np.where(inside, matrix.dtype.type(np.nan), matrix)
 
-    def nodes(self, source: str, target: str) -> Nodes:
+    def write(self, builder: GraphBuilder, source: str) -> str:
         """The same as ONNX nodes."""
-        graph = _Graph(target)
-        inside = graph.both(source, self.low, self.high)
-        here = graph.add("And", [inside, graph.constant(self.columns)])
-        graph.add("Where", [here, graph.constant(np.nan), source], target)
-        return graph.nodes, graph.constants
+        inside = builder.within(source, self.low, self.high)
+        here = builder.op("And", inside, builder.constant(self.columns))
+        return builder.op("Where", here, builder.number(np.nan), source)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,45 +82,17 @@ class CategoryCodes:
     def apply(self, matrix: Matrix) -> Matrix:
         """The matrix with codes."""
         valid = (matrix >= self.low) & (matrix < CODES)
-        codes = np.floor(np.maximum(matrix, np.float32(0))) + np.float32(1)
-        codes = np.where(valid, codes, np.float32(UNSEEN))
+        with np.errstate(invalid="ignore"):  # infinities are not valid
+            codes = np.floor(np.maximum(matrix, matrix.dtype.type(0))) + matrix.dtype.type(1)
+        codes = np.where(valid, codes, matrix.dtype.type(UNSEEN))
         return np.where(self.columns & ~np.isnan(matrix), codes, matrix)
 
-    def nodes(self, source: str, target: str) -> Nodes:
+    def write(self, builder: GraphBuilder, source: str) -> str:
         """The same as ONNX nodes."""
-        graph = _Graph(target)
-        valid = graph.both(source, self.low, float(np.nextafter(np.float32(CODES), np.float32(0))))
-        whole = graph.add("Floor", [graph.add("Max", [source, graph.constant(0.0)])])
-        codes = graph.add("Add", [whole, graph.constant(1.0)])
-        codes = graph.add("Where", [valid, codes, graph.constant(UNSEEN)])
-        present = graph.add("Not", [graph.add("IsNaN", [source])])
-        here = graph.add("And", [present, graph.constant(self.columns)])
-        graph.add("Where", [here, codes, source], target)
-        return graph.nodes, graph.constants
-
-
-class _Graph:
-    """Nodes in the making; inner names start with that of the result."""
-
-    def __init__(self, prefix: str) -> None:
-        self.nodes: list[onnx.NodeProto] = []
-        self.constants: list[onnx.TensorProto] = []
-        self._prefix = prefix
-
-    def constant(self, values: Any) -> str:
-        tensor = constant(f"{self._prefix}/constant{len(self.constants)}", values)
-        self.constants.append(tensor)
-        return tensor.name
-
-    def add(self, operator: str, inputs: Sequence[str], output: str = "") -> str:
-        from onnx import helper
-
-        output = output or f"{self._prefix}/{len(self.nodes)}"
-        self.nodes.append(helper.make_node(operator, inputs, [output]))
-        return output
-
-    def both(self, source: str, low: float, high: float) -> str:
-        """Whether low <= source <= high."""
-        above = self.add("GreaterOrEqual", [source, self.constant(low)])
-        below = self.add("LessOrEqual", [source, self.constant(high)])
-        return self.add("And", [above, below])
+        whole = builder.op("Floor", builder.op("Max", source, builder.number(0.0)))
+        codes = builder.op("Add", whole, builder.number(1.0))
+        valid = builder.within(source, self.low, float(np.nextafter(CODES, 0)))
+        codes = builder.op("Where", valid, codes, builder.number(UNSEEN))
+        present = builder.op("Not", builder.op("IsNaN", source))
+        here = builder.op("And", present, builder.constant(self.columns))
+        return builder.op("Where", here, codes, source)

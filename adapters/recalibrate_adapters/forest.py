@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,25 +12,30 @@ from numpy.typing import NDArray
 
 from recalibrate.bases.wrappers import column_names
 from recalibrate.data.table import Column, Schema
+from recalibrate.data.values import Taken, refuse_values
 from recalibrate.ensemble import Ensemble
-from recalibrate.support.notices import listed
+from recalibrate.support.onnxgraph import SCORE, GraphBuilder, value_info
 from recalibrate_adapters.edits import Edit
-from recalibrate_adapters.graphs import as_vector, cast, constant, score_model, value_info
 
 if TYPE_CHECKING:
     import onnx
 
 Response = Literal["sum", "exp", "softmax"]
-Values = Literal["any", "no infinities", "finite"]
 
-# Inner names of a graph; a column of the user's can hardly be called so.
-_PREFIX = "forest/"
+NO_NAMES = "the model has text columns without names, which a graph's inputs need"
+CALLED_SCORE = f'the model has a column called "{SCORE}", which is the name of the output'
 
 
-def plain_schema(names: Sequence[str] | None, n_columns: int) -> Schema:
-    """Numeric columns with the model's own names, or known by position only."""
+def make_schema(
+    names: Sequence[str] | None, n_columns: int, categories: Mapping[int, tuple[Any, ...]] = {}
+) -> Schema:
+    """Columns with the model's own names, or known by position only; all others are numeric."""
     known = [f"x{j}" for j in range(n_columns)] if names is None else names
-    return Schema(tuple(Column(name, "numeric") for name in known), named=names is not None)
+    columns = (
+        Column(name, "categorical", categories[j]) if j in categories else Column(name, "numeric")
+        for j, name in enumerate(known)
+    )
+    return Schema(tuple(columns), named=names is not None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,15 +59,18 @@ class Forest:
         sum, and unlike leaves that are divided before, it makes a mean of ones exactly one.
     edits : tuple of Edit
         What happens to the matrix of numbers and codes before trees see it.
+    wide : bool
+        Whether the framework compares float64 numbers; others round them to float32 first.
     """
 
     schema: Schema
     ensembles: tuple[Ensemble, ...]
     response: Response = "sum"
     position: int = 0
-    values: Values = "any"
+    values: Taken = "any"
     divisor: float = 1.0
     edits: tuple[Edit, ...] = ()
+    wide: bool = False
 
     @property
     def exact(self) -> bool:
@@ -76,8 +84,8 @@ class Forest:
     def scores(self, X: object) -> NDArray[np.float64]:
         """One score per row of a table or array."""
         schema = self._schema_for(X)
-        matrix = schema.read(X).matrix()
-        self._check_values(matrix, schema.names)
+        matrix = schema.read(X, wide=self.wide).matrix(self._precision)
+        refuse_values(matrix, schema.names, self.values)
         for edit in self.edits:
             matrix = edit.apply(matrix)
         sums = np.stack([ensemble.evaluate(matrix) for ensemble in self.ensembles], axis=1)
@@ -99,98 +107,63 @@ class Forest:
         if not self._by_column:
             return ""
         if not self.schema.named:
-            return "the model has text columns without names, which a graph's inputs need"
-        if "score" in self.schema.names:
-            return 'the model has a column called "score", which is the name of the output'
-        return ""
+            return NO_NAMES
+        return CALLED_SCORE if SCORE in self.schema.names else ""
 
     @cached_property
     def _by_column(self) -> bool:
         """Whether the graph has one input per column: a matrix cannot hold text."""
-        return any(isinstance(v, str) for column in self.schema.columns for v in column.categories)
+        return any(map(_is_text, self.schema.columns))
+
+    @property
+    def _precision(self) -> Literal["float32", "float64"]:
+        return "float64" if self.wide else "float32"
+
+    def _kind(self, column: Column) -> Literal["float32", "float64", "string"]:
+        return "string" if _is_text(column) else self._precision
 
     @cached_property
     def _graph(self) -> onnx.ModelProto:
-        from onnx import helper
-
-        columns = self.schema.columns
+        builder, columns = GraphBuilder(), self.schema.columns
         if self._by_column:
-            inputs = [value_info(c.name, _kind(c), 1) for c in columns]
-            nodes, constants, sums = self.sum_nodes([c.name for c in columns], _PREFIX)
+            inputs = [value_info(c.name, self._kind(c), ["N", 1]) for c in columns]
+            sums = self.write_sums(builder, [c.name for c in columns])
         else:
-            inputs = [value_info("X", "float", len(columns))]
-            nodes, constants, sums = self.sum_nodes("X", _PREFIX)
+            inputs = [value_info("X", self._precision, ["N", len(columns)])]
+            sums = self.write_sums(builder, "X")
         result = sums[0]
         if self.response == "exp":
-            result = f"{_PREFIX}mean"
-            nodes.append(helper.make_node("Exp", sums, [result]))
+            result = builder.op("Exp", result)
         elif self.response == "softmax":
-            result, position = f"{_PREFIX}share", constant(f"{_PREFIX}class", self.position)
-            constants.append(position)
-            nodes += [
-                helper.make_node("Concat", sums, [f"{_PREFIX}sums"], axis=1),
-                helper.make_node("Softmax", [f"{_PREFIX}sums"], [f"{_PREFIX}shares"], axis=1),
-                helper.make_node("Gather", [f"{_PREFIX}shares", position.name], [result], axis=1),
-            ]
-        last, more = as_vector(result)
-        return score_model([*nodes, *last], inputs, [*constants, *more])
+            shares = builder.op("Softmax", builder.concat(sums), axis=1)
+            result = builder.columns(shares, [self.position])
+        return builder.score_model(inputs, result, self.values)
 
-    def sum_nodes(
-        self, source: str | Sequence[str], prefix: str
-    ) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto], list[str]]:
-        """Nodes, constants, and the names of the sums, which are float64 of shape [N, 1].
+    def write_sums(self, builder: GraphBuilder, source: str | Sequence[str]) -> list[str]:
+        """Sums of leaves, or means of them, as float64 columns [N, 1], one per ensemble.
 
-        Parameters
-        ----------
-        source
-            A matrix of floats, or one tensor of shape [N, 1] per column.
-        prefix
-            Of all names.
+        ``source`` is a matrix of floats, or one tensor of shape [N, 1] per column.
         """
-        from onnx import helper
-
-        nodes, constants = self._read_nodes(source, prefix)
-        wide = f"{prefix}wide"
-        for number, edit in enumerate(self.edits):
-            more, also = edit.nodes(wide, f"{prefix}edited{number}")
-            wide = f"{prefix}edited{number}"
-            nodes, constants = [*nodes, *more], [*constants, *also]
-        sums = [f"{prefix}sum{i}" for i in range(len(self.ensembles))]
-        for ensemble, name in zip(self.ensembles, sums, strict=True):
-            nodes.append(ensemble.node(wide, name))
+        wide = self._write_matrix(builder, source)
+        for edit in self.edits:
+            wide = edit.write(builder, wide)
+        sums = [builder.trees(ensemble, wide) for ensemble in self.ensembles]
         if self.divisor == 1.0:
-            return nodes, constants, sums
-        divisor = constant(f"{prefix}divisor", np.array(self.divisor))
-        means = [f"{prefix}mean{i}" for i in range(len(sums))]
-        for total, mean in zip(sums, means, strict=True):
-            nodes.append(helper.make_node("Div", [total, divisor.name], [mean]))
-        return nodes, [*constants, divisor], means
+            return sums
+        return [builder.op("Div", total, builder.number(self.divisor)) for total in sums]
 
-    def _read_nodes(
-        self, source: str | Sequence[str], prefix: str
-    ) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
-        """From the source to ``wide``: one float64 matrix of numbers and codes."""
-        from onnx import helper
-
+    def _write_matrix(self, builder: GraphBuilder, source: str | Sequence[str]) -> str:
+        """One float64 matrix of numbers and codes."""
         columns = self.schema.columns
-        if isinstance(source, str) and all(column.kind == "numeric" for column in columns):
-            return [cast(source, f"{prefix}wide", "double")], []
-        nodes, constants, parts = [], [], []
-        for j, column in enumerate(columns):
-            part = f"{prefix}column{j}"
-            if isinstance(source, str):
-                index = constant(f"{prefix}index{j}", np.array([j], dtype=np.int64))
-                constants.append(index)
-                nodes.append(helper.make_node("Gather", [source, index.name], [part], axis=1))
-            else:
-                part = source[j]
-            if column.kind == "categorical":
-                nodes += _encoder(column, part, f"{prefix}code{j}")
-                part = f"{prefix}code{j}"
-            nodes.append(cast(part, f"{prefix}wide{j}", "double"))
-            parts.append(f"{prefix}wide{j}")
-        nodes.append(helper.make_node("Concat", parts, [f"{prefix}wide"], axis=1))
-        return nodes, constants
+        if isinstance(source, str):
+            if all(column.kind == "numeric" for column in columns):
+                return builder.cast(source, "float64")
+            source = [builder.columns(source, [j]) for j in range(len(columns))]
+        parts = [
+            _write_codes(builder, column, part) if column.kind == "categorical" else part
+            for column, part in zip(columns, source, strict=True)
+        ]
+        return builder.concat([builder.cast(part, "float64") for part in parts])
 
     def _schema_for(self, X: object) -> Schema:
         """The schema; where the model knows no names, with those of X, for messages."""
@@ -200,40 +173,19 @@ class Forest:
         columns = zip(self.schema.columns, names, strict=True)
         return Schema(tuple(replace(column, name=name) for column, name in columns), named=False)
 
-    def _check_values(self, matrix: NDArray[np.float32], known: Sequence[str]) -> None:
-        if self.values == "any":
-            return
-        bad = np.isinf(matrix) if self.values == "no infinities" else ~np.isfinite(matrix)
-        if bad.any():
-            names = [known[int(j)] for j in np.flatnonzero(bad.any(axis=0))]
-            what = "infinite" if self.values == "no infinities" else "missing (NaN) or infinite"
-            raise ValueError(
-                f"The base model does not take {what} values, but there are some in: "
-                f"{listed(names)}. (Numbers beyond the range of float32 count as infinite.)"
-            )
+
+def _is_text(column: Column) -> bool:
+    return any(isinstance(value, str) for value in column.categories)
 
 
-def _kind(column: Column) -> Literal["float", "string"]:
-    return "string" if any(isinstance(v, str) for v in column.categories) else "float"
-
-
-def _encoder(column: Column, source: str, target: str) -> list[onnx.NodeProto]:
-    """Codes of a column's categories, from 1; NaN for all others."""
-    from onnx import helper
-
-    codes = [float(code) for code in range(1, len(column.categories) + 1)]
-    options: dict[str, Any] = {
-        "values_floats": codes,
-        "default_float": float("nan"),
-        "domain": "ai.onnx.ml",
-    }
-    if _kind(column) == "string":
-        keys = [str(value) for value in column.categories]
-        return [helper.make_node("LabelEncoder", [source], [target], keys_strings=keys, **options)]
-    numbers = [float(value) for value in column.categories]
-    return [
-        cast(source, f"{target}/key", "float"),
-        helper.make_node(
-            "LabelEncoder", [f"{target}/key"], [target], keys_floats=numbers, **options
-        ),
-    ]
+def _write_codes(builder: GraphBuilder, column: Column, source: str) -> str:
+    """Codes of a column's categories, from 1, in float64; NaN for all others."""
+    codes = np.arange(1.0, len(column.categories) + 1)
+    if _is_text(column):
+        keys: Any = np.array([str(value) for value in column.categories], dtype=object)
+    else:
+        keys, source = (
+            np.array(column.categories, dtype=np.float64),
+            builder.cast(source, "float64"),
+        )
+    return builder.lookup(source, keys, codes)

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.data.table import find_columns
 from recalibrate.data.values import is_categorical, read_numbers
-from recalibrate_adapters.graphs import InputKind
 
 if TYPE_CHECKING:
     import pandas as pd
 
+InputKind = Literal["float32", "float64", "int64", "string"]
 
-def read_frame(X: Any, names: Sequence[str] | None, n_columns: int) -> pd.DataFrame:
-    """The model's own columns, in its order; numbers are those that float32 can hold.
 
-    Floating-point numbers are rounded to float32 and held as float64, integers that float32
-    cannot hold are refused, everything else is left as it is. Columns of an array, or of a table
-    for a model without names, are taken by position.
+def read_frame(X: Any, names: Sequence[str] | None, n_columns: int, *, wide: bool) -> pd.DataFrame:
+    """The model's own columns, in its order.
+
+    Floating-point numbers are held as float64; unless the model is ``wide``, that is reads float64,
+    they are rounded to float32 before. Integers that the model's precision cannot hold are refused,
+    everything else is left as it is. Columns of an array, or of a table for a model without names,
+    are taken by position.
     """
     import pandas as pd
 
@@ -40,8 +42,28 @@ def read_frame(X: Any, names: Sequence[str] | None, n_columns: int) -> pd.DataFr
         )
     known = [f"x{j}" for j in range(n_columns)] if names is None else list(names)
     spoken = given if names is None and isinstance(X, pd.DataFrame) else known
-    columns = [_round(spoken[j], frame.iloc[:, j]) for j in range(n_columns)]
+    columns = [_read_column(spoken[j], frame.iloc[:, j], wide) for j in range(n_columns)]
     return pd.concat(columns, axis=1, keys=known)
+
+
+def is_sparse(X: Any) -> bool:
+    """Whether X is one of scipy's sparse matrices."""
+    return type(X).__module__.startswith("scipy.sparse")
+
+
+def dense(X: Any, absent: float) -> NDArray[Any]:
+    """A sparse matrix as an array, with a number for the entries that are not stored.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_array
+    >>> dense(csr_array([[0.0, 2.0]]), np.nan)
+    array([[nan,  2.]])
+    """
+    stored = X.tocsr().tocoo()  # sums entries that are stored twice
+    filled = np.full(X.shape, absent, dtype=np.result_type(X.dtype, np.float32))
+    filled[stored.row, stored.col] = stored.data
+    return filled
 
 
 def text_columns(frame: pd.DataFrame) -> list[str]:
@@ -70,19 +92,28 @@ def column_feed(frame: pd.DataFrame, kinds: Mapping[str, InputKind]) -> dict[str
         elif kind == "int64":
             feed[name] = _whole(name, column).reshape(-1, 1)
         else:
-            feed[name] = numbers(name, column).astype(np.float32).reshape(-1, 1)
+            values = numbers(name, column, wide=kind == "float64")
+            feed[name] = values.astype(kind).reshape(-1, 1)
     return feed
 
 
-def numbers(name: str, column: Any) -> NDArray[np.float64]:
-    """A column's numbers as float64, each of them a float32; NaN is missing."""
+def matrix_feed(frame: pd.DataFrame, kind: InputKind = "float64") -> dict[str, NDArray[Any]]:
+    """All columns, which hold numbers, as the one matrix X."""
+    columns = column_feed(frame, dict.fromkeys(map(str, frame.columns), kind))
+    return {"X": np.concatenate(list(columns.values()), axis=1)}
+
+
+def numbers(name: str, column: Any, *, wide: bool) -> NDArray[np.float64]:
+    """A column's numbers as float64, rounded to float32 unless ``wide``; NaN is missing."""
+    values = read_numbers(name, _values(column), wide=wide)
+    if wide:
+        return np.asarray(values, dtype=np.float64)
     with np.errstate(over="ignore"):  # beyond float32 is infinite, as documented
-        narrow = np.asarray(read_numbers(name, _values(column)), dtype=np.float32)
-    return narrow.astype(np.float64)
+        return np.asarray(values, dtype=np.float32).astype(np.float64)
 
 
 def _whole(name: str, column: Any) -> NDArray[np.int64]:
-    values = numbers(name, column)
+    values = numbers(name, column, wide=True)
     if not np.all(np.isfinite(values) & (values == np.floor(values))):
         raise ValueError(
             f"The base model takes whole numbers in column {name!r}, without missing values; "
@@ -91,16 +122,16 @@ def _whole(name: str, column: Any) -> NDArray[np.int64]:
     return values.astype(np.int64)
 
 
-def _round(name: str, column: pd.Series[Any]) -> pd.Series[Any]:
+def _read_column(name: str, column: pd.Series[Any], wide: bool) -> pd.Series[Any]:
     import pandas as pd
 
     values = _values(column)
     if is_categorical(name, values):
         return column
     if values.dtype.kind in "biu":
-        read_numbers(name, values)  # only refuses what float32 cannot hold
+        read_numbers(name, values, wide=wide)  # only refuses what the model cannot hold
         return column
-    return pd.Series(numbers(name, column), index=column.index)
+    return pd.Series(numbers(name, column, wide=wide), index=column.index)
 
 
 def _values(column: Any) -> Any:

@@ -15,11 +15,11 @@ objectives, otherwise means or probabilities.
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recalibrate.data.table import Column, Schema
 from recalibrate.ensemble import join_trees
 from recalibrate.scores import Link
 from recalibrate.support.optional import require
@@ -30,12 +30,14 @@ from recalibrate_adapters.boosted import (
     Goal,
     NotConvertedError,
     custom_goal,
+    open_file,
+    read_classes,
     read_goal,
     with_categories,
     with_response,
 )
 from recalibrate_adapters.edits import CategoryCodes, Edit, MissingNumbers
-from recalibrate_adapters.forest import Forest, plain_schema
+from recalibrate_adapters.forest import Forest, make_schema
 from recalibrate_adapters.lightgbm_trees import ZERO, Model
 
 if TYPE_CHECKING:
@@ -62,7 +64,7 @@ _REFUSED = {
     "cross_entropy_lambda": "predicts the intensity of events, not their probability",
 }
 # Numbers above -1 are cut to 0, and then are a category.
-_LOWEST_CODE = float(np.nextafter(np.float32(-1), np.float32(0)))
+_LOWEST_CODE = float(np.nextafter(-1.0, 0.0))
 
 
 class LightGBMBase(BoostedBase):
@@ -93,7 +95,15 @@ class LightGBMBase(BoostedBase):
     array([0., 1.])
     """
 
+    wide = True
+
     def __init__(self, model: Any, *, link: Link | None = None, target_class: Any = None) -> None:
+        if type(model).__name__ == "CVBooster":
+            raise ValueError(
+                "A CVBooster holds one model per fold. Pass one of them (model.boosters[0]), or a "
+                "function that averages their predictions: lambda X: numpy.mean("
+                "[b.predict(X) for b in model.boosters], axis=0)."
+            )
         # The property raises LightGBM's own error if the model is not fitted.
         self._booster = model.booster_ if hasattr(type(model), "booster_") else model
         self._model = Model.read(self._booster)
@@ -108,7 +118,7 @@ class LightGBMBase(BoostedBase):
         super().__init__(
             f"LightGBM {type(model).__name__}",
             goal,
-            self._classes(model, goal),
+            read_classes(model, goal, self._model.n_outputs),
             None if invented else names,
             len(names),
             link,
@@ -119,22 +129,25 @@ class LightGBMBase(BoostedBase):
         """One score per row of X."""
         return super().scores(self._with_own_names(X))
 
-    def _classes(self, model: Any, goal: Goal) -> list[Any]:
-        if goal.meaning not in ("log-odds", "one per class", "log-odds per class"):
-            return []
-        known = getattr(model, "classes_", None)
-        count = max(self._model.n_outputs, 2)
-        return list(range(count)) if known is None else list(np.asarray(known).tolist())
-
     def _with_own_names(self, X: Any) -> Any:
-        """X with the names that LightGBM gave to its columns."""
+        """X with the names of the model's columns.
+
+        LightGBM replaces spaces by underscores; the names are the user's once they were seen, so
+        that files and graphs have them too.
+        """
         columns = getattr(X, "columns", None)
         if self._names is None or columns is None or not hasattr(X, "rename"):
             return X
-        given = {str(name) for name in columns}
-        absent = set(self._names) - given
-        changes = {n: str(n).replace(" ", "_") for n in columns}
-        changes = {old: new for old, new in changes.items() if new in absent and old != new}
+        given = [str(name) for name in columns]
+        spaced = {name.replace(" ", "_"): name for name in given if " " in name}
+        names = tuple(n if n in given else spaced.get(n, n) for n in self._names)
+        if names != self._names:
+            self._names = names
+            if isinstance(self._form, Forest):
+                schema = make_schema(names, self._n_columns, self._known)
+                self._form = replace(self._form, schema=schema)
+        absent = {n.replace(" ", "_"): n for n in self._names if n not in given}
+        changes = {n: absent[str(n)] for n in columns if str(n) in absent}
         return X.rename(columns=changes) if changes else X
 
     def _convert(self) -> Form:
@@ -142,8 +155,9 @@ class LightGBMBase(BoostedBase):
             raise NotConvertedError("its predictions are squares (reg_sqrt)")
         if self._model.n_outputs > 1 and "per class" not in self._meaning:
             raise NotConvertedError(f"it has {self._model.n_outputs} outputs")
-        schema = self._schema()
-        encoded = [j for j, column in enumerate(schema.columns) if column.kind == "categorical"]
+        self._known = self._categories()
+        schema = make_schema(self._names, self._n_columns, self._known)
+        encoded = list(self._known)
         zero = self._model.zero_is_missing
         if zero[encoded].any():
             raise NotConvertedError("zero means missing in columns of ordered categories")
@@ -152,18 +166,13 @@ class LightGBMBase(BoostedBase):
             join_trees(self._n_columns, trees) for trees in self._model.trees(factor, encoded)
         ]
         forest = Forest(
-            schema, tuple(ensembles), divisor=self._model.divisor, edits=self._edits(schema)
+            schema,
+            tuple(ensembles),
+            divisor=self._model.divisor,
+            edits=self._edits(),
+            wide=self.wide,
         )
         return with_response(forest, self._meaning, self._position)
-
-    def _schema(self) -> Schema:
-        plain = plain_schema(self._names, self._n_columns)
-        self._known = self._categories()
-        columns = (
-            Column(column.name, "categorical", self._known[j]) if j in self._known else column
-            for j, column in enumerate(plain.columns)
-        )
-        return Schema(tuple(columns), plain.named)
 
     def _categories(self) -> dict[int, tuple[Any, ...]]:
         """Training categories by column.
@@ -183,13 +192,13 @@ class LightGBMBase(BoostedBase):
             )
         return {j: tuple(values) for j, values in zip(columns, lists, strict=False)}
 
-    def _edits(self, schema: Schema) -> tuple[Edit, ...]:
+    def _edits(self) -> tuple[Edit, ...]:
         edits: list[Edit] = []
         zero = self._model.zero_is_missing
         if zero.any():
             edits.append(MissingNumbers(zero, -ZERO, ZERO))
         codes = np.zeros(self._n_columns, dtype=bool)
-        codes[[j for j in self._model.categorical if schema.columns[j].kind == "numeric"]] = True
+        codes[[j for j in self._model.categorical if j not in self._known]] = True
         if codes.any():
             edits.append(CategoryCodes(codes, low=_LOWEST_CODE))
         return tuple(edits)
@@ -213,10 +222,10 @@ def read_file(
 ) -> LightGBMBase:
     """A ``.txt`` file of LightGBM as a base; see `LightGBMBase`."""
     lightgbm = require("lightgbm", "lightgbm")
-    try:
-        booster = lightgbm.Booster(model_file=os.fspath(path))
-    except lightgbm.basic.LightGBMError as error:
-        raise ValueError(
-            f"LightGBM cannot read the model file {os.fspath(path)!r}: {error}"
-        ) from error
+    booster = open_file(
+        "LightGBM",
+        path,
+        lambda file: lightgbm.Booster(model_file=file),
+        lightgbm.basic.LightGBMError,
+    )
     return LightGBMBase(booster, link=link, target_class=target_class)

@@ -1,9 +1,8 @@
 """Trees of a LightGBM model, read from its text form.
 
-LightGBM compares in float64, so thresholds are rounded down to float32, which makes no difference
-to a float32. Numbers up to 1e-35 are zero to it. What NaN means is up to the node: zero, missing,
-or missing like zero itself. In a categorical split members of the set go left, and everything
-else goes right: other categories, negative numbers and NaN.
+LightGBM compares in float64. Numbers up to 1e-35 are zero to it. What NaN means is up to the node:
+zero, missing, or missing like zero itself. In a categorical split members of the set go left, and
+everything else goes right: other categories, negative numbers and NaN.
 """
 
 from __future__ import annotations
@@ -155,7 +154,7 @@ def _read_tree(block: dict[str, str], factor: float, shift: NDArray[np.float64])
     )
     return Tree(
         feature=np.append(feature, np.full(len(leaves), -1)),
-        threshold=np.append(_down(thresholds + shift[feature]), outer),
+        threshold=np.append(thresholds + shift[feature], outer),
         missing_left=np.append(missing_left, outer != 0),
         left=np.append(left, outer),
         right=np.append(right, outer),
@@ -169,14 +168,6 @@ def _around_zero(thresholds: NDArray[np.float64]) -> NDArray[np.float64]:
     below, above = np.nextafter(-ZERO, -np.inf), ZERO
     inside = np.abs(thresholds) <= ZERO
     return np.where(inside, np.where(thresholds < 0, below, above), thresholds)
-
-
-def _down(thresholds: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The largest float32 up to each threshold."""
-    with np.errstate(over="ignore"):
-        near = thresholds.astype(np.float32)
-    lower = np.nextafter(near, np.float32(-np.inf))
-    return np.where(near > thresholds, lower, near).astype(np.float64)
 
 
 def _read_sets(

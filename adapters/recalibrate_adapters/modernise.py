@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from recalibrate_adapters.graphs import ML_DOMAIN, ML_OPSET, OPSET, needed_nodes
+from recalibrate.support.onnxgraph import ML_DOMAIN, ML_OPSET, OPSET, pruned
+from recalibrate_adapters.agreement import first_line
 from recalibrate_adapters.treeops import RewriteError, rewrite_trees
 
 if TYPE_CHECKING:
@@ -30,13 +31,10 @@ def modernise(model: onnx.ModelProto, tensor: str) -> onnx.ModelProto:
     import onnx
     from onnx import version_converter
 
-    result = onnx.ModelProto()
-    result.CopyFrom(model)
+    result = pruned(model, [tensor])
     del result.graph.value_info[:]
-    kept = needed_nodes(list(model.graph.node), [tensor])
-    del result.graph.node[:]
-    result.graph.node.extend(kept)
-    _only_output(result, tensor)
+    del result.graph.output[:]
+    result.graph.output.append(onnx.ValueInfoProto(name=tensor))
     versions = {entry.domain: entry.version for entry in model.opset_import}
     if versions.get(ML_DOMAIN, 0) > ML_OPSET:
         raise ConversionError(f"the graph uses {ML_DOMAIN} {versions[ML_DOMAIN]}, above {ML_OPSET}")
@@ -47,16 +45,8 @@ def modernise(model: onnx.ModelProto, tensor: str) -> onnx.ModelProto:
     except RewriteError as error:
         raise ConversionError(f"the graph cannot be rewritten: {error}") from error
     except Exception as error:  # the converter raises plain RuntimeErrors
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ConversionError(
             f"the graph uses version {versions.get('')} of ONNX's operators, which cannot be "
-            f"converted to version {OPSET}: {reason}"
+            f"converted to version {OPSET}: {first_line(error)}"
         ) from error
     return result
-
-
-def _only_output(model: onnx.ModelProto, tensor: str) -> None:
-    from onnx import ValueInfoProto
-
-    del model.graph.output[:]
-    model.graph.output.append(ValueInfoProto(name=tensor))

@@ -19,25 +19,32 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.scores import Link, sigmoid
-from recalibrate.support.ort import open_session
-from recalibrate_adapters.agreement import ENOUGH_ROWS, Candidate, Decision, check_finite
-from recalibrate_adapters.graphs import enclose
+from recalibrate.scores import Link
+from recalibrate.support.onnxgraph import SCORE, GraphBuilder
+from recalibrate.support.ort import BLOCK_ROWS, open_session
+from recalibrate_adapters.agreement import (
+    ENOUGH_ROWS,
+    Candidate,
+    DecidedBase,
+    Decision,
+    check_finite,
+)
+from recalibrate_adapters.forest import CALLED_SCORE
 from recalibrate_adapters.modernise import ConversionError, modernise
 from recalibrate_adapters.onnx_inputs import read_layout
 from recalibrate_adapters.onnx_outputs import Reading, as_matrix, choose_output, read_output
 from recalibrate_adapters.probes import rows_to_compare
-from recalibrate_adapters.runtime import BLOCK_ROWS
 
 if TYPE_CHECKING:
     import onnx
 
 _OURS = "recalibrate_format"
+_INNER = "inner/"  # before all names of the user's graph
 # Probabilities in float32 may be off by a little.
 _SLACK = 1e-4
 
 
-class OnnxBase:
+class OnnxBase(DecidedBase):
     """An ONNX model as a base.
 
     Parameters
@@ -71,8 +78,6 @@ class OnnxBase:
     array([0.5])
     """
 
-    exact = False
-
     def __init__(
         self,
         model: str | os.PathLike[str] | bytes | onnx.ModelProto,
@@ -92,19 +97,14 @@ class OnnxBase:
         self._layout = read_layout(proto, columns, self._facts if self._ours else {})
         self._output = choose_output(proto, output, ours=self._ours)
         self._declared = link
-        self._target_class = target_class
+        self.target_class = target_class
         self.link: Link = self._read_link(link)
         self._reading: Reading | None = None
         width = self._find_width()
         if width is not None:
             self._read(width)
         probes = _first_rows if self._layout.is_tensor else rows_to_compare
-        self._decision = Decision(self.link, self._native, self._means, self._propose, probes)
-
-    @property
-    def why_no_graph(self) -> str:
-        """Why there is no graph; empty if there is one."""
-        return self._decision.why_no_graph
+        self._decision = Decision(self.link, self._native, self._propose, probes)
 
     def columns(self) -> tuple[str, ...] | None:
         """Columns that the graph takes, if they have names."""
@@ -118,10 +118,6 @@ class OnnxBase:
         scores = self._decision.scores(rows)
         self._check(scores)
         return scores
-
-    def graph(self) -> onnx.ModelProto | None:
-        """The model as a graph of our form, once rows have been scored; None: `why_no_graph`."""
-        return None if self._decision.chosen is None else self._decision.chosen.model
 
     def _read_link(self, link: Link | None) -> Link:
         if not self._ours:
@@ -150,7 +146,7 @@ class OnnxBase:
 
     def _read(self, width: int) -> None:
         facts = self._facts if self._ours else {}
-        self._reading = read_output(self._output, width, self._declared, self._target_class, facts)
+        self._reading = read_output(self._output, width, self._declared, self.target_class, facts)
 
     def _run(self, rows: Any) -> NDArray[Any]:
         """The chosen output by the user's own graph."""
@@ -174,13 +170,9 @@ class OnnxBase:
             raise RuntimeError("the output has not been read yet")
         return self._reading.scores(self._run(rows))
 
-    def _means(self, rows: Any) -> NDArray[np.float64]:
-        scores = self._native(rows)
-        return sigmoid(scores) if self.link == "logit" else scores
-
     def _propose(self, rows: Any) -> Iterator[Candidate | str]:
-        if self._layout.by_column and "score" in (self._layout.names or ()):
-            yield 'the model has a column called "score", which is the name of the output'
+        if self._layout.by_column and SCORE in (self._layout.names or ()):
+            yield CALLED_SCORE
             return
         if self._reading is None:
             return
@@ -189,10 +181,10 @@ class OnnxBase:
         except ConversionError as error:
             yield str(error)
             return
-        before, constants = self._layout.nodes()
-        after, more = self._reading.nodes(self._output.tensor)
-        graph = enclose(model, self._layout.inputs(), before, after, [*constants, *more])
-        yield Candidate(graph, self._layout.feed)
+        builder = GraphBuilder()
+        builder.include(model, _INNER, self._layout.write(builder))
+        score = self._reading.write(builder, _INNER + self._output.tensor)
+        yield Candidate(builder.score_model(self._layout.inputs(), score), self._layout.feed)
 
     def _check(self, scores: NDArray[np.float64]) -> None:
         check_finite(scores, self.name)

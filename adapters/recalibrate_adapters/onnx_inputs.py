@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.support.notices import listed
-from recalibrate_adapters.frames import column_feed, numbers, read_frame
-from recalibrate_adapters.graphs import INNER, InputKind, constant, own_inputs, value_info
-from recalibrate_adapters.runtime import Feed
+from recalibrate.support.onnxgraph import TYPES, GraphBuilder, own_inputs, value_info
+from recalibrate_adapters.agreement import Feed
+from recalibrate_adapters.frames import InputKind, column_feed, matrix_feed, read_frame
 
 if TYPE_CHECKING:
     import onnx
@@ -41,9 +41,7 @@ class Entry:
 
     @property
     def is_text(self) -> bool:
-        from onnx import TensorProto
-
-        return bool(self.type == TensorProto.STRING)
+        return self.type == TYPES["string"]
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -52,19 +50,22 @@ class Entry:
         return np.dtype(helper.tensor_dtype_to_np_dtype(self.type))
 
     @property
+    def kind(self) -> InputKind:
+        """Type of our inputs that hold its columns: a precision that loses nothing."""
+        if self.is_text:
+            return "string"
+        return "float64" if self.dtype == np.float64 or self.dtype.kind in "iu" else "float32"
+
+    @property
     def width(self) -> int | None:
         """Columns that it takes; None if that is open."""
         return 1 if len(self.shape) == 1 else self.shape[1]
 
     def tensor(self, frame: pd.DataFrame) -> NDArray[Any]:
         """Its columns as the tensor that the graph wants."""
-        if self.is_text:
-            feed = column_feed(frame, dict.fromkeys(map(str, frame.columns), "string"))
-            block = np.concatenate(list(feed.values()), axis=1)
-        else:
-            kind: InputKind = "int64" if self.dtype.kind in "iu" else "float"
-            feed = column_feed(frame, dict.fromkeys(map(str, frame.columns), kind))
-            block = np.concatenate(list(feed.values()), axis=1).astype(self.dtype)
+        kind: InputKind = "int64" if self.dtype.kind in "iu" else self.kind
+        feed = column_feed(frame, dict.fromkeys(map(str, frame.columns), kind))
+        block = np.concatenate(list(feed.values()), axis=1).astype(self.dtype, copy=False)
         return block.reshape(-1) if len(self.shape) == 1 else block
 
 
@@ -94,6 +95,12 @@ class Layout:
         return any(entry.is_text for entry in self.entries)
 
     @property
+    def precision(self) -> InputKind:
+        """Type of our matrix or tensor."""
+        kinds = {entry.kind for entry in self.entries}
+        return "float64" if "float64" in kinds else "float32"
+
+    @property
     def n_columns(self) -> int | None:
         """Columns of all inputs; None if that is open."""
         widths = [entry.width for entry in self.entries]
@@ -107,7 +114,7 @@ class Layout:
     def read(self, X: Any) -> Any:
         """Rows: a frame of the graph's own columns, or an array for a tensor."""
         if self.is_tensor:
-            tensor = np.asarray(X, dtype=np.float32)
+            tensor = np.asarray(X, dtype=self.precision)
             if len(tensor) == 0:
                 raise ValueError("X is empty: 0 rows.")
             if tensor.ndim != len(self.entries[0].shape):
@@ -117,7 +124,7 @@ class Layout:
                 )
             return tensor
         width = self.n_columns or np.shape(X)[1]
-        return read_frame(X, self.names, width)
+        return read_frame(X, self.names, width, wide=self.precision == "float64")
 
     def original_feed(self, rows: Any) -> dict[str, NDArray[Any]]:
         """What the foreign graph is fed with."""
@@ -133,59 +140,39 @@ class Layout:
     def feed(self, rows: Any) -> Feed:
         """What our graph is fed with."""
         if self.is_tensor:
-            return np.asarray(rows)
+            return {"X": np.asarray(rows)}
         if self.by_column:
             return column_feed(rows, self._kinds)
-        columns = [numbers(str(name), rows[name]) for name in rows.columns]
-        return np.stack(columns, axis=1).astype(np.float32)
+        return matrix_feed(rows, self.precision)
 
     def inputs(self) -> list[onnx.ValueInfoProto]:
         """Inputs of our graph."""
-        from onnx import TensorProto, helper
-
-        if self.is_tensor:
-            sizes = ["N", *self.entries[0].shape[1:]]
-            return [helper.make_tensor_value_info("X", TensorProto.FLOAT, sizes)]
         if self.by_column:
-            return [value_info(name, kind, 1) for name, kind in self._kinds.items()]
-        return [value_info("X", "float", self.n_columns)]
+            return [value_info(name, kind, ["N", 1]) for name, kind in self._kinds.items()]
+        sizes = self.entries[0].shape[1:] if self.is_tensor else (self.n_columns,)
+        return [value_info("X", self.precision, ["N", *sizes])]
 
-    def nodes(self) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
-        """Nodes and constants from our inputs to those of the foreign graph."""
-        from onnx import helper
-
-        nodes, constants, start = [], [], 0
-        for i, entry in enumerate(self.entries):
-            target, width = INNER + entry.name, entry.width or 0
-            source = f"entry{i}_columns"
-            if len(self.entries) == 1 and not self.by_column:
-                source = "X"
-            elif self.by_column:
-                parts = list(self._kinds)[start : start + width]
-                nodes.append(helper.make_node("Concat", parts, [source], axis=1))
-            else:
-                index = constant(f"entry{i}_index", np.arange(start, start + width))
-                constants.append(index)
-                nodes.append(helper.make_node("Gather", ["X", index.name], [source], axis=1))
+    def write(self, builder: GraphBuilder) -> dict[str, str]:
+        """Tensors for the inputs of the foreign graph, made of our inputs."""
+        feed, start = {}, 0
+        for entry in self.entries:
+            stop = start + (entry.width or 0)
+            source = "X"
+            if self.by_column:
+                source = builder.concat(list(self._kinds)[start:stop])
+            elif len(self.entries) > 1:
+                source = builder.columns(source, range(start, stop))
             if len(entry.shape) == 1:
-                shape = constant(f"entry{i}_shape", np.array([-1], dtype=np.int64))
-                constants.append(shape)
-                nodes.append(
-                    helper.make_node("Reshape", [source, shape.name], [f"entry{i}_vector"])
-                )
-                source = f"entry{i}_vector"
-            if entry.is_text:
-                nodes.append(helper.make_node("Identity", [source], [target]))
-            else:
-                nodes.append(helper.make_node("Cast", [source], [target], to=entry.type))
-            start += width
-        return nodes, constants
+                source = builder.flat(source)
+            feed[entry.name] = source if entry.is_text else builder.cast(source, entry.type)
+            start = stop
+        return feed
 
     @cached_property
     def _kinds(self) -> dict[str, InputKind]:
         kinds: list[InputKind] = []
         for entry in self.entries:
-            kinds += ["string" if entry.is_text else "float"] * (entry.width or 0)
+            kinds += [entry.kind] * (entry.width or 0)
         return dict(zip(self.names or (), kinds, strict=True))
 
 

@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.scores import Link
-from recalibrate_adapters.classes import choose_class
-from recalibrate_adapters.graphs import INNER, as_vector, cast, constant
+from recalibrate.support.onnxgraph import GraphBuilder
+from recalibrate_adapters.classes import choose_class, class_score
 
 if TYPE_CHECKING:
     import onnx
@@ -86,51 +86,19 @@ class Reading:
         rows = values.astype(np.float64).reshape(len(values), -1)
         if self.kind == "single":
             return np.asarray(self.low + (self.high - self.low) * rows[:, 0])
-        if self.kind == "column":
-            return rows[:, self.position]
-        others = np.delete(rows, self.position, axis=1)
-        return np.asarray(rows[:, self.position] - np.logaddexp.reduce(others, axis=1))
+        return class_score(rows, self.position, logits=self.kind == "logits")
 
-    def nodes(self, tensor: str) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
-        """The same as nodes that end in ``score``."""
-        from onnx import helper
-
-        source = INNER + tensor
-        if self.kind == "single":
-            return self._single_nodes(source)
-        chosen = constant("score_class", np.array(self.position, dtype=np.int64))
-        column = helper.make_node("Gather", [source, chosen.name], ["score_column"], axis=1)
-        if self.kind == "column":
-            last, more = as_vector("score_column")
-            return [column, *last], [chosen, *more]
-        rest = [k for k in range(self.width) if k != self.position]
-        others = constant("score_others", np.array(rest, dtype=np.int64))
-        axis = constant("score_axis", np.array([1], dtype=np.int64))
-        own, more = as_vector("score_column", "score_own")
-        nodes = [
-            column,
-            *own,
-            helper.make_node("Gather", [source, others.name], ["score_rest"], axis=1),
-            cast("score_rest", "score_rest_wide", "double"),
-            helper.make_node(
-                "ReduceLogSumExp", ["score_rest_wide", axis.name], ["score_total"], keepdims=0
-            ),
-            helper.make_node("Sub", ["score_own", "score_total"], ["score"]),
-        ]
-        return nodes, [chosen, others, axis, *more]
-
-    def _single_nodes(self, source: str) -> tuple[list[Any], list[Any]]:
-        from onnx import helper
-
+    def write(self, builder: GraphBuilder, tensor: str) -> str:
+        """The same as nodes."""
+        if self.kind != "single":
+            return builder.class_score(
+                tensor, self.position, self.width, logits=self.kind == "logits"
+            )
         if (self.low, self.high) == (0.0, 1.0):
-            return as_vector(source)
-        nodes, constants = as_vector(source, "score_share")
-        low, size = constant("score_low", self.low), constant("score_size", self.high - self.low)
-        nodes += [
-            helper.make_node("Mul", ["score_share", size.name], ["score_part"]),
-            helper.make_node("Add", ["score_part", low.name], ["score"]),
-        ]
-        return nodes, [*constants, low, size]
+            return tensor
+        size = builder.number(self.high - self.low)
+        scaled = builder.op("Mul", builder.cast(tensor, "float64"), size)
+        return builder.op("Add", scaled, builder.number(self.low))
 
 
 def choose_output(model: onnx.ModelProto, wanted: str | None, *, ours: bool) -> Output:

@@ -106,7 +106,7 @@ def _scattered(frame: pd.DataFrame) -> pd.DataFrame:
         if len(known):
             low, high = known.min(), known.max()
             margin = max(0.5 * (high - low), 0.5 * max(abs(low), abs(high)))
-            rows[name] = rng.uniform(low - margin, high + margin, ROWS).astype(np.float32)
+            rows[name] = rng.uniform(low - margin, high + margin, ROWS)
     return rows.astype({name: frame[name].dtype for name in frame.columns})
 
 
@@ -123,23 +123,31 @@ def _made(frame: pd.DataFrame) -> Iterator[pd.DataFrame]:
     for name in numeric:
         size = 10.0 * np.nanmax(np.abs(np.append(frame[name].to_numpy(dtype=float), 1.0)))
         if np.isfinite(size):
-            yield few.assign(**{name: np.float64(np.float32(size))})
-            yield few.assign(**{name: np.float64(np.float32(-size))})
+            yield few.assign(**{name: size})
+            yield few.assign(**{name: -size})
 
 
 def _some_numbers(forest: Forest, j: int, rng: np.random.Generator) -> NDArray[np.float64]:
     thresholds = np.concatenate(
         [np.zeros(1)] + [e.threshold[(e.feature == j) & (e.subset < 0)] for e in forest.ensembles]
     )
-    with np.errstate(over="ignore"):
-        at = thresholds.astype(np.float32)
-        beside = [np.nextafter(at, np.float32(side)) for side in (-np.inf, np.inf)]
-    values = np.concatenate([at, *beside]).astype(np.float64)
+    values = np.concatenate(
+        [_with_neighbours(thresholds, np.float32)]
+        + [_with_neighbours(thresholds, np.float64)] * forest.wide
+    )
     values = values[np.isfinite(values)]
     column = rng.choice(values, _MADE_ROWS)
     if forest.values != "finite":
         column[rng.random(_MADE_ROWS) < 0.1] = np.nan
     return np.asarray(column)
+
+
+def _with_neighbours(values: NDArray[np.float64], dtype: Any) -> NDArray[np.float64]:
+    """Numbers in some precision, and those next to them."""
+    with np.errstate(over="ignore"):
+        at = values.astype(dtype)
+        beside = [np.nextafter(at, dtype(side)) for side in (-np.inf, np.inf)]
+    return np.concatenate([at, *beside]).astype(np.float64)
 
 
 def _some_categories(column: Column, rng: np.random.Generator) -> NDArray[Any]:

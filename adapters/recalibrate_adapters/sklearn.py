@@ -21,13 +21,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.bases.registry import find_adapter
-from recalibrate.scores import Base, Link, as_base, sigmoid
+from recalibrate.core.levels import from_margin
+from recalibrate.scores import Base, Link, as_base
 from recalibrate.support.notices import warn_user
-from recalibrate_adapters.agreement import Candidate, Decision, check_finite, disagreement
+from recalibrate_adapters.agreement import (
+    Candidate,
+    DecidedBase,
+    Decision,
+    check_finite,
+    disagreement,
+)
 from recalibrate_adapters.forest import Forest
-from recalibrate_adapters.frames import read_frame
+from recalibrate_adapters.frames import is_sparse, read_frame
 from recalibrate_adapters.probes import Novelty, forest_rows, rows_to_compare
-from recalibrate_adapters.sklearn_graph import Wanted, propose
+from recalibrate_adapters.sklearn_graph import propose
 from recalibrate_adapters.sklearn_task import read_task
 from recalibrate_adapters.sklearn_trees import forest_link, read_forest
 
@@ -66,7 +73,7 @@ def wrap(model: Any, *, link: Link | None = None, target_class: Any = None) -> B
     return SklearnBase(inner, link=link, target_class=target_class)
 
 
-class SklearnBase:
+class SklearnBase(DecidedBase):
     """A fitted scikit-learn model as a base; see the module for how scores are computed."""
 
     def __init__(self, model: Any, *, link: Link | None = None, target_class: Any = None) -> None:
@@ -74,6 +81,7 @@ class SklearnBase:
         self.name = f"scikit-learn {type(model).__name__}"
         self._model = model
         self._names = _names_of(model)
+        self.target_class = target_class
         self._task = read_task(model, link, target_class)
         _warn_if_not_a_mean(model)
         self._tail: Base | None = None
@@ -86,7 +94,7 @@ class SklearnBase:
                 self._task = self._task.on_link(self._tail.link)
         self._novelty = Novelty(self._native)
         self._decision = Decision(
-            self._task.link, self._native, self._means, self._propose, rows_to_compare
+            self._task.link, self._native, self._propose, rows_to_compare, self._means
         )
 
     @property
@@ -95,7 +103,7 @@ class SklearnBase:
         return self._task.link
 
     @property
-    def exact(self) -> bool:
+    def exact(self) -> bool:  # type: ignore[override]
         """Whether onnxruntime gives the same bits: True where the model is a sum of trees."""
         return self._forest is not None and self._forest.exact
 
@@ -112,18 +120,16 @@ class SklearnBase:
         """One score per row of X."""
         if self._forest is not None:
             return self._forest.scores(X)
-        if _is_sparse(X) or not hasattr(self._model, "n_features_in_"):
+        if is_sparse(X) or not hasattr(self._model, "n_features_in_"):
             return self._scores_as_given(X)
-        frame = read_frame(X, self._names, int(self._model.n_features_in_))
+        frame = read_frame(X, self._names, int(self._model.n_features_in_), wide=True)
         if not self._decision.by_framework:
             self._novelty.check(frame)
         return check_finite(self._decision.scores(frame), self.name)
 
     def graph(self) -> onnx.ModelProto | None:
         """The model as an ONNX graph, once rows have been scored; None: see `why_no_graph`."""
-        if self._forest is not None:
-            return self._forest.graph()
-        return None if self._decision.chosen is None else self._decision.chosen.model
+        return super().graph() if self._forest is None else self._forest.graph()
 
     def _read_forest(self, link: Link | None) -> Forest | None:
         """The model's trees, if they can be read and give the model's own predictions."""
@@ -136,7 +142,7 @@ class SklearnBase:
             found = forest.scores(rows)
         except AttributeError:  # parts of the trees are private and may change
             return None
-        means = sigmoid(found) if forest_link(model) == "logit" else found
+        means = from_margin(found, forest_link(model))
         return None if disagreement(means, self._means(rows)) else forest
 
     def _scores_as_given(self, X: Any) -> NDArray[np.float64]:
@@ -160,13 +166,8 @@ class SklearnBase:
         return frame.to_numpy() if self._names is None else frame
 
     def _propose(self, frame: pd.DataFrame) -> Iterator[Candidate | str]:
-        task = self._task
-        wanted = Wanted(
-            classifier=task.position is not None,
-            position=task.position or 0,
-            raw=task.method == "decision_function",
-        )
-        return propose(self._model, wanted, self._tail, frame, named=self._names is not None)
+        named = self._names is not None
+        return propose(self._model, self._task, self._tail, frame, named=named)
 
 
 def _unwrap(model: Any) -> Any:
@@ -216,15 +217,14 @@ def _names_of(model: Any) -> tuple[str, ...] | None:
 
 def _check_fitted(model: Any) -> None:
     from sklearn.exceptions import NotFittedError
-    from sklearn.utils.validation import check_is_fitted
 
-    try:
-        check_is_fitted(model)
-    except NotFittedError as error:
+    from recalibrate.fitting.crossfit import is_unfitted
+
+    if is_unfitted(model):
         raise NotFittedError(
             f"This {type(model).__name__} is not fitted yet. Fit it on rows other than the "
             "calibration rows, or pass cv= to fit, which trains and scores it by cross-fitting."
-        ) from error
+        )
 
 
 def _warn_if_not_a_mean(model: Any) -> None:
@@ -242,7 +242,3 @@ def _warn_if_not_a_mean(model: Any) -> None:
         f"The base model ({type(last).__name__}) estimates {aim}, not the mean. It is taken as it "
         "is, but what comes out of recalibration estimates the mean."
     )
-
-
-def _is_sparse(X: Any) -> bool:
-    return type(X).__module__.startswith("scipy.sparse")

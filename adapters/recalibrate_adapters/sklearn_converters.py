@@ -11,13 +11,9 @@ from typing import Any
 import numpy as np
 
 from recalibrate_adapters.forest import Forest
-from recalibrate_adapters.graphs import cast
-from recalibrate_adapters.sklearn_calibrated import (
-    class_constant,
-    class_nodes,
-    convert_calibrated,
-)
+from recalibrate_adapters.sklearn_calibrated import convert_calibrated
 from recalibrate_adapters.sklearn_imputer import convert_imputer, set_imputer_shape
+from recalibrate_adapters.sklearn_nodes import OperatorNodes
 from recalibrate_adapters.sklearn_trees import forest_link, read_forest, tree_readers
 from recalibrate_adapters.treeops import RewriteError
 
@@ -80,66 +76,32 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     model = operator.raw_operator
     if len(operator.inputs) != 1:
         raise RewriteError("a tree model inside has several inputs")
-    prefix = scope.get_unique_operator_name("forest") + "/"
+    nodes = OperatorNodes(scope, operator)
     source = operator.inputs[0].full_name
-    if type(model).__name__.startswith("Hist"):
-        nodes = []
-    else:  # reads float32, whatever it is given
-        nodes = [cast(source, f"{prefix}narrow", "float")]
-        source = f"{prefix}narrow"
+    if not _forest(model, 0 if hasattr(model, "classes_") else None).wide:
+        source = nodes.cast(source, "float32")  # which it reads, whatever it is given
     if hasattr(model, "classes_"):
         options = container.get_options(model, {"raw_scores": False}, fail=False) or {}
-        raw = bool(options.get("raw_scores"))
-        more, constants = _classifier_nodes(model, source, prefix, raw)
-        more += class_nodes(model, f"{prefix}result", operator, prefix)
-        constants = [*constants, class_constant(model, prefix)]
-        result = operator.outputs[1]
+        result = _write_classes(nodes, model, source, raw=bool(options.get("raw_scores")))
     else:
-        more, constants = _regressor_nodes(model, source, prefix)
-        result = operator.outputs[0]
-    double = type(result.type).__name__ == "DoubleTensorType"
-    last = cast(f"{prefix}result", result.full_name, "double" if double else "float")
-    # Versions of operators are not told: skl2onnx refuses ai.onnx.ml 5, which is set later.
-    container.nodes.extend([*nodes, *more, last])
-    container.initializers.extend(constants)
+        forest = _forest(model, None)
+        result = forest.write_sums(nodes, source)[0]
+        result = nodes.op("Exp", result) if forest.response == "exp" else result
+    nodes.finish(container, result)
 
 
-def _regressor_nodes(model: Any, source: str, prefix: str) -> tuple[list[Any], list[Any]]:
-    from onnx import helper
-
-    forest = _forest(model, None)
-    nodes, constants, sums = forest.sum_nodes(source, prefix)
-    finish = "Exp" if forest.response == "exp" else "Identity"
-    return [*nodes, helper.make_node(finish, sums, [f"{prefix}result"])], constants
-
-
-def _classifier_nodes(
-    model: Any, source: str, prefix: str, raw: bool
-) -> tuple[list[Any], list[Any]]:
-    """Nodes from features to ``result``: one column per class."""
-    from onnx import helper
-
+def _write_classes(nodes: OperatorNodes, model: Any, source: str, *, raw: bool) -> str:
+    """One column per class."""
     forest = _forest(model, 1)
-    result = f"{prefix}result"
     if forest_link(model) == "logit":
-        nodes, constants, sums = forest.sum_nodes(source, prefix)
-        both = [helper.make_node("Neg", sums, [f"{prefix}other"])]
-        both.append(
-            helper.make_node("Concat", [f"{prefix}other", *sums], [f"{prefix}pair"], axis=1)
-        )
-        finish = "Identity" if raw else "Sigmoid"
-        return [*nodes, *both, helper.make_node(finish, [f"{prefix}pair"], [result])], constants
+        margin = forest.write_sums(nodes, source)[0]
+        both = nodes.concat([nodes.op("Neg", margin), margin])
+        return both if raw else nodes.op("Sigmoid", both)
     if forest.response == "softmax":
-        nodes, constants, sums = forest.sum_nodes(source, prefix)
-        finish = "Identity" if raw else "Softmax"
-    else:
-        nodes, constants, sums = [], [], []
-        finish = "Identity"
-        for k in range(len(model.classes_)):
-            part = _forest(model, k).sum_nodes(source, f"{prefix}{k}/")
-            nodes, constants, sums = nodes + part[0], constants + part[1], sums + part[2]
-    nodes.append(helper.make_node("Concat", sums, [f"{prefix}all"], axis=1))
-    return [*nodes, helper.make_node(finish, [f"{prefix}all"], [result])], constants
+        sums = nodes.concat(forest.write_sums(nodes, source))
+        return sums if raw else nodes.op("Softmax", sums)
+    forests = [_forest(model, k) for k in range(len(model.classes_))]
+    return nodes.concat([part.write_sums(nodes, source)[0] for part in forests])
 
 
 def _forest(model: Any, position: int | None) -> Forest:

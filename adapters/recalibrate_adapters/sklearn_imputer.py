@@ -10,53 +10,28 @@ from typing import Any
 
 import numpy as np
 
-from recalibrate_adapters.graphs import cast, constant
+from recalibrate_adapters.sklearn_nodes import OperatorNodes
 
 
 def convert_imputer(scope: Any, operator: Any, container: Any) -> None:
     """Add the nodes of an imputer of numbers; one of texts is left to skl2onnx."""
-    from onnx import helper
     from skl2onnx.common._registration import get_converter
 
     model = operator.raw_operator
     if not _is_numeric(operator):
         get_converter(operator.type)(scope, operator, container)
         return
-    prefix = scope.get_unique_operator_name("imputer") + "/"
-    kept = np.flatnonzero(~np.isnan(np.asarray(model.statistics_, dtype=np.float64)))
-    constants = [
-        constant(f"{prefix}values", np.asarray(model.statistics_, dtype=np.float64)[kept]),
-        constant(f"{prefix}kept", kept.astype(np.int64)),
-    ]
-    nodes = [
-        *_joined(operator, f"{prefix}all"),
-        helper.make_node("IsNaN", [f"{prefix}all"], [f"{prefix}missing"]),
-        helper.make_node("Gather", [f"{prefix}all", f"{prefix}kept"], [f"{prefix}present"], axis=1),
-        helper.make_node(
-            "Gather", [f"{prefix}missing", f"{prefix}kept"], [f"{prefix}gaps"], axis=1
-        ),
-        helper.make_node(
-            "Where",
-            [f"{prefix}gaps", f"{prefix}values", f"{prefix}present"],
-            [f"{prefix}filled"],
-        ),
-    ]
-    result = f"{prefix}filled"
+    nodes = OperatorNodes(scope, operator)
+    wide = nodes.cast(nodes.concat([value.full_name for value in operator.inputs]), "float64")
+    missing = nodes.op("IsNaN", wide)
+    statistics = np.asarray(model.statistics_, dtype=np.float64)
+    kept = np.flatnonzero(~np.isnan(statistics))
+    values, gaps = nodes.constant(statistics[kept]), nodes.columns(missing, kept)
+    parts = [nodes.op("Where", gaps, values, nodes.columns(wide, kept))]
     if model.add_indicator:
-        result = f"{prefix}result"
-        shown = np.asarray(model.indicator_.features_, dtype=np.int64)
-        constants.append(constant(f"{prefix}shown", shown))
-        flags = [f"{prefix}missing", f"{prefix}shown"]
-        nodes += [
-            helper.make_node("Gather", flags, [f"{prefix}flags"], axis=1),
-            cast(f"{prefix}flags", f"{prefix}numbers", "double"),
-            helper.make_node("Concat", [f"{prefix}filled", f"{prefix}numbers"], [result], axis=1),
-        ]
-    output = operator.outputs[0]
-    double = type(output.type).__name__ == "DoubleTensorType"
-    nodes.append(cast(result, output.full_name, "double" if double else "float"))
-    container.nodes.extend(nodes)
-    container.initializers.extend(constants)
+        flags = nodes.columns(missing, np.asarray(model.indicator_.features_))
+        parts.append(nodes.cast(flags, "float64"))
+    nodes.finish(container, nodes.concat(parts))
 
 
 def set_imputer_shape(operator: Any) -> None:
@@ -78,12 +53,3 @@ def _is_numeric(operator: Any) -> bool:
     missing = operator.raw_operator.missing_values
     by_nan = isinstance(missing, float) and np.isnan(missing)
     return by_nan and kinds in ({"DoubleTensorType"}, {"FloatTensorType"})
-
-
-def _joined(operator: Any, target: str) -> list[Any]:
-    """All inputs as one float64 matrix."""
-    from onnx import helper
-
-    names = [value.full_name for value in operator.inputs]
-    joined = helper.make_node("Concat", names, [f"{target}/narrow"], axis=1)
-    return [joined, cast(f"{target}/narrow", target, "double")]

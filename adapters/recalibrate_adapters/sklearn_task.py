@@ -27,15 +27,12 @@ class Task:
         Method of the model.
     position
         Of a classifier, the class; None for a regressor.
-    n_classes
-        Number of classes; 0 for a regressor.
     link
         Scale of the score.
     """
 
     method: Method
     position: int | None
-    n_classes: int
     link: Link
 
     def on_link(self, link: Link) -> Task:
@@ -93,7 +90,7 @@ def read_task(model: Any, link: Link | None, target_class: Any) -> Task:
         )
     if target_class is not None:
         raise ValueError(f"target_class={target_class!r} was given, but {name} is a regressor.")
-    return Task("predict", None, 0, link or "identity")
+    return Task("predict", None, link or "identity")
 
 
 def _classifier_task(model: Any, name: str, link: Link | None, target_class: Any) -> Task:
@@ -104,16 +101,15 @@ def _classifier_task(model: Any, name: str, link: Link | None, target_class: Any
             "for example lambda X: model.predict_proba(X)[0][:, 1]."
         )
     position = choose_class(list(np.asarray(classes).tolist()), target_class, name)
-    n_classes = len(classes)
     if link == "logit" and hasattr(model, "decision_function"):
-        return Task("decision_function", position, n_classes, "logit")
+        return Task("decision_function", position, "logit")
     if hasattr(model, "predict_proba"):
         if link == "logit":
             raise ValueError(
                 f"link='logit' was declared, but {name} gives probabilities and has no "
                 "decision_function. Leave the link out."
             )
-        return Task("predict_proba", position, n_classes, "identity")
+        return Task("predict_proba", position, "identity")
     raise ValueError(
         f"{name} gives no probabilities (it has no predict_proba). Either declare the link "
         "'logit' (base_link of fit), so that its decision_function is read as log-odds, or "

@@ -1,21 +1,23 @@
 """scikit-learn's tree models, read from their nodes: exact, where converters are often wrong.
 
-Features are float32 and thresholds float64; these are kept, as they are compared in float64.
+Thresholds are float64. HistGradientBoosting compares float64 features with them, all others round
+features to float32 first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.data.table import Column, Schema
-from recalibrate.data.values import plain_value
+from recalibrate.data.values import Taken, plain_value
 from recalibrate.ensemble import Ensemble, Tree, join_trees
 from recalibrate.scores import Link
-from recalibrate_adapters.forest import Forest, Values, plain_schema
+from recalibrate_adapters.forest import Forest, make_schema
 
 Reader = Callable[[Any, int | None, Sequence[str] | None], Forest | None]
 
@@ -89,7 +91,7 @@ def _mean_of(
         leaves = values[:, 0] if position is None else values[:, position] / values.sum(axis=1)
         parts.append(_cart(tree.tree_, leaves))
     ensemble = join_trees(model.n_features_in_, parts)
-    schema = plain_schema(names, model.n_features_in_)
+    schema = make_schema(names, model.n_features_in_)
     return Forest(schema, (ensemble,), values=_values_taken(model), divisor=float(len(trees)))
 
 
@@ -111,7 +113,7 @@ def _boosted(model: Any, position: int | None, names: Sequence[str] | None) -> F
             for tree in trees
         ]
         ensembles.append(join_trees(model.n_features_in_, parts, bias=float(start[k]) * factor))
-    schema = plain_schema(names, model.n_features_in_)
+    schema = make_schema(names, model.n_features_in_)
     return _with_response(schema, ensembles, position, _values_taken(model))
 
 
@@ -127,12 +129,12 @@ def _histogram(model: Any, position: int | None, names: Sequence[str] | None) ->
         ]
         ensembles.append(join_trees(len(order), parts, bias=float(bias) * factor))
     if position is None and model._loss.link.__class__.__name__ == "LogLink":
-        return Forest(schema, tuple(ensembles), "exp")
-    return _with_response(schema, ensembles, position, "any")
+        return Forest(schema, tuple(ensembles), "exp", wide=True)
+    return replace(_with_response(schema, ensembles, position, "any"), wide=True)
 
 
 def _with_response(
-    schema: Schema, ensembles: list[Ensemble], position: int | None, values: Values
+    schema: Schema, ensembles: list[Ensemble], position: int | None, values: Taken
 ) -> Forest:
     if len(ensembles) == 1:
         return Forest(schema, tuple(ensembles), values=values)
@@ -164,7 +166,7 @@ def _histogram_schema(model: Any, names: Sequence[str] | None) -> tuple[Schema, 
     """
     import pandas as pd
 
-    schema = plain_schema(names, model.n_features_in_)
+    schema = make_schema(names, model.n_features_in_)
     if model._preprocessor is None:
         return schema, np.arange(model.n_features_in_)
     categorical = np.asarray(model.is_categorical_)
@@ -211,7 +213,7 @@ def _members(bitset: NDArray[np.uint32], codes: NDArray[np.int_]) -> NDArray[np.
     return np.asarray(codes[bits != 0])
 
 
-def _values_taken(model: Any) -> Values:
+def _values_taken(model: Any) -> Taken:
     from sklearn.utils import get_tags
 
     return "no infinities" if get_tags(model).input_tags.allow_nan else "finite"

@@ -1,8 +1,8 @@
 """torch models: nn.Module, TorchScript and ExportedProgram, on whatever device they are.
 
 A model gets one tensor and gives one number per row (shape [N] or [N, 1]), or one per class
-(shape [N, C]). Features are float32: float64 input is rounded once. Rows may have any shape; for
-images or text give H its own table with ``Z=``.
+(shape [N, C]). Features are float32, float64 input is rounded once; a model whose weights are
+float64 gets float64. Rows may have any shape; for images or text give H its own table with ``Z=``.
 
 The model runs in batches, in eval mode and without gradients; afterwards the training flags of
 all its parts are as they were. On a CPU, scores come from the model's ONNX graph where that says
@@ -24,26 +24,24 @@ from numpy.typing import NDArray
 from recalibrate.data.labels import read_scores
 from recalibrate.data.table import find_columns
 from recalibrate.data.values import read_numbers
-from recalibrate.scores import Link, sigmoid
-from recalibrate_adapters.agreement import Candidate, Decision
+from recalibrate.scores import Link
+from recalibrate_adapters.agreement import Candidate, DecidedBase, Decision, first_line
+from recalibrate_adapters.classes import class_score
 from recalibrate_adapters.frames import numbers
 from recalibrate_adapters.torch_graph import exporters, score_graph, try_export
 from recalibrate_adapters.torch_link import decide_link
 
 if TYPE_CHECKING:
-    import onnx
     import torch
 
 Scores = NDArray[np.float64]
 
-# Deep networks add up float32 numbers in another order here and there.
-TOLERANCE = 1e-4
 BATCH_BYTES = 2**25
 BATCH_ROWS = 8192
 PROBES = 256
 
 
-class TorchBase:
+class TorchBase(DecidedBase):
     """A torch model as a base.
 
     Parameters
@@ -68,10 +66,9 @@ class TorchBase:
     (3,)
     """
 
-    exact = False
-
     def __init__(self, model: Any, *, link: Link | None = None, target_class: Any = None) -> None:
         self._model = _Model(model)
+        self.target_class = target_class
         self._class = _read_class(target_class)
         self._names = _feature_names(model)
         self.link: Link = decide_link(self._model.source, link)
@@ -79,18 +76,12 @@ class TorchBase:
         self._decision = Decision(
             link=self.link,
             native=self._native,
-            reference=self._mean,
             candidates=self._candidates,
             probes=lambda rows: [rows[:PROBES], rows[:1]],
-            tolerance=TOLERANCE,
         )
 
     def __repr__(self) -> str:
         return f"<TorchBase: {self.name}, link={self.link!r}>"
-
-    @property
-    def why_no_graph(self) -> str:
-        return self._decision.why_no_graph
 
     def columns(self) -> tuple[str, ...] | None:
         """The model's ``feature_names``, if it has any."""
@@ -104,20 +95,16 @@ class TorchBase:
         self._decision.scores(rows[:PROBES])  # only to find out about the graph
         return self._native(rows)
 
-    def graph(self) -> onnx.ModelProto | None:
-        """The exported model, once rows were scored and it was found to say the same."""
-        chosen = self._decision.chosen
-        return None if chosen is None else chosen.model
-
     def _read(self, X: Any) -> torch.Tensor:
-        """Rows as one tensor: float32, or int64 where a tensor of whole numbers was given."""
+        """Rows as one tensor of the model's floats, or int64 if whole numbers were given so."""
         import torch
 
+        floats = torch.float64 if self._model.dtype == torch.float64 else torch.float32
         if isinstance(X, torch.Tensor):
             whole = not X.is_floating_point() and X.dtype != torch.bool
-            rows: torch.Tensor = X.detach().to(torch.int64 if whole else torch.float32)
+            rows: torch.Tensor = X.detach().to(torch.int64 if whole else floats)
         else:
-            rows = torch.from_numpy(_read_floats(X, self._names))
+            rows = torch.from_numpy(_read_floats(X, self._names, floats == torch.float64))
         if rows.ndim == 0 or len(rows) == 0:
             raise ValueError(f"X must have at least one row, but its shape is {tuple(rows.shape)}.")
         return rows
@@ -125,21 +112,12 @@ class TorchBase:
     def _native(self, rows: torch.Tensor) -> Scores:
         return _checked(self._reduce(self._model.run(rows)))
 
-    def _mean(self, rows: torch.Tensor) -> Scores:
-        scores = self._native(rows)
-        return sigmoid(scores) if self.link == "logit" else scores
-
     def _reduce(self, outputs: Scores) -> Scores:
         """One score per row from the model's outputs."""
         column = self._column(outputs)
         if column is None:
             return outputs.reshape(-1)
-        if self.link == "identity":
-            return outputs[:, column]
-        rest = np.delete(outputs, column, axis=1)
-        largest = rest.max(axis=1)
-        others = np.log(np.exp(rest - largest[:, None]).sum(axis=1)) + largest
-        return np.asarray(outputs[:, column] - others)
+        return class_score(outputs, column, logits=self.link == "logit")
 
     def _column(self, outputs: Scores) -> int | None:
         """Which of several outputs per row is the score; None where there is one only."""
@@ -172,7 +150,7 @@ class TorchBase:
                 yield exported
                 continue
             model = score_graph(exported, sample, width, self._column(outputs), self.link)
-            yield Candidate(model, lambda part: part.cpu().numpy())
+            yield Candidate(model, lambda part: {"X": part.cpu().numpy()})
 
 
 def read_script(path: Path, *, link: Link | None = None, target_class: Any = None) -> TorchBase:
@@ -188,7 +166,7 @@ def read_script(path: Path, *, link: Link | None = None, target_class: Any = Non
         raise ValueError(
             f"{str(path)!r} is not a TorchScript file. A file of torch.save is a pickle, which "
             "could run any code: load it yourself, and pass the module. "
-            f"({str(error).splitlines()[0][:200]})"
+            f"({first_line(error)})"
         ) from error
     return TorchBase(model, link=link, target_class=target_class)
 
@@ -201,8 +179,7 @@ def read_program(path: Path, *, link: Link | None = None, target_class: Any = No
         program = torch.export.load(str(path))
     except Exception as error:  # torch raises whatever its reader of the archive does
         raise ValueError(
-            f"{str(path)!r} is not a file of torch.export.save "
-            f"({type(error).__name__}: {str(error).splitlines()[0][:200] if str(error) else ''})"
+            f"{str(path)!r} is not a file of torch.export.save ({first_line(error)})"
         ) from error
     return TorchBase(program, link=link, target_class=target_class)
 
@@ -323,15 +300,16 @@ def _feature_names(model: Any) -> tuple[str, ...] | None:
     return tuple(str(name) for name in names)
 
 
-def _read_floats(X: Any, names: tuple[str, ...] | None) -> NDArray[np.float32]:
-    """A DataFrame's columns, or an array of any rank, as float32."""
+def _read_floats(X: Any, names: tuple[str, ...] | None, wide: bool) -> NDArray[Any]:
+    """A DataFrame's columns, or an array of any rank, as float32 or float64."""
     if hasattr(X, "to_pandas"):
         X = X.to_pandas()
+    dtype = np.float64 if wide else np.float32
     if hasattr(X, "iloc"):
         given = [str(name) for name in X.columns]
         chosen = find_columns(names or given, given)
-        columns = [numbers(given[j], X.iloc[:, j]) for j in chosen]
-        return np.column_stack(columns).astype(np.float32)
+        columns = [numbers(given[j], X.iloc[:, j], wide=wide) for j in chosen]
+        return np.column_stack(columns).astype(dtype)
     array = np.asarray(X)
     if names is not None and array.shape[1:] != (len(names),):
         raise ValueError(
@@ -339,12 +317,12 @@ def _read_floats(X: Any, names: tuple[str, ...] | None) -> NDArray[np.float32]:
         )
     if array.dtype.kind == "f":
         with np.errstate(over="ignore"):  # beyond float32 is infinite, as documented
-            return np.array(array, dtype=np.float32)
+            return np.array(array, dtype=dtype)
     if array.ndim == 2:
-        columns = [read_numbers(f"x{j}", array[:, j]) for j in range(array.shape[1])]
-        return np.column_stack(columns).astype(np.float32)
-    flat = read_numbers("X", array.reshape(-1))
-    return flat.astype(np.float32).reshape(array.shape)
+        columns = [read_numbers(f"x{j}", array[:, j], wide=wide) for j in range(array.shape[1])]
+        return np.column_stack(columns).astype(dtype)
+    flat = read_numbers("X", array.reshape(-1), wide=wide)
+    return flat.astype(dtype).reshape(array.shape)
 
 
 def _check_probabilities(outputs: Scores) -> None:

@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from recalibrate.scores import Link
+from recalibrate.support.onnxgraph import OPSET, TYPES, GraphBuilder, value_info
 from recalibrate.support.optional import require
-from recalibrate_adapters.graphs import INNER, OPSET, as_vector, cast, constant, enclose
+from recalibrate_adapters.agreement import first_line
 
 if TYPE_CHECKING:
     import onnx
@@ -25,7 +24,7 @@ _TYPES = {
     "bfloat16": "BFLOAT16",
     "int64": "INT64",
 }
-
+_INNER = "inner/"  # before all names of torch's own graph
 
 Exporter = Callable[[Any, Any], "onnx.ModelProto"]
 
@@ -58,14 +57,13 @@ def try_export(exporter: Exporter, model: Any, sample: Any) -> onnx.ModelProto |
         with _quiet():
             return exporter(model, sample)
     except Exception as error:  # the model's own code runs here and may raise anything
-        reason = f"{type(error).__name__}: {error}".splitlines()[0][:300]
-        return f"torch cannot export the model to ONNX ({reason})"
+        return f"torch cannot export the model to ONNX ({first_line(error)})"
 
 
 def score_graph(
     exported: onnx.ModelProto, sample: Any, width: int | None, column: int | None, link: Link
 ) -> onnx.ModelProto:
-    """An exported model with one input "X", float32 or int64, and one float64 output "score".
+    """An exported model with one input "X" and one float64 output "score".
 
     Parameters
     ----------
@@ -80,58 +78,19 @@ def score_graph(
     link
         Whether several outputs are logits or probabilities.
     """
-    from onnx import TensorProto, helper
+    from onnx import TensorProto
 
-    inner_input = INNER + exported.graph.input[0].name
-    inner_output = INNER + exported.graph.output[0].name
-    kind = getattr(TensorProto, _TYPES[str(sample.dtype).removeprefix("torch.")])
-    outer = TensorProto.INT64 if kind == TensorProto.INT64 else TensorProto.FLOAT
-    inputs = [helper.make_tensor_value_info("X", outer, ["N", *sample.shape[1:]])]
-    before = [helper.make_node("Cast", ["X"], [inner_input], to=kind)]
-    if column is None or width is None:
-        after, constants = as_vector(inner_output)
-    elif link == "identity":
-        after, constants = _one_column(inner_output, column)
-    else:
-        after, constants = _log_odds(inner_output, column, width)
-    return enclose(exported, inputs, before, after, constants)
-
-
-def _one_column(source: str, column: int) -> tuple[list[Any], list[Any]]:
-    from onnx import helper
-
-    nodes = [
-        cast(source, "outputs", "double"),
-        helper.make_node("Gather", ["outputs", "column"], ["score"], axis=1),
-    ]
-    return nodes, [constant("column", np.int64(column))]
-
-
-def _log_odds(source: str, column: int, width: int) -> tuple[list[Any], list[Any]]:
-    """Log-odds of one class against the rest: z[c] - log(sum of exp(z) over the others)."""
-    from onnx import helper
-
-    make = helper.make_node
-    others = np.delete(np.arange(width), column)
-    nodes = [
-        cast(source, "outputs", "double"),
-        make("Gather", ["outputs", "column"], ["own"], axis=1),
-        make("Gather", ["outputs", "others"], ["rest"], axis=1),
-        make("ReduceMax", ["rest", "classes"], ["largest"], keepdims=1),
-        make("Sub", ["rest", "largest"], ["shifted"]),
-        make("Exp", ["shifted"], ["powers"]),
-        make("ReduceSum", ["powers", "classes"], ["power"], keepdims=0),
-        make("Log", ["power"], ["log_power"]),
-        make("Squeeze", ["largest", "classes"], ["peak"]),
-        make("Add", ["log_power", "peak"], ["against"]),
-        make("Sub", ["own", "against"], ["score"]),
-    ]
-    constants = [
-        constant("column", np.int64(column)),
-        constant("others", others.astype(np.int64)),
-        constant("classes", np.array([1], dtype=np.int64)),
-    ]
-    return nodes, constants
+    kind = str(sample.dtype).removeprefix("torch.")
+    taken = kind if kind in TYPES else "float32"
+    inputs = [value_info("X", taken, ["N", *sample.shape[1:]])]
+    builder = GraphBuilder()
+    source = builder.cast("X", getattr(TensorProto, _TYPES[kind]))
+    builder.include(exported, _INNER, {exported.graph.input[0].name: source})
+    score = _INNER + exported.graph.output[0].name
+    if column is not None and width is not None:
+        wide = builder.cast(score, "float64")
+        score = builder.class_score(wide, column, width, logits=link == "logit")
+    return builder.score_model(inputs, score)
 
 
 def _export_trace(model: Any, sample: Any) -> onnx.ModelProto:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.ensemble import Ensemble, Tree, join_trees
-from recalibrate_adapters.graphs import cast, constant
+from recalibrate.support.onnxgraph import GraphBuilder
 
 if TYPE_CHECKING:
     import onnx
@@ -25,14 +25,6 @@ OLD_OPERATORS = ("TreeEnsembleClassifier", "TreeEnsembleRegressor")
 
 class RewriteError(Exception):
     """A tree operator uses a form that is not supported; the message says which."""
-
-
-@dataclass(frozen=True)
-class Rewritten:
-    """Nodes that replace one operator, and the constants they use."""
-
-    nodes: list[onnx.NodeProto]
-    initializers: list[onnx.TensorProto]
 
 
 def rewrite_trees(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -58,13 +50,14 @@ def rewrite_trees(model: onnx.ModelProto) -> onnx.ModelProto:
         label = node.output[0] if node.op_type == "TreeEnsembleClassifier" else ""
         if label in read:
             raise RewriteError("another node reads the label of a TreeEnsembleClassifier")
-        new = _rewrite(node, f"trees{number}")
-        result.graph.node.extend(new.nodes)
-        result.graph.initializer.extend(new.initializers)
+        builder = GraphBuilder(f"trees{number}/")
+        _rewrite(builder, node)
+        result.graph.node.extend(builder.nodes)
+        result.graph.initializer.extend(builder.initializers)
     return result
 
 
-def _rewrite(node: onnx.NodeProto, prefix: str) -> Rewritten:
+def _rewrite(builder: GraphBuilder, node: onnx.NodeProto) -> None:
     from onnx import helper
 
     attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
@@ -86,47 +79,28 @@ def _rewrite(node: onnx.NodeProto, prefix: str) -> Rewritten:
         _ensemble(trees, weights, target, share, base[i] if base else 0.0)
         for i, target in enumerate(chosen)
     ]
-    wide, sums = f"{prefix}_wide", f"{prefix}_sums"
-    nodes = [cast(node.input[0], wide, "double")]
-    for i, ensemble in enumerate(ensembles):
-        nodes.append(ensemble.node(wide, f"{sums}{i}", f"{prefix}_{i}"))
-    nodes.append(
-        helper.make_node("Concat", [f"{sums}{i}" for i in range(len(chosen))], [sums], axis=1)
-    )
+    wide = builder.cast(node.input[0], "float64")
+    sums = builder.concat([builder.trees(ensemble, wide) for ensemble in ensembles])
     transform = attributes.get("post_transform", b"NONE").decode()
     positive = bool(np.all(weights.values >= 0))
-    tail = _transform(transform, single, positive, sums, prefix)
-    nodes += [*tail.nodes, cast(f"{prefix}_result", node.output[-1], "float")]
-    return Rewritten(nodes, tail.initializers)
+    result = _transform(builder, transform, sums, single=single, positive=positive)
+    builder.same(builder.cast(result, "float32"), node.output[-1])
 
 
-def _transform(kind: str, single: bool, positive: bool, sums: str, prefix: str) -> Rewritten:
+def _transform(builder: GraphBuilder, kind: str, sums: str, *, single: bool, positive: bool) -> str:
     """From sums to the operator's second output, as onnxruntime computes it.
 
     Two classes with weights for only one of them are a case of their own: where all weights are
     positive, the sum is taken as a probability, whatever the transform says.
     """
-    from onnx import helper
-
-    result = f"{prefix}_result"
     if single and positive:
-        one = constant(f"{prefix}_one", np.array(1.0))
-        nodes = [helper.make_node("Sub", [one.name, sums], [f"{prefix}_rest"])]
-        pair = helper.make_node("Concat", [f"{prefix}_rest", sums], [result], axis=1)
-        return Rewritten([*nodes, pair], [one])
+        return builder.concat([builder.op("Sub", builder.number(1.0), sums), sums])
     if single:
-        nodes = [
-            helper.make_node("Neg", [sums], [f"{prefix}_rest"]),
-            helper.make_node("Concat", [f"{prefix}_rest", sums], [f"{prefix}_pair"], axis=1),
-        ]
-        sums = f"{prefix}_pair"
-    else:
-        nodes = []
+        sums = builder.concat([builder.op("Neg", sums), sums])
     operators = {"NONE": "Identity", "LOGISTIC": "Sigmoid", "SOFTMAX": "Softmax"}
     if kind not in operators or (single and kind == "SOFTMAX"):
         raise RewriteError(f"a tree operator has the post_transform {kind}")
-    nodes.append(helper.make_node(operators[kind], [sums], [result]))
-    return Rewritten(nodes, [])
+    return builder.op(operators[kind], sums)
 
 
 @dataclass(frozen=True)

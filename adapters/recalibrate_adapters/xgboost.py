@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recalibrate.data.table import Column, Schema
 from recalibrate.ensemble import join_trees
 from recalibrate.scores import Link
 from recalibrate.support.optional import require
@@ -32,12 +31,14 @@ from recalibrate_adapters.boosted import (
     Goal,
     NotConvertedError,
     custom_goal,
+    open_file,
+    read_classes,
     read_goal,
     with_categories,
     with_response,
 )
 from recalibrate_adapters.edits import CategoryCodes, Edit, MissingNumbers
-from recalibrate_adapters.forest import Forest, plain_schema
+from recalibrate_adapters.forest import Forest, make_schema
 from recalibrate_adapters.xgboost_linear import LinearSum
 from recalibrate_adapters.xgboost_trees import Model
 
@@ -97,6 +98,8 @@ class XGBoostBase(BoostedBase):
     array([0., 0., 1., 1.])
     """
 
+    absent = np.nan
+
     def __init__(self, model: Any, *, link: Link | None = None, target_class: Any = None) -> None:
         wrapper = hasattr(model, "get_booster")
         self._booster = model.get_booster() if wrapper else model
@@ -106,12 +109,14 @@ class XGBoostBase(BoostedBase):
         stops_early = wrapper or "scikit_learn" in self._model.attributes
         best = self._model.attributes.get("best_iteration")
         self._iterations = int(best) + 1 if stops_early and best is not None else None
-        custom = wrapper and callable(getattr(model, "objective", None))
+        # A Booster does not keep a custom objective and calls it by the default's name.
+        told = not wrapper and self._model.objective == "reg:squarederror" and link == "logit"
+        custom = told or (wrapper and callable(getattr(model, "objective", None)))
         goal = custom_goal("xgboost", link) if custom else self._goal()
         super().__init__(
             f"xgboost {type(model).__name__}",
             goal,
-            self._classes(model, goal),
+            read_classes(model, goal, self._model.n_outputs),
             tuple(self._model.learner.get("feature_names") or ()) or None,
             self._model.n_columns,
             link,
@@ -127,13 +132,6 @@ class XGBoostBase(BoostedBase):
             )
         return goal
 
-    def _classes(self, model: Any, goal: Goal) -> list[Any]:
-        if goal.meaning not in ("log-odds", "one per class"):
-            return []
-        known = getattr(model, "classes_", None)
-        count = max(self._model.n_outputs, 2)
-        return list(range(count)) if known is None else list(np.asarray(known).tolist())
-
     def _convert(self) -> Form:
         margins = self._base_margins()
         if self._model.booster == "gblinear":
@@ -144,17 +142,9 @@ class XGBoostBase(BoostedBase):
                 self._model.trees(self._iterations, self._sign), self._sign * margins, strict=True
             )
         ]
-        forest = Forest(self._schema(), tuple(ensembles), edits=self._edits())
+        schema = make_schema(self._names, self._n_columns, self._model.categories)
+        forest = Forest(schema, tuple(ensembles), edits=self._edits())
         return with_response(forest, self._meaning, self._position)
-
-    def _schema(self) -> Schema:
-        plain = plain_schema(self._names, self._n_columns)
-        categories = self._model.categories
-        columns = (
-            Column(column.name, "categorical", categories[j]) if j in categories else column
-            for j, column in enumerate(plain.columns)
-        )
-        return Schema(tuple(columns), plain.named)
 
     def _edits(self) -> tuple[Edit, ...]:
         edits: list[Edit] = []
@@ -185,7 +175,7 @@ class XGBoostBase(BoostedBase):
             )
         weights = self._model.weights().astype(np.float64)[:, 0] * self._sign
         bias = float(weights[-1] + self._sign * margins[0])
-        return LinearSum(plain_schema(self._names, self._n_columns), weights[:-1], bias)
+        return LinearSum(make_schema(self._names, self._n_columns), weights[:-1], bias)
 
     def _raw(self, frame: pd.DataFrame) -> Floats:
         xgboost = require("xgboost", "xgboost")
@@ -213,10 +203,7 @@ def read_file(
 ) -> XGBoostBase:
     """A ``.json`` or ``.ubj`` file of xgboost as a base; see `XGBoostBase`."""
     xgboost = require("xgboost", "xgboost")
-    try:
-        booster = xgboost.Booster(model_file=os.fspath(path))
-    except xgboost.core.XGBoostError as error:
-        raise ValueError(
-            f"xgboost cannot read the model file {os.fspath(path)!r}: {str(error).strip()[:500]}"
-        ) from error
+    booster = open_file(
+        "xgboost", path, lambda file: xgboost.Booster(model_file=file), xgboost.core.XGBoostError
+    )
     return XGBoostBase(booster, link=link, target_class=target_class)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.data.table import Schema
-from recalibrate_adapters.graphs import as_vector, cast, constant, score_model, value_info
+from recalibrate.support.onnxgraph import GraphBuilder, value_info
 
 if TYPE_CHECKING:
     import onnx
@@ -23,8 +23,8 @@ class LinearSum:
 
     Examples
     --------
-    >>> from recalibrate_adapters.forest import plain_schema
-    >>> LinearSum(plain_schema(None, 2), np.array([1.0, 10.0]), 0.5).scores([[1, 2], [3, None]])
+    >>> from recalibrate_adapters.forest import make_schema
+    >>> LinearSum(make_schema(None, 2), np.array([1.0, 10.0]), 0.5).scores([[1, 2], [3, None]])
     array([21.5,  3.5])
     """
 
@@ -42,17 +42,10 @@ class LinearSum:
 
     def graph(self) -> onnx.ModelProto:
         """The same as an ONNX graph."""
-        from onnx import helper
-
-        zero, bias = constant("zero", np.array(0.0)), constant("bias", np.array(self.bias))
-        weights = constant("weights", self.weights.reshape(-1, 1))
-        last, more = as_vector("total")
-        nodes = [
-            cast("X", "wide", "double"),
-            helper.make_node("IsNaN", ["wide"], ["missing"]),
-            helper.make_node("Where", ["missing", "zero", "wide"], ["present"]),
-            helper.make_node("MatMul", ["present", "weights"], ["sum"]),
-            helper.make_node("Add", ["sum", "bias"], ["total"]),
-        ]
-        inputs = [value_info("X", "float", len(self.weights))]
-        return score_model([*nodes, *last], inputs, [zero, bias, weights, *more])
+        builder = GraphBuilder()
+        wide = builder.cast("X", "float64")
+        present = builder.op("Where", builder.op("IsNaN", wide), builder.number(0.0), wide)
+        total = builder.op("MatMul", present, builder.constant(self.weights.reshape(-1, 1)))
+        result = builder.op("Add", total, builder.number(self.bias))
+        inputs = [value_info("X", "float32", ["N", len(self.weights)])]
+        return builder.score_model(inputs, result)

@@ -223,7 +223,7 @@ def _search(
         return None, None
     from recalibrate.auditing.search.discovery import discover
     from recalibrate.auditing.search.richness import richness
-    from recalibrate.fitting.arguments import read_class
+    from recalibrate.core.kinds import read_class
 
     wanted = None if H is True else read_class(H)
     rules = wanted if wanted is not None and wanted.has_rules else None

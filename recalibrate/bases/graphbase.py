@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.bases.protocol import Base
+from recalibrate.bases.protocol import Base, class_of
 from recalibrate.core.levels import Link
 from recalibrate.data.labels import read_scores
+from recalibrate.data.values import Value
 from recalibrate.support.errors import ModelFileError
+from recalibrate.support.ort import GraphRunner
 
 if TYPE_CHECKING:
     from recalibrate.graph.inputs import Input
 
 DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "com.microsoft")
 """Operators that a plain onnxruntime has; others would need a library of the file's choice."""
-BLOCK_ROWS = 1 << 16
-"""Rows per call of the runtime: bounds its temporary memory."""
 
 
 def to_bytes(graph: Any) -> bytes:
@@ -78,6 +78,7 @@ class GraphBase:
     names: tuple[str, ...] | None
     exact: bool
     why_no_graph: str = ""
+    target_class: Value | None = None
 
     @classmethod
     def of(cls, base: Base) -> GraphBase | None:
@@ -85,7 +86,8 @@ class GraphBase:
         graph = base.graph()
         if graph is None:
             return None
-        return cls(to_bytes(graph), base.link, base.name, base.columns(), base.exact)
+        told = base.link, base.name, base.columns(), base.exact
+        return cls(to_bytes(graph), *told, target_class=class_of(base))
 
     def columns(self) -> tuple[str, ...] | None:
         """Columns that the model takes from X."""
@@ -105,15 +107,11 @@ class GraphBase:
         columns = [name for port in self._ports for name in port.columns]
         # Without names of their own, columns are found by position.
         feed = make_feed(self._ports, X, array_columns=columns if self.names is None else ())
-        n_rows = len(next(iter(feed.values())))
-        parts = [np.empty(0)]
-        for start in range(0, n_rows, BLOCK_ROWS):
-            part = {name: rows[start : start + BLOCK_ROWS] for name, rows in feed.items()}
-            try:
-                parts.append(np.ravel(self._session.run(None, part)[0]))
-            except Exception as error:  # onnxruntime has a class for each kind of fault
-                raise self._does_not_run(error) from error
-        return read_scores(np.concatenate(parts), n_rows=n_rows, probability=False)
+        try:
+            scores = self._runner.run(feed)
+        except Exception as error:  # onnxruntime has a class for each kind of fault
+            raise ModelFileError(f"the saved graph of {self.name} does not run: {error}") from error
+        return read_scores(scores, n_rows=len(scores), probability=False)
 
     @cached_property
     def _ports(self) -> tuple[Input, ...]:
@@ -124,23 +122,18 @@ class GraphBase:
         graph = read_base(self, None)
         taken, proto = graph.inputs, graph.proto
         if taken.columns or proto is None:
-            return tuple(Input(n, kind, ("N", 1), (n,), ("base",)) for n, kind in taken.columns)
+            return tuple(
+                Input(n, kind, ("N", 1), (n,), ("base",), values=taken.values)
+                for n, kind in taken.columns
+            )
         name = proto.graph.input[0].name
         if taken.matrix is not None:
             shape = ("N", len(taken.matrix))
-            return (Input(name, "float32", shape, taken.matrix, ("base",)),)
+            columns, values = taken.matrix, taken.values
+            return (Input(name, taken.precision, shape, columns, ("base",), values=values),)
         kind, sizes = taken.tensor or ("float32", ("N",))
         return (Input(name, kind, sizes, (), ("base",)),)
 
     @cached_property
-    def _session(self) -> Any:
-        from recalibrate.support.ort import open_session
-
-        try:
-            # One thread: where a base is not exact, sums may depend on their number.
-            return open_session(self.content, 1)
-        except Exception as error:
-            raise self._does_not_run(error) from error
-
-    def _does_not_run(self, error: Exception) -> ModelFileError:
-        return ModelFileError(f"the saved graph of {self.name} does not run: {error}")
+    def _runner(self) -> GraphRunner:
+        return GraphRunner(self.content)

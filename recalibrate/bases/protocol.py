@@ -10,6 +10,7 @@ import inspect
 import numbers
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -50,6 +51,11 @@ class Base(Protocol):
     exact : bool
         Whether onnxruntime gives the very same bits as ``scores`` when it runs the graph,
         whatever its number of threads and the size of the batch.
+
+    Notes
+    -----
+    A base that was told which class it scores keeps it as ``target_class``, so that a saved
+    model finds it again.
     """
 
     @property
@@ -183,9 +189,9 @@ def as_base(model: Any, *, link: Link | None = None, target_class: Any = None) -
     _check_link(link)
     _refuse_non_models(model)
     options = {"link": link, "target_class": target_class}
-    if hasattr(model, "as_base"):
+    if hasattr(type(model), "as_base"):
         model = model.as_base()
-    if isinstance(model, Base):
+    if _is_base(model):
         _refuse_target_class(target_class, "a base that was made already")
         return _with_link_checked(model, link)
     if isinstance(model, (bytes, bytearray, memoryview)):
@@ -208,6 +214,31 @@ def as_base(model: Any, *, link: Link | None = None, target_class: Any = None) -
         f"No installed adapter knows models of type {_type_name(model)}. "
         f"Adapters present: {', '.join(adapter_names()) or 'none'}. {_HOW_TO_PASS}"
     )
+
+
+def reopen_base(model: Any, link: Link, target_class: Any) -> Base:
+    """A base like one that was used before: on its scale, of its class.
+
+    The link is declared only where the model does not tell it by itself. If its scores are on the
+    other scale nevertheless, that is for the caller to say.
+    """
+    if _is_base(model):
+        return as_base(model)
+    if callable(model) and find_adapter(model) is None:
+        return as_base(model, link=link)
+    try:
+        base = as_base(model, target_class=target_class)
+    except ValueError:
+        return as_base(model, link=link, target_class=target_class)
+    if base.link != link:
+        with suppress(ValueError):
+            return as_base(model, link=link, target_class=target_class)
+    return base
+
+
+def class_of(base: Base) -> Any:
+    """The class that a base was told to score; None if it was told none."""
+    return getattr(base, "target_class", None)
 
 
 def predicted_mean(base: Base, X: Any) -> NDArray[np.float64]:
@@ -261,6 +292,11 @@ def _refuse_non_models(model: object) -> None:
         raise TypeError(
             f"The base model is the class {model.__name__} itself. Pass a fitted instance of it."
         )
+
+
+def _is_base(model: Any) -> bool:
+    """Whether the object is a base already; some objects claim to have any attribute."""
+    return isinstance(model, Base) and hasattr(type(model), "scores")
 
 
 def _is_array(model: Any) -> bool:

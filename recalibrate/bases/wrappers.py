@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.bases.protocol import Base, ScoreColumn
+from recalibrate.bases.constant import Constant
+from recalibrate.bases.protocol import Base, ScoreColumn, class_of
 from recalibrate.core.learning import SCORE_COLUMN
 from recalibrate.core.levels import Link
 from recalibrate.data.table import find_columns
@@ -46,6 +47,10 @@ class NamedBase:
     @property
     def exact(self) -> bool:
         return self.inner.exact
+
+    @property
+    def target_class(self) -> Any:
+        return class_of(self.inner)
 
     def columns(self) -> tuple[str, ...] | None:
         """The columns that the table had."""
@@ -95,6 +100,18 @@ def select_columns(X: Any, wanted: Sequence[str]) -> Any:
     return X.iloc[:, places] if hasattr(X, "iloc") else X.select([names[j] for j in places])
 
 
+def is_exact(model: Recalibrated) -> bool:
+    """Whether a graph of the model can be expected to give the same bits.
+
+    Its base must be exact: sums of leaves are, exponentials, softmax and matrix products are not.
+    Logarithms and exponentials of another library need not be the same; scores made of them are
+    rounded so coarsely that they practically never differ, but that is no promise. The same
+    holds for the estimators of others.
+    """
+    direct = model.base.link == model.rounds.link or isinstance(model.base, Constant)
+    return model.base.exact and direct and model.rounds.exact
+
+
 @dataclass(frozen=True, eq=False)
 class ChainedBase:
     """A recalibrated model as the base of further rounds, on labels it has not seen."""
@@ -123,10 +140,7 @@ class ChainedBase:
 
     @property
     def exact(self) -> bool:
-        model = self.model
-        # Logarithms and exponentials, and the estimators of others, are not exact in a graph.
-        direct = model.base.link == model.rounds.link == self.link
-        return model.base.exact and direct and model.rounds.exact
+        return is_exact(self.model) and self.model.rounds.link == self.link
 
     @property
     def why_no_graph(self) -> str:

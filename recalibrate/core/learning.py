@@ -23,6 +23,8 @@ from recalibrate.support.shorthand import read_parameters
 
 SCORE_COLUMN = "base score"
 """Name of the column that holds the base model's score when H may look at it."""
+EVERYONE = f"`{SCORE_COLUMN}` is not missing"
+"""The group of all rows, as an expression: plain calibration of the levels."""
 
 
 MARGIN_STEP_LIMIT = 4.0

@@ -203,11 +203,8 @@ class Part:
             self.weight,
             draft.log.link == "logit",
             draft.replace,
-            2.0**scale.response_bits,
-            2.0**scale.hessian_bits,
             2.0**RESPONSE_LIMIT_BITS,
-            scale.plain,
-            scale.shift,
+            scale,
             words,
         )
         if draw is not None:

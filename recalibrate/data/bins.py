@@ -108,21 +108,11 @@ class Bins:
         counts = [feature.count for feature in self.features]
         return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
-    @cached_property
-    def natural_order(self) -> NDArray[np.int32]:
-        """Every feature's codes in their own order, feature after feature."""
-        return np.concatenate([np.arange(f.count, dtype=np.int32) for f in self.features])
-
     @property
     def code_type(self) -> type[np.unsignedinteger]:
         """The narrowest integers that hold every code."""
         widest = max(feature.count for feature in self.features)
         return np.uint8 if widest <= 256 else np.uint16
-
-    @cached_property
-    def widest_category(self) -> int:
-        """Largest number of codes of a feature that is split by sets of them (1 without any)."""
-        return max((f.count for f in self.features if f.by_sets), default=1)
 
     def encode(self, table: Table, threads: int = 1) -> NDArray[np.integer]:
         """Codes of all rows, [row, feature], uint8 where every feature has at most 256."""

@@ -226,7 +226,9 @@ def read_scores(scores: Any, *, n_rows: int, probability: bool) -> Float64:
             (values < 0.0) | (values > 1.0),
             values,
             "scores must be probabilities in [0, 1]",
-            'If they are margins or log-odds, tell fit with base_link="logit".',
+            'If they are margins or log-odds, tell fit with base_link="logit". If they are '
+            "predictions of a regressor, cut them: pass a function such as lambda X: "
+            "numpy.clip(model.predict(X), 0, 1).",
         )
     return values
 

@@ -41,7 +41,7 @@ def quantile_edges(
     if weight is None:
         distinct, mass = np.unique(values, return_counts=True)
     else:
-        units = integer_weights(weight, bins, len(weight), float(weight.max()))
+        units = integer_weights(weight, bins)
         order = np.argsort(values)
         ordered = values[order]
         first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
@@ -51,14 +51,18 @@ def quantile_edges(
 
 
 def integer_weights(
-    weight: NDArray[np.float64], bins: int, n_rows: int, heaviest: float
+    weight: NDArray[np.float64],
+    bins: int,
+    n_rows: int | None = None,
+    heaviest: float | None = None,
 ) -> NDArray[np.int64]:
     """Weights of some of ``n_rows`` rows as integers, whose sums do not depend on the order.
 
-    With these bits neither the sums nor their products with ``bins`` leave the int64 range.
+    ``heaviest`` is the largest weight of all rows; None: these are all. With these bits neither
+    the sums nor their products with ``bins`` leave the int64 range.
     """
-    _, exponent = np.frexp(heaviest)
-    bits = 60 - int(exponent) - n_rows.bit_length() - int(bins).bit_length()
+    _, exponent = np.frexp(float(weight.max()) if heaviest is None else heaviest)
+    bits = 60 - int(exponent) - (n_rows or len(weight)).bit_length() - int(bins).bit_length()
     return np.rint(np.ldexp(weight, bits)).astype(np.int64)
 
 

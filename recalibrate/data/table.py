@@ -65,9 +65,10 @@ class Column:
         # many small frames of one dtype does not look up 300,000 categories for each of them.
         return []
 
-    def _read(self, values: Any) -> NDArray[Any]:
-        categorical = self.kind == "categorical"
-        return self._encode(values) if categorical else read_numbers(self.name, values)
+    def _read(self, values: Any, wide: bool) -> NDArray[Any]:
+        if self.kind == "categorical":
+            return self._encode(values)
+        return read_numbers(self.name, values, wide=wide)
 
     def _encode(self, values: Any) -> NDArray[np.float32]:
         codes, uniques = factorize(self.name, values)
@@ -128,7 +129,7 @@ class Schema:
         chosen = _distinct_names(names, "names")
         return Schema(tuple(self.columns[self.index(name)] for name in chosen), self.named)
 
-    def read(self, X: Any) -> Table:
+    def read(self, X: Any, *, wide: bool = False) -> Table:
         """Read new data the way the schema's own data were read.
 
         Columns of a DataFrame are found by name, in any order, and others are ignored. Columns of
@@ -140,6 +141,8 @@ class Schema:
         ----------
         X : DataFrame or array-like of shape (n, d)
             Anything that `read_table` accepts.
+        wide : bool
+            Whether numbers are for somebody who compares in float64: see `Table.matrix`.
 
         Returns
         -------
@@ -156,7 +159,8 @@ class Schema:
                 f"order: {listed(self.names)}. Pass the same columns, or a DataFrame with names."
             )
         read = zip(self.columns, columns, strict=True)
-        sources = share_out(lambda pair: pair[0]._read(pair[1]), read, threads_for(len(columns[0])))
+        threads = threads_for(len(columns[0]))
+        sources = share_out(lambda pair: pair[0]._read(pair[1], wide), read, threads)
         return Table(self, sources, len(sources[0]))
 
     def to_dict(self) -> dict[str, Any]:
@@ -258,9 +262,9 @@ class Table:
                     column[rows] = source[rows]
         return Table(self.schema, columns, self.n_rows)
 
-    def matrix(self) -> NDArray[np.float32]:
-        """Return all columns as a new C-order array of shape (n_rows, d)."""
-        block = np.empty((self.n_rows, len(self._sources)), dtype=np.float32)
+    def matrix(self, dtype: Any = np.float32) -> NDArray[Any]:
+        """Return all columns as a new C-order array of shape (n_rows, d), float32 or float64."""
+        block = np.empty((self.n_rows, len(self._sources)), dtype=dtype)
         with np.errstate(over="ignore"):
             for j, source in enumerate(self._sources):
                 block[:, j] = source
@@ -328,7 +332,11 @@ def read_table(X: Any, *, categorical: Sequence[str] | None = None) -> Table:
 def split_columns(X: Any) -> tuple[list[str] | None, list[Any]]:
     """Names (None for arrays) and columns: 1-d views, or a Series of a pandas dtype."""
     if type(X).__module__.startswith("scipy.sparse"):
-        raise TypeError("X is a sparse matrix, which is not supported: pass X.toarray().")
+        raise TypeError(
+            "X is a sparse matrix, but H needs a table. Give H one of its own with Z=; the base "
+            "model then gets X as it is. Or make X dense as the base model reads it: to xgboost an "
+            "entry that is not stored is missing (numpy.nan), to others it is 0 (X.toarray())."
+        )
     if isinstance(X, np.ma.MaskedArray):
         raise TypeError("X is a masked array: pass X.astype(float).filled(numpy.nan).")
     if not isinstance(X, np.ndarray | list | tuple):

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.support.notices import listed
+
 Value = str | int | float | bool
+Taken = Literal["any", "no infinities", "finite"]
+"""Numbers that a base model takes."""
 
 _FLOAT32_EXACT = 2**24  # every integer up to this magnitude is a float32
 
@@ -53,8 +57,11 @@ def family_of(type_: Any) -> str:
     return "text" if issubclass(type_, str) else "other"
 
 
-def read_numbers(name: str, values: Any) -> NDArray[Any]:
-    """Numbers that a cast turns into the float32 column; a view where that is possible."""
+def read_numbers(name: str, values: Any, *, wide: bool = False) -> NDArray[Any]:
+    """Numbers that a cast turns into the float32 column; a view where that is possible.
+
+    ``wide`` is for those who compare in float64: all integers that it can hold are taken.
+    """
     import pandas as pd
 
     if values.dtype.name == "category":
@@ -66,30 +73,52 @@ def read_numbers(name: str, values: Any) -> NDArray[Any]:
             "(from 0). Convert it to numbers first, for example with pandas.to_numeric."
         )
     if isinstance(values, np.ndarray) and values.dtype.kind != "O":
-        _check_integers(name, values)
+        _check_integers(name, values, wide)
         return values
     missing = np.asarray(pd.isna(values))
     present = values[~missing]
-    _check_integers(name, np.asarray(present, dtype=object if values.dtype.kind == "O" else None))
+    whole = np.asarray(present, dtype=object if values.dtype.kind == "O" else None)
+    _check_integers(name, whole, wide)
     column = np.full(len(values), np.nan)
     column[~missing] = np.asarray(present, dtype=np.float64)
     return column
 
 
-def _check_integers(name: str, values: NDArray[Any]) -> None:
+def _check_integers(name: str, values: NDArray[Any], wide: bool) -> None:
     if values.dtype.kind == "O":  # Python integers of any size, possibly among floats
         values = values[[isinstance(v, int | np.integer) for v in values]]
     elif values.dtype.kind not in "iu":
         return
-    large = values[(values > _FLOAT32_EXACT) | (values < -_FLOAT32_EXACT)]
+    type_ = np.finfo(np.float64 if wide else np.float32)
+    exact = 2 ** (type_.nmant + 1)  # every integer up to this magnitude
+    large = values[(values > exact) | (values < -exact)]
     magnitude = np.abs(large)
-    odd_part = magnitude // (magnitude & -magnitude)  # must fit the 24 bits of a float32
-    lossy = large[(odd_part >= _FLOAT32_EXACT) | (magnitude >= 2**128)]
+    odd_part = magnitude // (magnitude & -magnitude)  # must fit the bits of the type
+    lossy = large[(odd_part >= exact) | (magnitude >= 2**type_.maxexp)] if large.size else large
+    if lossy.size and wide:
+        raise ValueError(
+            f"Column {name!r} holds integers that float64 cannot hold, for example {lossy[0]}."
+        )
     if lossy.size:
         raise ValueError(
             f"Column {name!r} holds integers that float32 cannot hold, for example {lossy[0]}. If "
             "they are identifiers, make them categories (categorical=, or convert them to text); "
             "if they are quantities, scale them or convert them to float (they are then rounded)."
+        )
+
+
+def refuse_values(matrix: NDArray[Any], names: Sequence[str], taken: Taken) -> None:
+    """Refuse numbers that a base model does not take, as its own framework does."""
+    if taken == "any":
+        return
+    bad = np.isinf(matrix) if taken == "no infinities" else ~np.isfinite(matrix)
+    if bad.any():
+        columns = [names[int(j)] for j in np.flatnonzero(bad.any(axis=0))]
+        what = "infinite" if taken == "no infinities" else "missing (NaN) or infinite"
+        narrow = " (Numbers beyond the range of float32 count as infinite.)"
+        raise ValueError(
+            f"The base model does not take {what} values, but there are some in: "
+            f"{listed(columns)}.{narrow if matrix.dtype == np.float32 else ''}"
         )
 
 

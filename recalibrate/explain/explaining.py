@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.core.learning import EVERYONE
 from recalibrate.core.levels import Levels
 from recalibrate.core.rounds import Block, Rounds, Scores
 from recalibrate.data.table import Schema
 from recalibrate.explain.reasons import Reasons, reasons_of
-from recalibrate.fitting.default.level_sets import EVERYONE
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 
 from recalibrate.bases.constant import Constant
 from recalibrate.bases.graphbase import GraphBase, check_graph
-from recalibrate.bases.protocol import Base, ScoreColumn, as_base
+from recalibrate.bases.protocol import Base, ScoreColumn, class_of, reopen_base
 from recalibrate.bases.wrappers import ChainedBase, select_columns
 from recalibrate.core.levels import Link
+from recalibrate.data.values import Value, plain_value, tag_value, untag_value
 from recalibrate.files import codec
 from recalibrate.support.errors import ModelFileError
 
@@ -37,6 +38,7 @@ class MissingScores(ScoreColumn):
     """Score-only mode of a loaded model; ``names`` are the columns that its base took from X."""
 
     names: tuple[str, ...] | None = ()
+    target_class: Value | None = None
 
     def columns(self) -> tuple[str, ...] | None:
         """Columns that the base model took from X."""
@@ -62,6 +64,7 @@ class FileBase:
     link: Link
     name: str
     names: tuple[str, ...] | None
+    target_class: Value | None = None
 
     @property
     def path(self) -> Path:
@@ -82,7 +85,7 @@ class FileBase:
                 f"{str(self.path)!r} is not the base model that this model was saved with: its "
                 f"checksum differs; put the right file there, {advice}"
             )
-        return open_file(self.path, self.link)
+        return open_file(self.path, self.link, self.target_class)
 
     @property
     def why_no_graph(self) -> str:
@@ -128,10 +131,22 @@ SHA256 = codec.Value(
     lambda data: isinstance(data, str) and bool(re.fullmatch("[0-9a-f]{64}", data)),
 )
 
+TARGET_CLASS: dict[str, codec.Codec] = {
+    "target_class": codec.Value(
+        "a class with its type",
+        lambda data: isinstance(data, list) and len(data) == 2,
+        lambda value: tag_value(plain_value(value)),
+        untag_value,
+    )
+}
+NO_CLASS = {"target_class": None}
+
 BASES = {
     "scores": codec.Record(
         MissingScores,
+        TARGET_CLASS,
         without=("values", "exact"),
+        absent=NO_CLASS,
         names={"names": "columns", "why_no_graph": "why"},
         make=lambda **told: MissingScores(np.empty(0), **told),
     ),
@@ -140,14 +155,16 @@ BASES = {
     ),
     "graph": codec.Record(
         GraphBase,
-        {"content": GraphBytes("the base model")},
+        {"content": GraphBytes("the base model"), **TARGET_CLASS},
         without=("why_no_graph",),
+        absent=NO_CLASS,
         names={"names": "columns", "content": "graph"},
     ),
     "file": codec.Record(
         FileBase,
-        {"file": FILE_NAME, "sha256": SHA256},
+        {"file": FILE_NAME, "sha256": SHA256, **TARGET_CLASS},
         without=("folder",),
+        absent=NO_CLASS,
         names={"names": "columns"},
         make=lambda **told: FileBase(Path(), **told),
     ),
@@ -162,7 +179,8 @@ def as_saved(base: Base) -> Base:
     if isinstance(base, ChainedBase) and not isinstance(as_saved(base.model.base), MissingScores):
         return base
     told = base.link, base.name, base.why_no_graph
-    return GraphBase.of(base) or MissingScores(np.empty(0), *told, names=base.columns())
+    known = {"names": base.columns(), "target_class": class_of(base)}
+    return GraphBase.of(base) or MissingScores(np.empty(0), *told, **known)
 
 
 def refer_to(file: Path, base: Base) -> FileBase:
@@ -170,8 +188,9 @@ def refer_to(file: Path, base: Base) -> FileBase:
     size, digest = file.stat().st_size, sha256_of(file)
     if not is_plain_name(file.name):
         raise ValueError(f"the base model's file has a name that cannot be saved: {file.name!r}")
-    open_file(file, base.link)
-    return FileBase(file.parent, file.name, size, digest, base.link, base.name, base.columns())
+    told = base.link, base.name, base.columns(), class_of(base)
+    open_file(file, base.link, class_of(base))
+    return FileBase(file.parent, file.name, size, digest, *told)
 
 
 def is_plain_name(name: str) -> bool:
@@ -189,9 +208,9 @@ def is_plain_name(name: str) -> bool:
     )
 
 
-def open_file(path: Path, link: Link) -> Base:
+def open_file(path: Path, link: Link, target_class: Any) -> Base:
     """The base in a model file, whose scores must be on the expected scale."""
-    base = as_base(path)
+    base = reopen_base(path, link, target_class)
     if base.link != link:
         raise ValueError(
             f"the scores of the base model in {str(path)!r} are on the {base.link} scale, but "

@@ -279,6 +279,8 @@ class Record:
         Names in the file, where they are not those of the fields.
     since
         Fields that came with a format version: its number, and what older files mean.
+    absent
+        Fields that are left out where they have this value.
     take
         Fields of an object, by name.
     make
@@ -291,6 +293,7 @@ class Record:
     without: Collection[str] = ()
     names: Mapping[str, str] = field(default_factory=dict)
     since: Mapping[str, tuple[int, Any]] = field(default_factory=dict)
+    absent: Mapping[str, Any] = field(default_factory=dict)
     take: Callable[[Any], Mapping[str, Any]] = vars
     make: Callable[..., Any] | None = None
 
@@ -308,6 +311,7 @@ class Record:
         return {
             self.names.get(name, name): codec.encode(taken[name], writer)
             for name, codec in self.fields.items()
+            if name not in self.absent or taken[name] != self.absent[name]
         }
 
     def decode(self, data: Any, where: str, reader: Reader) -> Any:
@@ -319,6 +323,8 @@ class Record:
                 values[name] = codec.decode(left.pop(stored), f"{where}.{stored}", reader)
             elif name in self.since and reader.version < self.since[name][0]:
                 values[name] = self.since[name][1]
+            elif name in self.absent:
+                values[name] = self.absent[name]
             else:
                 raise ModelFileError(f"{where} has no field {stored!r}")
         if left:

@@ -12,11 +12,9 @@ from numpy.typing import NDArray
 
 from recalibrate.bases.problem import Problem
 from recalibrate.core.boost import Settings
-from recalibrate.core.kinds import CLASSES, class_of, say_classes
-from recalibrate.core.learning import FunctionClass, Penalty
+from recalibrate.core.learning import Penalty
 from recalibrate.core.levels import Levels, to_margin
 from recalibrate.support.checks import check_flag, check_number, check_whole
-from recalibrate.support.notices import either
 
 LevelKind = Literal["uniform", "quantile"]
 T = TypeVar("T")
@@ -25,26 +23,6 @@ DEFAULT_ROUNDS = 500
 DEFAULT_PATIENCE = 20
 AUTHORS_GAMMA = 0.1
 """The authors' own code stops when the error falls by less than .1 / levels."""
-
-
-def read_class(H: Any) -> FunctionClass:
-    """H as given, or by its short name."""
-    if isinstance(H, str):
-        short = [kind for kind in CLASSES if kind in class_of(kind).shorthand]
-        if H not in short:
-            names = either([repr(kind) for kind in short])
-            raise ValueError(
-                f"H={H!r} is not a short name of a class; use {names}, or an object such as "
-                f"{say_classes()}"
-            )
-        return class_of(H)()
-    if isinstance(H, type):
-        raise TypeError(f"H={H.__name__} is the class itself; make one: H={H.__name__}(...)")
-    if isinstance(H, FunctionClass):
-        return H
-    if hasattr(H, "fit") and hasattr(H, "predict"):
-        raise TypeError(f"H={H!r} is a model; wrap it as H=Estimator({type(H).__name__}(...))")
-    raise TypeError(f"H={H!r} is not a class of functions; use {say_classes()}")
 
 
 @dataclass(frozen=True)
@@ -88,6 +66,28 @@ class Knobs:
         check_flag("keep_unrounded", self.keep_unrounded)
         if self.level_kind not in (None, "uniform", "quantile"):
             raise ValueError(f"level_kind must be 'uniform' or 'quantile', got {self.level_kind!r}")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the arguments of ``fit`` ask for, checked."""
+
+    knobs: Knobs
+    alpha: float | None = None
+    B: float | None = None
+    cv: Any = None
+    validation: Any = None
+
+    @property
+    def paper(self) -> bool:
+        """Whether to run Algorithm 1 to the letter."""
+        return self.alpha is not None or self.B is not None
+
+    @property
+    def default(self) -> bool:
+        """Whether the recipe decides everything."""
+        free = self.validation is None or is_share(self.validation)
+        return not self.paper and not self.knobs.turned and free
 
 
 def check_run(threads: int | None, blocks: int | None, seed: int) -> None:

@@ -62,20 +62,23 @@ class CrossFitted:
 
 def is_unfitted(model: Any) -> bool:
     """Whether the model is a scikit-learn-compatible estimator that was not fitted yet."""
-    if isinstance(model, type) or not (hasattr(model, "fit") and hasattr(model, "get_params")):
+    known = (hasattr(type(model), name) for name in ("fit", "get_params"))
+    if isinstance(model, type) or not all(known):
         return False
     own = getattr(model, "is_fitted", None)  # catboost and sktime have their own answer
     if own is not None:
         return not (own() if callable(own) else own)
     if not (hasattr(model, "__sklearn_is_fitted__") or hasattr(model, "__sklearn_tags__")):
         return False  # fit and get_params of another convention
+    from sklearn.base import clone
     from sklearn.exceptions import NotFittedError
     from sklearn.utils.validation import check_is_fitted
 
     try:
         check_is_fitted(model)
     except NotFittedError:
-        return True
+        # What fit learned should end in an underscore, but not everybody's does: ngboost's.
+        return not vars(model).keys() - vars(clone(model)).keys()
     return False
 
 

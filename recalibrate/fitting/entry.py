@@ -11,6 +11,7 @@ from typing import Any, Literal
 from recalibrate.bases.problem import Problem, read_problem
 from recalibrate.bases.protocol import Base, as_base
 from recalibrate.bases.wrappers import remember_columns
+from recalibrate.core.kinds import read_class
 from recalibrate.core.learning import FunctionClass
 from recalibrate.core.levels import Link
 from recalibrate.data.folds import is_splitter
@@ -18,14 +19,14 @@ from recalibrate.data.inputs import is_collection, is_streamed
 from recalibrate.fitting.arguments import (
     Knobs,
     LevelKind,
+    Plan,
     check_paper,
     check_run,
     gives_rows,
-    read_class,
 )
 from recalibrate.fitting.crossfit import cross_fit, is_unfitted, refuse_unfitted
 from recalibrate.fitting.default.settings import DEFAULT_CLASS
-from recalibrate.fitting.run import Plan, Run
+from recalibrate.fitting.run import Run
 from recalibrate.model import Recalibrated
 from recalibrate.rows.memory import MemoryStore
 from recalibrate.rows.opening import check_memory, open_rows

@@ -20,7 +20,7 @@ from recalibrate.data.columns import Weighted, distribution
 from recalibrate.data.folds import count_folds, is_splitter
 from recalibrate.data.quantiles import cut_at_quantiles, integer_weights
 from recalibrate.fitting.arguments import (
-    Knobs,
+    Plan,
     gives_rows,
     is_share,
     loop_settings,
@@ -35,28 +35,6 @@ from recalibrate.fitting.validation import Fitted, Verdict, judge, run_folds
 from recalibrate.model import Recalibrated
 from recalibrate.rows.dealing import deal, restrict, set_aside, split
 from recalibrate.rows.store import Encoded, Fold, Store
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What the arguments of ``fit`` ask for, checked."""
-
-    knobs: Knobs
-    alpha: float | None = None
-    B: float | None = None
-    cv: Any = None
-    validation: Any = None
-
-    @property
-    def paper(self) -> bool:
-        """Whether to run Algorithm 1 to the letter."""
-        return self.alpha is not None or self.B is not None
-
-    @property
-    def default(self) -> bool:
-        """Whether the recipe decides everything."""
-        free = self.validation is None or is_share(self.validation)
-        return not self.paper and not self.knobs.turned and free
 
 
 @dataclass(frozen=True, eq=False)

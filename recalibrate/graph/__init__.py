@@ -5,8 +5,9 @@ ai.onnx 18 and ai.onnx.ml 5, which onnxruntime 1.23 and later run, and tensors (
 sequences). ``N``, the number of rows, is dynamic everywhere.
 
 Inputs
-    ``X`` float32 [N, d]
-        The columns of the base model, where it takes a matrix (or the fitted array's columns).
+    ``X`` float32 or float64 [N, d]
+        The columns of the base model, where it takes a matrix (or the fitted array's columns);
+        float64 where the base model compares in that precision.
         A tensor of another shape where the base model takes one.
     ``base_score`` float64 [N]
         Scores of the base model on its own scale, for models that were fitted on an array of
@@ -14,10 +15,10 @@ Inputs
     one per column, [N, 1]
         All other columns, under their own names: those that only H looks at (sensitive
         attributes, for example), or every column with ``inputs="columns"``. Numbers are float32
-        with NaN for missing, text is string, and whole numbers that float32 cannot hold (as
-        categories) are int64. A text that is no category, the empty one for example, counts as
-        missing. A column that is called like an input or output above gets the prefix
-        ``input_``; the metadata says which column an input holds.
+        (float64 as above) with NaN for missing, text is string, and whole numbers that float32
+        cannot hold (as categories) are int64. A text that is no category, the empty one for
+        example, counts as missing. A column that is called like an input or output above gets
+        the prefix ``input_``; the metadata says which column an input holds.
 
 Outputs
     ``label`` int64 [N]
@@ -40,8 +41,9 @@ Metadata
     they were given.
 
 Margins, labels and scores are bit-equal with Python's for tree bases, whatever the number of
-threads and the size of the batch: features and thresholds are float32, everything that is summed
-is a multiple of 2**-40, and level sets come from comparing float64 margins with stored numbers.
+threads and the size of the batch: features and thresholds of H are float32, everything that is
+summed is a multiple of 2**-40, and level sets come from comparing float64 margins with stored
+numbers.
 """
 
 from recalibrate.graph.errors import ExportError, ParityError

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import compose, inliner
 
 from recalibrate.bases.constant import Constant
 from recalibrate.bases.problem import SCORE_LIMIT
@@ -15,18 +14,20 @@ from recalibrate.bases.protocol import Base, ScoreColumn
 from recalibrate.core.fixedpoint import VALUE_STEP
 from recalibrate.core.levels import MARGIN_LIMIT, MARGIN_STEP, Link
 from recalibrate.data.labels import Labels
-from recalibrate.graph.builder import (
+from recalibrate.graph.errors import ExportError
+from recalibrate.graph.inputs import MATRIX, BaseInputs, Inputs
+from recalibrate.support.notices import listed
+from recalibrate.support.onnxgraph import (
     BASE_PREFIX,
     INVERSE,
     IR_VERSION,
     ML_DOMAIN,
     ML_OPSET,
     OPSET,
+    VALUES,
     GraphBuilder,
+    own_inputs,
 )
-from recalibrate.graph.errors import ExportError
-from recalibrate.graph.inputs import BaseInputs, Inputs
-from recalibrate.support.notices import listed
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,11 +47,6 @@ class BaseGraph:
     base: Base
     proto: onnx.ModelProto | None
     inputs: BaseInputs
-
-    @property
-    def domains(self) -> dict[str, int]:
-        """Operator sets of the graph."""
-        return {} if self.proto is None else {o.domain: o.version for o in self.proto.opset_import}
 
 
 def read_base(base: Base, table_columns: tuple[str, ...] | None) -> BaseGraph:
@@ -72,13 +68,13 @@ def read_base(base: Base, table_columns: tuple[str, ...] | None) -> BaseGraph:
     _check_versions(base, proto)
     if len(proto.graph.output) != 1:
         raise ExportError(_fault(base, f"{len(proto.graph.output)} outputs, not one"))
-    initial = {tensor.name for tensor in proto.graph.initializer}
-    taken = [value for value in proto.graph.input if value.name not in initial]
+    taken = own_inputs(proto)
+    values: Any = {fact.key: fact.value for fact in proto.metadata_props}.get(VALUES, "any")
     names = base.columns()
     if len(taken) != 1 or (names == (taken[0].name,) and taken[0].name != "X"):
-        return BaseGraph(base, proto, BaseInputs(columns=_columns(base, taken)))
+        return BaseGraph(base, proto, BaseInputs(columns=_columns(base, taken), values=values))
     shape, kind = _shape(taken[0]), _kind(base, taken[0])
-    if kind != "float32" or len(shape) != 2:
+    if kind not in ("float32", "float64") or len(shape) != 2:
         return BaseGraph(base, proto, BaseInputs(tensor=(kind, ("N", *shape[1:]))))
     names = names or table_columns
     if names is None and isinstance(shape[1], int):
@@ -87,7 +83,7 @@ def read_base(base: Base, table_columns: tuple[str, ...] | None) -> BaseGraph:
         raise ExportError(
             _fault(base, f"a matrix of {shape[1]} columns, but it takes {listed(names or ())}")
         )
-    return BaseGraph(base, proto, BaseInputs(matrix=names))
+    return BaseGraph(base, proto, BaseInputs(matrix=names, precision=kind, values=values))
 
 
 def _dynamic(size: int | str) -> tuple[str, ...]:
@@ -138,60 +134,43 @@ def write_base(builder: GraphBuilder, graph: BaseGraph, inputs: Inputs) -> str |
         return builder.column(inputs.ports[0].name)
     if graph.proto is None:
         return None
-    proto = graph.proto
-    if proto.functions:
-        proto = inliner.inline_local_functions(proto)
-    proto = compose.add_prefix(proto, BASE_PREFIX)
-    initial = {tensor.name for tensor in proto.graph.initializer}
-    taken = [value for value in proto.graph.input if value.name not in initial]
-    _connect(builder, graph, inputs, taken)
-    builder.initializers += list(proto.graph.initializer)
-    builder.nodes += list(proto.graph.node)
-    output = proto.graph.output[0]
-    score = output.name
+    builder.include(graph.proto, BASE_PREFIX, _sources(builder, graph, inputs))
+    output = graph.proto.graph.output[0]
+    score = BASE_PREFIX + output.name
     if INVERSE.get(output.type.tensor_type.elem_type) != "float64":
         score = builder.cast(score, "float64")
     return builder.column(score)
 
 
-def _connect(
-    builder: GraphBuilder, graph: BaseGraph, inputs: Inputs, taken: list[onnx.ValueInfoProto]
-) -> None:
-    """Feed our inputs into those of the base's graph."""
+def _sources(builder: GraphBuilder, graph: BaseGraph, inputs: Inputs) -> dict[str, str]:
+    """Tensors for the inputs of the base's graph, made of ours."""
+    taken = own_inputs(graph.proto) if graph.proto is not None else []
     if graph.inputs.tensor is not None:
-        builder.same(inputs.ports[_port_of(inputs, "X")].name, taken[0].name)
-    elif graph.inputs.matrix is not None:
-        builder.same(_matrix(builder, inputs, graph.inputs.matrix), taken[0].name)
-    else:
-        for value in taken:
-            name = value.name.removeprefix(BASE_PREFIX)
-            number, position = inputs.base[name]
-            port = inputs.ports[number]
-            tensor = port.name
-            if len(port.columns) > 1:
-                tensor = builder.columns(tensor, [position])
-            kind = INVERSE[value.type.tensor_type.elem_type]
-            builder.same(tensor if port.kind == kind else builder.cast(tensor, kind), value.name)
+        return {taken[0].name: MATRIX}
+    if graph.inputs.matrix is not None:
+        matrix = _matrix(builder, inputs, graph.inputs.matrix, graph.inputs.precision)
+        return {taken[0].name: matrix}
+    return {name: _column(builder, inputs, name, kind) for name, kind in graph.inputs.columns}
 
 
-def _port_of(inputs: Inputs, name: str) -> int:
-    return next(k for k, port in enumerate(inputs.ports) if port.name == name)
+def _column(builder: GraphBuilder, inputs: Inputs, name: str, kind: str) -> str:
+    """One column of the base's [N, 1] in its own type."""
+    number, position = inputs.base[name]
+    port = inputs.ports[number]
+    tensor = port.name if len(port.columns) == 1 else builder.columns(port.name, [position])
+    return tensor if port.kind == kind else builder.cast(tensor, kind)
 
 
-def _matrix(builder: GraphBuilder, inputs: Inputs, names: tuple[str, ...]) -> str:
+def _matrix(builder: GraphBuilder, inputs: Inputs, names: tuple[str, ...], kind: str) -> str:
     """The base's own matrix: our matrix, some columns of it, or columns put together."""
     places = [inputs.base[name] for name in names]
     first = inputs.ports[places[0][0]]
-    if len({port for port, _ in places}) == 1 and first.shape[1:] != (1,):
-        positions = [position for _, position in places]
-        whole = positions == list(range(len(first.columns)))
-        return first.name if whole else builder.columns(first.name, positions)
-    parts = []
-    for port, _ in places:
-        tensor = inputs.ports[port].name
-        kind = inputs.ports[port].kind
-        parts.append(tensor if kind == "float32" else builder.cast(tensor, "float32"))
-    return builder.concat(parts)
+    if len({port for port, _ in places}) > 1 or first.shape[1:] == (1,):
+        return builder.concat([_column(builder, inputs, name, kind) for name in names])
+    positions = [position for _, position in places]
+    whole = positions == list(range(len(first.columns)))
+    tensor = first.name if whole else builder.columns(first.name, positions)
+    return tensor if first.kind == kind else builder.cast(tensor, kind)
 
 
 def write_margin(

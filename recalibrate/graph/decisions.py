@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.graph.base import constant_margin
-from recalibrate.graph.builder import GraphBuilder
 from recalibrate.graph.errors import ExportError
 from recalibrate.graph.trees import Leaf, flatten, search
 from recalibrate.losses.rules import Formula, Lookup, Rule
 from recalibrate.support.notices import listed
+from recalibrate.support.onnxgraph import GraphBuilder
 
 if TYPE_CHECKING:
     from recalibrate.deciding import Decision

@@ -18,13 +18,13 @@ from recalibrate.graph.base import (
     write_base,
     write_margin,
 )
-from recalibrate.graph.builder import GraphBuilder, value_info
 from recalibrate.graph.conditions import write_truth
 from recalibrate.graph.decisions import ACTION, describe_decision, write_action
 from recalibrate.graph.features import Columns, FeatureList
 from recalibrate.graph.inputs import Inputs, Style, plan_inputs
 from recalibrate.graph.runner import Runner
 from recalibrate.graph.updates import plan_updates
+from recalibrate.support.onnxgraph import GraphBuilder, value_info
 
 if TYPE_CHECKING:
     from recalibrate.deciding import Decision
@@ -97,7 +97,7 @@ class _Export:
         mean = self._mean(builder, runner.score, score if unchanged else None)
         outputs = self._outputs(builder, runner.score, mean)
         ports = [value_info(p.name, p.kind, list(p.shape)) for p in inputs.ports]
-        return builder.model(ports, outputs, self._metadata(inputs), base.domains)
+        return builder.model(ports, outputs, self._metadata(inputs))
 
     def _inputs(self, base: BaseGraph) -> Inputs:
         """Inputs for the columns that the model uses; all of an array's, found by position."""

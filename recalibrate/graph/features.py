@@ -10,10 +10,10 @@ import numpy as np
 
 from recalibrate.core.learning import SCORE_COLUMN
 from recalibrate.data.table import Column, Schema
-from recalibrate.graph.builder import ML_DOMAIN, GraphBuilder
 from recalibrate.graph.errors import ExportError
 from recalibrate.graph.inputs import Inputs
 from recalibrate.groups.expressions import Condition
+from recalibrate.support.onnxgraph import ML_DOMAIN, GraphBuilder
 
 
 @dataclass(frozen=True)
@@ -127,13 +127,15 @@ class Columns:
         parts: list[str] = []
         width = 0
         if matrix is not None:
-            tensor, width = self.inputs.ports[matrix].name, len(self.inputs.ports[matrix].columns)
+            port_ = self.inputs.ports[matrix]
+            tensor, width = port_.name, len(port_.columns)
             # Taking a matrix whole is cheaper than picking half of its columns.
             if 2 * len(places) < width:
                 picked = sorted(set(places.values()))
                 tensor, width = self.builder.columns(tensor, picked), len(picked)
                 places = {at: picked.index(position) for at, position in places.items()}
-            parts.append(tensor)
+            wide = port_.kind == "float64"  # H reads float32 in any case
+            parts.append(self.builder.cast(tensor, "float32") if wide else tensor)
         for at, feature in enumerate(features):
             if at not in places:
                 parts.append(self.column(feature))
@@ -199,6 +201,7 @@ class Columns:
     def _encode(self, column: Column, **values: Any) -> str:
         """Look a column's values up among its categories."""
         kind = self.inputs.ports[self.inputs.features[column.name][0]].kind
+        kind = "float32" if kind == "float64" else kind
         keys: dict[str, list[Any]] = {}
         if not column.categories:
             raise ExportError(f"column {column.name!r} has no category; leave it out of H")

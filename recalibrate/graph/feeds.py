@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from recalibrate.data.labels import read_scores
 from recalibrate.data.table import find_columns, split_columns
-from recalibrate.data.values import read_numbers
+from recalibrate.data.values import factorize, plain_value, read_numbers, refuse_values
 from recalibrate.graph.inputs import BASE_SCORE, Input
 from recalibrate.support.notices import listed
 
@@ -107,20 +107,25 @@ class _Rows:
 
 def _tensor(name: str, values: Any, port: Input) -> NDArray[Any]:
     if port.kind == "string":
-        return _texts(values, port.missing)
+        return _texts(name, values, port.missing)
     if port.kind == "int64":
         return _whole(values)
+    numbers = read_numbers(name, values, wide=port.kind == "float64")
     with np.errstate(over="ignore"):  # beyond float32 is infinite, as it is in Python
-        return np.asarray(read_numbers(name, values), dtype=_DTYPES[port.kind])
+        tensor = np.asarray(numbers, dtype=_DTYPES[port.kind])
+    refuse_values(tensor.reshape(-1, 1), [name], port.values)
+    return tensor
 
 
-def _texts(values: Any, missing: str) -> NDArray[Any]:
-    # A number is no category of a text column, whatever it looks like.
-    texts = [
-        str(value) if isinstance(value, str) else missing
-        for value in np.asarray(values, dtype=object)
-    ]
-    return np.array(texts, dtype=object)
+def _texts(name: str, values: Any, missing: str) -> NDArray[Any]:
+    """Categories of a text column as H reads them: bands of pandas.cut by what they are called.
+
+    A number is no category of a text column, whatever it looks like.
+    """
+    codes, uniques = factorize(name, values)
+    plain = [plain_value(value) for value in np.asarray(uniques, dtype=object)]
+    texts = [value if isinstance(value, str) else missing for value in plain]
+    return np.take(np.array([*texts, missing], dtype=object), codes)  # the last is for -1
 
 
 def _whole(values: Any) -> NDArray[np.int64]:

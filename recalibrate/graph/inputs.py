@@ -2,22 +2,22 @@
 
 A column that only H looks at (a sensitive attribute, say) is an input of its own, so that callers
 see what they have to bring. Text is a string input; numbers are float32, which is what features
-are by definition.
+of H are by definition, or float64 where the base model compares in that precision.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from recalibrate.data.table import Column
-from recalibrate.data.values import family_of
-from recalibrate.graph.builder import BASE_PREFIX, PREFIX
+from recalibrate.data.values import Taken, family_of
 from recalibrate.graph.errors import ExportError
 from recalibrate.support.notices import listed
+from recalibrate.support.onnxgraph import BASE_PREFIX, PREFIX
 
 Style = Literal["auto", "matrix", "columns"]
 MATRIX = "X"
@@ -34,7 +34,8 @@ class Input:
     name
         Its name in the graph.
     kind
-        Type of its elements: float32, int64, string, or float64 for base scores.
+        Type of its elements: float32, int64, string, or float64 for base scores and for numbers
+        that the base model reads in that precision.
     shape
         "N" stands for the number of rows.
     columns
@@ -45,6 +46,9 @@ class Input:
     missing
         What stands for a missing value in a column of text: the empty text, unless that is a
         category itself.
+    values
+        Numbers that the base model takes: "any", "no infinities" or "finite". A graph refuses
+        nothing, so this is for those who feed it.
     """
 
     name: str
@@ -53,6 +57,7 @@ class Input:
     columns: tuple[str, ...]
     used_by: tuple[str, ...]
     missing: str = ""
+    values: Taken = "any"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists and strings, for the file's metadata."""
@@ -63,7 +68,8 @@ class Input:
             "columns": list(self.columns),
             "used_by": list(self.used_by),
         }
-        return {**plain, "missing": self.missing} if self.missing else plain
+        more = {"missing": self.missing, "values": self.values}
+        return plain | {key: value for key, value in more.items() if value not in ("", "any")}
 
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> Input:
@@ -75,6 +81,7 @@ class Input:
             tuple(state["columns"]),
             tuple(state["used_by"]),
             str(state.get("missing", "")),
+            state.get("values", "any"),
         )
 
 
@@ -86,18 +93,33 @@ class BaseInputs:
     ----------
     matrix
         Columns of its one matrix; None if it takes no matrix.
+    precision
+        Type of the matrix: float32 or float64.
     columns
         Name and type of every input, where it has one per column.
     tensor
         Type and shape of an input that is no table of numbers (images).
     scores
         Whether there is no graph and scores are given.
+    values
+        Numbers that the model takes.
     """
 
     matrix: tuple[str, ...] | None = None
+    precision: str = "float32"
     columns: tuple[tuple[str, str], ...] = ()
     tensor: tuple[str, tuple[int | str, ...]] | None = None
     scores: bool = False
+    values: Taken = "any"
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """Type of every column that it takes."""
+        return (
+            dict(self.columns)
+            if self.matrix is None
+            else dict.fromkeys(self.matrix, self.precision)
+        )
 
 
 @dataclass(frozen=True)
@@ -171,17 +193,21 @@ def plan_inputs(
     if base.tensor is not None:
         kind, shape = base.tensor
         plan.ports.append(Input(MATRIX, kind, shape, (), ("base",)))
-    base_columns = base.columns
-    if base.matrix is not None:
-        base_columns = tuple((name, "float32") for name in base.matrix)
     kinds = {column.name: kind_of(column) for column in features}
     matrix = _matrix(base, kinds, array_columns, style, own_table)
     if matrix:
-        plan.add_matrix(matrix, dict(base_columns), kinds)
-    plan.add_columns(base_columns, kinds)
+        plan.add_matrix(matrix, base.kinds, kinds)
+    plan.add_columns(base.kinds, kinds)
     for column in features:
         plan.mark_missing(column)
-    return Inputs(tuple(plan.ports), plan.base, plan.features)
+    ports = (replace(p, values=base.values) if _is_own(p, base) else p for p in plan.ports)
+    return Inputs(tuple(ports), plan.base, plan.features)
+
+
+def _is_own(port: Input, base: BaseInputs) -> bool:
+    """Whether an input holds numbers of the base model and no others."""
+    numbers = port.kind.startswith("float") and bool(port.columns)
+    return numbers and "base" in port.used_by and set(port.columns) <= base.kinds.keys()
 
 
 def _matrix(
@@ -201,7 +227,7 @@ def _matrix(
             return base.matrix
         plain = all(kinds.get(name, "float32") == "float32" for name in array_columns)
         return tuple(array_columns) if plain and not base.columns else ()
-    wanted = dict(base.columns) if base.matrix is None else dict.fromkeys(base.matrix, "float32")
+    wanted = base.kinds
     text = [name for name, kind in {**wanted, **kinds}.items() if kind == "string"]
     if text:
         raise ExportError(
@@ -233,16 +259,17 @@ class _Plan:
                 raise ExportError(_two_types(name, "float32", kinds[name]))
         used = _used_by(any(n in base for n in names), any(n in shared for n in names))
         port = len(self.ports)
-        self.ports.append(Input(MATRIX, "float32", ("N", len(names)), names, used))
+        precision = "float64" if "float64" in base.values() else "float32"
+        self.ports.append(Input(MATRIX, precision, ("N", len(names)), names, used))
         for position, name in enumerate(names):
             if name in base:
                 self.base[name] = (port, position)
             if name in shared:
                 self.features[name] = (port, position)
 
-    def add_columns(self, base: Iterable[tuple[str, str]], kinds: dict[str, str]) -> None:
+    def add_columns(self, base: dict[str, str], kinds: dict[str, str]) -> None:
         """Inputs of their own for all columns that are not in the matrix."""
-        for name, kind in base:
+        for name, kind in base.items():
             if name not in self.base:
                 self.base[name] = (self._add(name, kind, ("base",)), 0)
         for name, kind in kinds.items():
@@ -255,7 +282,7 @@ class _Plan:
             port = self.ports[place[0]]
             if (port.kind == "string") != (kind == "string"):
                 raise ExportError(_two_types(name, port.kind, kind))
-            wider = kind if port.kind == "float32" else port.kind
+            wider = port.kind if kind == "float32" else kind
             self.ports[place[0]] = replace(port, kind=wider, used_by=("base", "H"))
             self.features[name] = place
 

@@ -17,8 +17,8 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from recalibrate.bases.constant import Constant
 from recalibrate.bases.protocol import count_rows
+from recalibrate.bases.wrappers import is_exact
 from recalibrate.core.learning import SCORE_COLUMN
 from recalibrate.graph.decisions import ACTION, is_best
 from recalibrate.graph.errors import ParityError
@@ -67,16 +67,6 @@ class ParityReport:
     differing: int
     beyond: int
     largest: float
-
-
-def is_exact(model: Recalibrated) -> bool:
-    """Whether a graph of the model can be expected to give the same bits.
-
-    Logarithms and exponentials of another library need not; scores made of them are rounded so
-    coarsely that they practically never differ, but that is no promise.
-    """
-    direct = model.base.link == model.rounds.link or isinstance(model.base, Constant)
-    return model.base.exact and direct and model.rounds.exact
 
 
 def check_parity(

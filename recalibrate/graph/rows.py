@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from recalibrate.core.learning import SCORE_COLUMN
 from recalibrate.core.levels import from_margin
 from recalibrate.data.table import Column
-from recalibrate.graph.inputs import Input
+from recalibrate.graph.inputs import BASE_SCORE, Input
 from recalibrate.graph.thresholds import Found, around
 
 if TYPE_CHECKING:
@@ -62,6 +62,14 @@ def _take(X: Any, rows: NDArray[np.intp]) -> Any:
     return [X[k] for k in rows] if isinstance(X, list | tuple) else X[rows]
 
 
+def _neighbours(values: set[float], most: int) -> NDArray[np.float64]:
+    """The numbers and their float64 neighbours; an even choice where there are too many."""
+    at = np.array(sorted(values), dtype=np.float64)
+    if len(at) > most:
+        at = at[np.linspace(0, len(at) - 1, most).astype(int)]
+    return np.concatenate([np.nextafter(at, -np.inf), at, np.nextafter(at, np.inf)])
+
+
 @dataclass(frozen=True, eq=False)
 class RowMaker:
     """Makes rows from what is known about the columns.
@@ -86,7 +94,7 @@ class RowMaker:
     @property
     def possible(self) -> bool:
         """Whether every input is a column, so that rows can be made at all."""
-        tensors = [port for port in self.ports if not port.columns and port.kind != "float64"]
+        tensors = [port for port in self.ports if not port.columns and port.name != BASE_SCORE]
         return not tensors and not self.model.own_table
 
     def make(self, *, missing: bool = True, infinite: bool = True) -> Rows:
@@ -133,10 +141,13 @@ class RowMaker:
             beside = {k + d for k in whole for d in (-1, 0, 1)}
             return np.array(sorted(beside | {int(v) for v in categories[:MOST_PER_COLUMN]}))
         own = np.array([float(v) for v in categories[:MOST_PER_COLUMN]], dtype=np.float64)
-        near = np.append(around(thresholds, MOST_PER_COLUMN), np.array(EXTREMES, np.float32))
-        near = near[np.isfinite(near) & ~np.isin(near, own.astype(np.float32))]
+        near = around(thresholds, MOST_PER_COLUMN).astype(np.float64)
+        if port.kind == "float64":
+            near = np.append(near, _neighbours(thresholds, MOST_PER_COLUMN))
+        near = np.append(near, np.array(EXTREMES, np.float32))
+        near = near[np.isfinite(near) & ~np.isin(near.astype(np.float32), own.astype(np.float32))]
         more = ([np.nan] if missing else []) + ([np.inf, -np.inf] if infinite else [])
-        return np.concatenate([own, near.astype(np.float64), more * REPEATS])
+        return np.concatenate([own, near, more * REPEATS])
 
     def _table(self, values: dict[str, NDArray[Any]]) -> Any:
         import pandas as pd
@@ -152,7 +163,7 @@ class RowMaker:
 
     def _base_scores(self, rng: np.random.Generator, n_rows: int) -> NDArray[np.float64] | None:
         """Scores at the thresholds of the level sets and beside them, for score-only models."""
-        if not any(port.kind == "float64" and not port.columns for port in self.ports):
+        if not any(port.name == BASE_SCORE and not port.columns for port in self.ports):
             return None
         model = self.model
         levels = [s.partition for s in model.rounds.steps if s.partition is not None]

@@ -12,9 +12,9 @@ import numpy as np
 from recalibrate.core.levels import Levels
 from recalibrate.core.rounds import Encoder
 from recalibrate.data.table import Schema
-from recalibrate.graph.builder import GraphBuilder
 from recalibrate.graph.features import SCORE, Block, Columns, Feature, Rank
 from recalibrate.graph.trees import MARGIN, Leaf, Node, by_level, columns_of, flatten
+from recalibrate.support.onnxgraph import GraphBuilder
 
 E = TypeVar("E", bound=Encoder)
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from recalibrate.core.rounds import Rounds
-from recalibrate.graph.builder import ML_DOMAIN
 from recalibrate.graph.forms import form_of
+from recalibrate.support.onnxgraph import ML_DOMAIN
 
 Found = dict[str, set[float]]
 

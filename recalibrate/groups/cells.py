@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.data.quantiles import cut_at_quantiles, quantile_edges
-from recalibrate.data.table import Column, Schema, Table
+from recalibrate.data.columns import Columns
+from recalibrate.data.quantiles import cut_at_quantiles
+from recalibrate.data.table import Schema
 from recalibrate.groups import expressions as ex
 
 MOST_VALUES = 12  # numeric columns with more distinct values are cut into bands
@@ -118,37 +119,22 @@ class PredicateCells:
 Cells = CategoryCells | ValueCells | BandCells | PredicateCells
 
 
-def cut_column(
-    column: Column, table: Table, weight: NDArray[np.float64] | None, bands: int
-) -> CategoryCells | ValueCells | BandCells:
-    """Cells of a column, from the rows of a table (all of positive weight)."""
+def cut_column(columns: Columns, name: str, bands: int) -> CategoryCells | ValueCells | BandCells:
+    """Cells of a column: its categories, its few values, or bands of about equal weight."""
+    column = columns.column(name)
     if column.kind == "categorical":
-        return CategoryCells(column.name, len(column.categories))
-    values = table.column(column.name)
-    present = ~np.isnan(values)
-    values = values[present] + np.float32(0)  # -0 and 0 are one value, and it is called 0
-    distinct = np.unique(values)
-    if len(distinct) <= MOST_VALUES:
-        return ValueCells(column.name, tuple(distinct.tolist()))
-    edges = quantile_edges(values, bands, None if weight is None else weight[present])
-    return BandCells(column.name, tuple(edges.tolist()))
+        return CategoryCells(name, len(column.categories))
 
+    def targets(total: int) -> NDArray[np.int64]:
+        return np.array([-(-total * j // bands) for j in range(1, bands)])
 
-def cut_distinct(
-    name: str,
-    distinct: NDArray[np.float32],
-    mass: NDArray[np.int64],
-    bands: int,
-    *,
-    complete: bool = True,
-) -> ValueCells | BandCells:
-    """Cells of a numeric column by its distinct values and their weights.
-
-    ``complete`` False: some of many values, see `recalibrate.data.quantiles.cut_at_quantiles`.
-    """
-    if complete and len(distinct) <= MOST_VALUES:
-        return ValueCells(name, tuple(distinct.tolist()))
-    return BandCells(name, tuple(cut_at_quantiles(distinct, mass, bands).tolist()))
+    found = columns.distribution(name, targets)
+    values = found.values + np.float32(0)  # -0 and 0 are one value, and it is called 0
+    edges = cut_at_quantiles(values, found.mass, bands)
+    # All weight may be on a single one of many values.
+    if found.complete and (len(values) <= MOST_VALUES or not len(edges)):
+        return ValueCells(name, tuple(values.tolist()))
+    return BandCells(name, tuple(edges.tolist()))
 
 
 def load_cells(saved: dict[str, Any], factor: ex.Column | ex.Predicate, schema: Schema) -> Cells:

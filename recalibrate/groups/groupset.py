@@ -19,17 +19,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from recalibrate.data.columns import Columns
-from recalibrate.data.table import Column, Schema, Table
+from recalibrate.data.quantiles import integer_weights
+from recalibrate.data.table import Schema, Table
 from recalibrate.data.values import category_key
 from recalibrate.data.vectors import read_weight
 from recalibrate.groups import expressions as ex
 from recalibrate.groups.cells import (
     BANDS,
-    CategoryCells,
     Cells,
     PredicateCells,
     cut_column,
-    cut_distinct,
     load_cells,
 )
 from recalibrate.groups.combinations import (
@@ -259,59 +258,34 @@ def bind_rows(
     if weight is not None:
         weight = read_weight(weight, table.n_rows)
         table, weight = table.take(weight > 0), weight[weight > 0]
+    units = None if weight is None else integer_weights(weight, int(bands))
     rows = Assigned(table)
-
-    def cut(column: Column) -> Cells:
-        return cut_column(column, table, weight, int(bands))
 
     def count(terms: Sequence[tuple[Cells, ...]]) -> list[Counted]:
         return [count_combinations(factors, rows) for factors in terms]
 
-    return bind_by(terms, table.schema, cut, count, min_rows=min_rows), rows
+    return _bind(terms, Columns.of(table, units), count, min_rows, int(bands)), rows
 
 
 def bind_columns(terms: Sequence[str], columns: Columns, *, min_rows: int = 1) -> GroupSet:
     """Turn group expressions into groups of rows, wherever these are; see :func:`bind`."""
 
-    def cut(column: Column) -> Cells:
-        if column.kind == "categorical":
-            return CategoryCells(column.name, len(column.categories))
-        found = columns.distribution(column.name, _band_targets)
-        values = found.values + np.float32(0)  # -0 is called 0
-        return cut_distinct(column.name, values, found.mass, BANDS, complete=found.complete)
-
     def count(terms: Sequence[tuple[Cells, ...]]) -> list[Counted]:
         found = list(columns.map(CountCells(tuple(terms))))
         return [add_counts([piece[t] for piece in found]) for t in range(len(terms))]
 
-    return bind_by(terms, columns.schema, cut, count, min_rows=min_rows)
+    return _bind(terms, columns, count, min_rows, BANDS)
 
 
-def _band_targets(total: int) -> NDArray[np.int64]:
-    return np.array([-(-total * j // BANDS) for j in range(1, BANDS)])
-
-
-def bind_by(
+def _bind(
     terms: Sequence[str],
-    schema: Schema,
-    cut: Callable[[Column], Cells],
+    columns: Columns,
     count: Callable[[Sequence[tuple[Cells, ...]]], Sequence[Counted]],
-    *,
-    min_rows: int = 1,
+    min_rows: int,
+    bands: int,
 ) -> GroupSet:
-    """Turn group expressions into groups of rows, wherever these are.
-
-    Parameters
-    ----------
-    terms, min_rows
-        As in :func:`bind`.
-    schema
-        Columns of the rows.
-    cut
-        Cells of a column.
-    count
-        Combinations of cells that occur, for the factors of every term.
-    """
+    """Groups of the terms; ``count`` finds the combinations of cells that occur."""
+    schema = columns.schema
     check_whole("min_rows", min_rows, least=1)
     parsed = _parse_all(terms, schema)
     known: dict[str, Cells] = {}  # a column in several terms is cut once
@@ -320,7 +294,7 @@ def bind_by(
         if isinstance(factor, ex.Predicate):
             return PredicateCells(factor.condition)
         if factor.name not in known:
-            known[factor.name] = cut(schema.columns[schema.index(factor.name)])
+            known[factor.name] = cut_column(columns, factor.name, bands)
         return known[factor.name]
 
     factors = [tuple(bind_factor(factor) for factor in term.factors) for term in parsed]

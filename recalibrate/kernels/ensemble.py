@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from recalibrate.kernels.compiler import kernel
 
-BLOCK = 512
+BATCH = 512
 """Rows that go through one tree before the next: its nodes stay in the nearest cache."""
 
 LEFT_IF_MISSING = 1
@@ -26,17 +26,17 @@ def add_leaves(
     children: NDArray[np.int32],
     subset: NDArray[np.int32],
     offsets: NDArray[np.int64],
-    words: NDArray[np.uint64],
+    bits: NDArray[np.uint64],
     value: NDArray[np.float64],
     out: NDArray[np.float64],
 ) -> None:
     """Add the leaf values that every row of X reaches to ``out``.
 
     ``children`` holds the right and the left child of each node, so that the comparison itself
-    is the index. The bits of a set are ``words[offsets[s]:offsets[s + 1]]``.
+    is the index. The bits of a set are ``bits[offsets[s]:offsets[s + 1]]``.
     """
-    for start in range(0, X.shape[0], BLOCK):
-        stop = min(start + BLOCK, X.shape[0])
+    for start in range(0, X.shape[0], BATCH):
+        stop = min(start + BATCH, X.shape[0])
         for root in roots:
             for i in range(start, stop):
                 k = np.uint64(root)
@@ -44,7 +44,7 @@ def add_leaves(
                     x = X[i, np.uint64(feature[k])]
                     flag = flags[k]
                     if flag & IS_SUBSET:
-                        left = is_member(x, subset[k], offsets, words)
+                        left = is_member(x, subset[k], offsets, bits)
                     else:
                         left = x <= threshold[k]
                     left |= (x != x) & ((flag & LEFT_IF_MISSING) != 0)
@@ -53,7 +53,7 @@ def add_leaves(
 
 
 @kernel
-def is_member(x: float, s: int, offsets: NDArray[np.int64], words: NDArray[np.uint64]) -> bool:
+def is_member(x: float, s: int, offsets: NDArray[np.int64], bits: NDArray[np.uint64]) -> bool:
     """Whether x is one of the whole numbers in set s; never for NaN."""
     start = offsets[s]
     if not (x >= 0.0 and x < 64.0 * (offsets[s + 1] - start)):
@@ -61,7 +61,7 @@ def is_member(x: float, s: int, offsets: NDArray[np.int64], words: NDArray[np.ui
     code = np.uint64(x)
     if np.float64(code) != x:
         return False
-    bit = (words[start + np.int64(code >> np.uint64(6))] >> (code & np.uint64(63))) & np.uint64(1)
+    bit = (bits[start + np.int64(code >> np.uint64(6))] >> (code & np.uint64(63))) & np.uint64(1)
     return bool(bit != 0)
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.kernels.compiler import kernel
-from recalibrate.kernels.splits import unpack
+from recalibrate.kernels.words import read_words
+
+if TYPE_CHECKING:
+    from recalibrate.core.fixedpoint import Scale
 
 
 @kernel
@@ -17,12 +22,10 @@ def shifted(value: int, bits: int) -> int:
 
 @kernel
 def add_products(
-    block: NDArray[np.int32],
+    design: NDArray[np.int32],
     level: NDArray[np.int32],
     words: NDArray[np.int64],
-    width: int,
-    plain: bool,
-    shift: int,
+    scale: Scale,
     cut: NDArray[np.int64],
     rows: NDArray[np.int64],
     gram: NDArray[np.int64],
@@ -32,20 +35,20 @@ def add_products(
 
     ``cut`` holds the bits taken off s, s x x', g and g x (see ``classes.linear``).
     """
-    count = block.shape[1]
-    for i in range(block.shape[0]):
+    count = design.shape[1]
+    for i in range(design.shape[0]):
         v = level[i]
-        _, s, g = unpack(words, i, width, plain, shift)
+        _, s, g = read_words(words, i, scale)
         s = shifted(s, cut[0])
         g = shifted(g, cut[2])
         rows[v] += 1
         for a in range(count):
-            x = block[i, a]
+            x = design[i, a]
             if x == 0:
                 continue
             cross[v, a] += shifted(g * x, cut[3])
             for b in range(a + 1):
-                gram[v, a, b] += shifted(s * x * block[i, b], cut[1])
+                gram[v, a, b] += shifted(s * x * design[i, b], cut[1])
 
 
 @kernel
@@ -54,9 +57,7 @@ def add_group_products(
     offsets: NDArray[np.int64],
     level: NDArray[np.int32],
     words: NDArray[np.int64],
-    width: int,
-    plain: bool,
-    shift: int,
+    scale: Scale,
     rows: NDArray[np.int64],
     gram: NDArray[np.int64],
     cross: NDArray[np.int64],
@@ -65,7 +66,7 @@ def add_group_products(
     terms = codes.shape[1]
     for i in range(codes.shape[0]):
         v = level[i]
-        _, s, g = unpack(words, i, width, plain, shift)
+        _, s, g = read_words(words, i, scale)
         rows[v] += 1
         gram[v, 0, 0] += s
         cross[v, 0] += g
@@ -134,7 +135,7 @@ def solve_level(
 
 @kernel
 def linear_update(
-    block: NDArray[np.int32],
+    design: NDArray[np.int32],
     level: NDArray[np.int32],
     present: NDArray[np.bool_],
     coefficient: NDArray[np.float64],
@@ -150,8 +151,8 @@ def linear_update(
             out[i] = f[i]
             continue
         value = 0.0
-        for j in range(block.shape[1]):
-            value += coefficient[v, j] * block[i, j]
+        for j in range(design.shape[1]):
+            value += coefficient[v, j] * design[i, j]
         out[i] = value if replace else f[i] + min(max(value, -limit), limit)
 
 

@@ -10,12 +10,13 @@ the processor ands many at a time: about one nanosecond per row and tree, agains
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.kernels.compiler import kernel
+from recalibrate.kernels.routing import Splits
 
 TREES = 128
 """Trees whose masks lie side by side: a constant, so that the loop over them is unrolled."""
@@ -35,6 +36,21 @@ at that number, so that nobody has to count zeros.
 NARROW_CODES = 256
 """Codes of a feature that are stored in a byte."""
 MAGIC, SHIFT = (np.uint64(number) for number in HASHES[64])
+
+
+class Masks(NamedTuple):
+    """Masks of many trees, and the values of their leaves.
+
+    ``masks`` are [tree // TREES, code over all features, tree % TREES]: the leaves that the tests
+    on a feature leave over for a code, whose feature begins at ``offsets``. ``values`` are
+    [tree // TREES, tree % TREES, hash of the leaf's bit], the hash by ``magic`` and ``shift``.
+    """
+
+    offsets: NDArray[np.uint64]
+    masks: NDArray[np.unsignedinteger]
+    values: NDArray[np.float64]
+    magic: Any
+    shift: Any
 
 
 @kernel
@@ -59,38 +75,34 @@ def first_leaves(
 
 
 @kernel
-def most_leaves(child: NDArray[np.int32], starts: NDArray[np.int64]) -> int:
-    """Leaves of the largest tree: a tree with k splits has k + 1."""
-    most = 0
-    for t in range(starts.shape[0] - 1):
-        leaves = 1
-        for k in range(starts[t], starts[t + 1]):
-            leaves += child[k] >= 0
-        most = max(most, leaves)
-    return most
+def rule_out(k: int, splits: Splits, leaves: Any, line: NDArray[np.unsignedinteger]) -> None:
+    """Take ``leaves`` out of the masks of all codes that the split of node k sends right."""
+    keeps = ~leaves
+    if splits.subset[k] >= 0:
+        left = splits.subsets[splits.subset[k]]
+        for code in range(min(line.shape[0], left.shape[0])):
+            if not left[code]:
+                line[code] &= keeps
+    else:
+        if not splits.missing_left[k]:
+            line[0] &= keeps
+        for code in range(splits.last_bin[k] + 1, line.shape[0]):
+            line[code] &= keeps
 
 
 @kernel
 def fill_masks(
     roots: NDArray[np.int64],
     starts: NDArray[np.int64],
-    feature: NDArray[np.int32],
-    last_bin: NDArray[np.int32],
-    missing_left: NDArray[np.bool_],
-    subset: NDArray[np.int32],
-    subsets: NDArray[np.bool_],
-    child: NDArray[np.int32],
+    splits: Splits,
     value: NDArray[np.float64],
-    offsets: NDArray[np.int64],
-    magic: Any,
-    shift: Any,
-    masks: NDArray[np.unsignedinteger],
-    values: NDArray[np.float64],
+    out: Masks,
 ) -> None:
-    """Write masks, [tree // TREES, code over all features, tree % TREES], and values of leaves.
+    """Write masks, which come filled with ones, and values of leaves.
 
-    Tree t has the nodes starts[t]..starts[t + 1]. ``masks`` come filled with ones.
+    Tree t has the nodes starts[t]..starts[t + 1].
     """
+    one, child, kind = np.uint64(1), splits.child, out.masks.dtype.type
     leaves = np.empty(child.shape[0], np.int64)
     for t in range(starts.shape[0] - 1):
         chunk, place = t // TREES, t % TREES
@@ -100,33 +112,22 @@ def fill_masks(
                 continue
             begin = np.uint64(first[k - roots[t]])
             if child[k] < 0:
-                bit = masks.dtype.type(np.uint64(1) << begin)
-                values[chunk, place, masks.dtype.type(bit * magic) >> shift] = value[k]
+                out.values[chunk, place, kind(kind(one << begin) * out.magic) >> out.shift] = value[
+                    k
+                ]
                 continue
-            inside = (np.uint64(1) << np.uint64(leaves[child[k]])) - np.uint64(1)
-            keeps = masks.dtype.type(~(inside << begin))
-            at = offsets[feature[k]]
-            for code in range(offsets[feature[k] + 1] - at):
-                if subset[k] >= 0:
-                    left = code < subsets.shape[1] and subsets[subset[k], code]
-                else:
-                    left = missing_left[k] if code == 0 else code <= last_bin[k]
-                if not left:
-                    masks[chunk, at + code, place] &= keeps
+            left = ((one << np.uint64(leaves[child[k]])) - one) << begin
+            j = splits.feature[k]
+            line = out.masks[chunk, out.offsets[j] : out.offsets[j + 1], place]
+            rule_out(k, splits, kind(left), line)
 
 
 @kernel
 def add_by_masks(
-    codes: NDArray[np.unsignedinteger],
-    offsets: NDArray[np.uint64],
-    masks: NDArray[np.unsignedinteger],
-    values: NDArray[np.float64],
-    trees: int,
-    magic: Any,
-    shift: Any,
-    f: NDArray[np.float64],
+    codes: NDArray[np.unsignedinteger], trees: int, by: Masks, f: NDArray[np.float64]
 ) -> None:
     """Add every row's leaf values to its score in ``f``, tree after tree in their order."""
+    offsets, masks, values, magic, shift = by
     width = np.uint64(codes.shape[1])
     count = f.shape[0]
     one, two, three = np.uint64(1), np.uint64(2), np.uint64(3)
@@ -169,24 +170,15 @@ def add_by_masks(
 
 @kernel
 def leaves_of_one(
-    codes: NDArray[np.uint8],
-    root: int,
-    feature: NDArray[np.int32],
-    last_bin: NDArray[np.int32],
-    missing_left: NDArray[np.bool_],
-    subset: NDArray[np.int32],
-    subsets: NDArray[np.bool_],
-    child: NDArray[np.int32],
-    out: NDArray[np.int32],
+    codes: NDArray[np.uint8], root: int, splits: Splits, out: NDArray[np.int32]
 ) -> None:
     """Leaf of every row in a single tree of at most 64 leaves: the same idea on its features."""
     one, full = np.uint64(1), ~np.uint64(0)
-    width, stop = codes.shape[1], child.shape[0]
+    child, width = splits.child, codes.shape[1]
+    stop = child.shape[0]
     leaves = np.empty(stop, np.int64)
     first = first_leaves(root, stop, child, leaves)
-    place, used = np.empty(width, np.int64), np.empty(width, np.uint64)
-    for j in range(width):
-        place[j] = -1
+    place, used = np.full(width, -1, np.int64), np.empty(width, np.uint64)
     masks = np.empty((width, NARROW_CODES), np.uint64)
     node = np.empty(64, np.int32)
     count = 0
@@ -197,26 +189,16 @@ def leaves_of_one(
         if child[k] < 0:
             node[((one << begin) * MAGIC) >> SHIFT] = k
             continue
-        j = feature[k]
+        j = splits.feature[k]
         if place[j] < 0:
             place[j] = count
             used[count] = j
-            for code in range(NARROW_CODES):
-                masks[count, code] = full
+            masks[count] = full
             count += 1
-        line = masks[place[j]]
-        keeps = ~(((one << np.uint64(leaves[child[k]])) - one) << begin)
-        if subset[k] >= 0:
-            for code in range(min(NARROW_CODES, subsets.shape[1])):
-                if not subsets[subset[k], code]:
-                    line[code] &= keeps
-        else:
-            if not missing_left[k]:
-                line[0] &= keeps
-            for code in range(last_bin[k] + 1, NARROW_CODES):
-                line[code] &= keeps
+        left = ((one << np.uint64(leaves[child[k]])) - one) << begin
+        rule_out(k, splits, left, masks[place[j]])
     for i in range(out.shape[0]):
-        left = full
+        reached = full
         for at in range(np.uint64(count)):
-            left &= masks[at, codes[i, used[at]]]
-        out[i] = node[((left & -left) * MAGIC) >> SHIFT]
+            reached &= masks[at, codes[i, used[at]]]
+        out[i] = node[((reached & -reached) * MAGIC) >> SHIFT]

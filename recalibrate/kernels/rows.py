@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.kernels.compiler import kernel
+from recalibrate.kernels.words import write_words
+
+if TYPE_CHECKING:
+    from recalibrate.core.fixedpoint import Scale
 
 LN2_HIGH = 6.93147180369123816490e-01
 LN2_LOW = 1.90821492927058770002e-10
@@ -23,7 +29,7 @@ def exp_negative(x: float) -> float:
     """exp(x) for x <= 0 from additions and multiplications alone.
 
     Not ``math.exp``: a vector library may round it differently in the body and in the tail of
-    a loop, and then a row's gradient would depend on the block it is in.
+    a loop, and then a row's gradient would depend on its place among the rows.
     """
     # No branch and a short integer: loops over rows then run on many at a time.
     inside = x if x > -700.0 else -700.0
@@ -113,21 +119,6 @@ def level_index(
 
 
 @kernel
-def write_words(i: int, s: int, g: int, plain: bool, shift: int, words: NDArray[np.int64]) -> None:
-    """Store a row's count, weight-like and gradient-like numbers; layout as in ``Scale``."""
-    width = words.shape[1]
-    if width == 1:
-        words[i, 0] = (1 << shift) + g
-    elif width == 2:
-        words[i, 0] = 1 if plain else (1 << shift) + s
-        words[i, 1] = g
-    else:
-        words[i, 0] = 1
-        words[i, 1] = s
-        words[i, 2] = g
-
-
-@kernel
 def gradients(
     y: NDArray[np.float64],
     f: NDArray[np.float64],
@@ -153,15 +144,16 @@ def respond(
     weight: NDArray[np.int64],
     logit: bool,
     replace: bool,
-    response_scale: float,
-    hessian_scale: float,
     limit: float,
-    plain: bool,
-    shift: int,
+    scale: Scale,
     words: NDArray[np.int64],
 ) -> None:
-    """Words of every row: the label itself (replace), y - f, or y - sigmoid(f) with its hessian."""
+    """Words of every row: the label itself (replace), y - f, or y - sigmoid(f) with its hessian.
+
+    Residuals are cut at +-``limit``.
+    """
     unit = weight.shape[0] == 0
+    response_scale, hessian_scale = 2.0**scale.response_bits, 2.0**scale.hessian_bits
     if logit and not replace:
         responses, hessians = np.empty(BATCH), np.empty(BATCH)
         for start in range(0, y.shape[0], BATCH):
@@ -173,7 +165,7 @@ def respond(
                 if not unit:
                     s *= weight[start + k]
                     g *= weight[start + k]
-                write_words(start + k, s, g, plain, shift, words)
+                write_words(start + k, s, g, scale, words)
         return
     for i in range(y.shape[0]):
         r = y[i] if replace else min(max(y[i] - f[i], -limit), limit)
@@ -182,17 +174,17 @@ def respond(
         if not unit:
             s *= weight[i]
             g *= weight[i]
-        write_words(i, s, g, plain, shift, words)
+        write_words(i, s, g, scale, words)
 
 
 @kernel
 def leave_out(
-    lots: NDArray[np.uint64], salt: np.uint64, share: float, words: NDArray[np.int64]
+    hashes: NDArray[np.uint64], salt: np.uint64, share: float, words: NDArray[np.int64]
 ) -> None:
-    """Make the words of rows zero that a share of them, by their lots and ``salt``, leaves out."""
-    for i in range(lots.shape[0]):
-        # The last two steps of splitmix64; lots are hashes themselves.
-        x = lots[i] ^ salt
+    """Set the words of rows to zero that a share of them, drawn by hash and salt, leaves out."""
+    for i in range(hashes.shape[0]):
+        # The last two steps of splitmix64.
+        x = hashes[i] ^ salt
         x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         x ^= x >> np.uint64(31)

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from cases import input_type, with_neighbours
 
 from recalibrate.scores import predicted_mean
 
@@ -16,17 +17,15 @@ def assert_same(base: Any, frame: Any, native: Any) -> None:
 
 
 def on_thresholds(base: Any, frame: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
-    """Rows whose numbers are thresholds of the model, and the float32 numbers next to these."""
+    """Rows whose numbers are thresholds of the model, and the numbers next to these."""
     rng = np.random.default_rng(seed)
     result = frame.copy()
     ensembles = base._form.ensembles
     for j, name in enumerate(base._form.schema.names):
         found = [e.threshold[(e.feature == j) & (e.subset < 0)] for e in ensembles]
-        at = np.concatenate(found).astype(np.float32)
+        at = np.concatenate(found)
         if len(at):
-            beside = [np.nextafter(at, np.float32(side)) for side in (-np.inf, np.inf)]
-            values = np.concatenate([at, *beside])
-            result[name] = rng.choice(values, len(frame)).astype(np.float64)
+            result[name] = rng.choice(with_neighbours(at), len(frame))
     return result
 
 
@@ -37,12 +36,12 @@ def run_graph(base: Any, frame: pd.DataFrame) -> Any:
     session = onnxruntime.InferenceSession(base.graph().SerializeToString())
     inputs = session.get_inputs()
     if inputs[0].name == "X":
-        return session.run(None, {"X": frame.to_numpy(dtype=np.float32)})[0]
+        return session.run(None, {"X": frame.to_numpy(dtype=input_type(inputs[0]))})[0]
     feeds = {}
     for value in inputs:
         column = frame[value.name].astype(object)
         if value.type == "tensor(string)":
             feeds[value.name] = column.where(column.notna(), "").to_numpy().reshape(-1, 1)
         else:
-            feeds[value.name] = column.to_numpy(dtype=np.float32).reshape(-1, 1)
+            feeds[value.name] = column.to_numpy(dtype=input_type(value)).reshape(-1, 1)
     return session.run(None, feeds)[0]

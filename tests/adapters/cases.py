@@ -94,3 +94,20 @@ def with_missing(frame: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
 def as_float32(frame: pd.DataFrame) -> pd.DataFrame:
     """The frame with its floating-point numbers rounded to float32."""
     return frame.astype(dict.fromkeys(floats(frame), np.float32))
+
+
+def with_neighbours(values: np.ndarray) -> np.ndarray:
+    """Numbers, and those next to them, in float32 and in float64."""
+    found = []
+    for dtype in (np.float32, np.float64):
+        with np.errstate(over="ignore"):
+            at = np.asarray(values).astype(dtype)
+            found += [at, np.nextafter(at, dtype(-np.inf)), np.nextafter(at, dtype(np.inf))]
+    joined = np.concatenate([part.astype(np.float64) for part in found])
+    return joined[np.isfinite(joined)]
+
+
+def input_type(value) -> type:
+    """numpy's type for an input of a session."""
+    kinds = {"float": np.float32, "double": np.float64, "int64": np.int64, "string": object}
+    return kinds[value.type.removeprefix("tensor(").removesuffix(")")]

@@ -52,7 +52,7 @@ def state(model: Any) -> str:
     return str(booster.model_to_string())
 
 
-COMMON = {"frameworks": ("lightgbm",), "state": state}
+COMMON = {"frameworks": ("lightgbm",), "state": state, "rounds": False}
 FOREST = {"boosting_type": "rf", "bagging_freq": 1, "bagging_fraction": 0.6}
 CASES = [
     Case(

@@ -131,6 +131,7 @@ CASES = [
         native=probability,
         exact=True,
         has_graph=True,
+        rounds=False,
     ),
     Case(
         name="sklearn histogram boosting of numbers",
@@ -139,6 +140,7 @@ CASES = [
         native=lambda model, frame: model.predict(frame),
         exact=True,
         has_graph=True,
+        rounds=False,
     ),
     Case(
         name="sklearn pipeline without names",
@@ -147,6 +149,7 @@ CASES = [
         native=lambda model, frame: probability(model, frame.to_numpy()),
         exact=False,
         has_graph=True,
+        rounds=False,
         missing=False,
         named=False,
     ),
@@ -157,6 +160,7 @@ CASES = [
         native=probability,
         exact=False,
         has_graph=True,
+        rounds=False,
         missing=False,
         large=True,
     ),
@@ -171,6 +175,7 @@ CASES = [
         native=probability,
         exact=False,
         has_graph=True,
+        rounds=False,
     ),
     Case(
         name="sklearn ridge",
@@ -179,6 +184,7 @@ CASES = [
         native=lambda model, frame: model.predict(frame),
         exact=False,
         has_graph=True,
+        rounds=False,
         missing=False,
     ),
     Case(
@@ -188,6 +194,7 @@ CASES = [
         native=probability,
         exact=False,
         has_graph=True,
+        rounds=False,
         missing=False,
     ),
     Case(
@@ -197,6 +204,7 @@ CASES = [
         native=probability,
         exact=False,
         has_graph=True,
+        rounds=False,
         missing=False,
     ),
     Case(
@@ -206,6 +214,7 @@ CASES = [
         native=probability,
         exact=False,
         has_graph=True,
+        rounds=False,
         missing=False,
     ),
     Case(
@@ -215,6 +224,7 @@ CASES = [
         native=lambda model, frame: model.predict(frame),
         exact=False,
         has_graph=False,
+        rounds=False,
         missing=False,
     ),
 ]

@@ -43,10 +43,10 @@ class Named(nn.Module):
 
 def outputs_of(model, X: pd.DataFrame) -> torch.Tensor:
     """What the model itself says in eval mode."""
-    rows = torch.tensor(X.to_numpy(dtype=np.float32))
+    rows = torch.tensor(X.to_numpy(dtype=np.float64))
     if isinstance(model, torch.export.ExportedProgram):
         with torch.no_grad():
-            return model.module()(rows).double()
+            return model.module()(rows.float()).double()
     precision = next(model.parameters()).dtype
     model.eval()
     with torch.no_grad():
@@ -123,7 +123,7 @@ CASES = [
         options={"link": "logit", "target_class": 2},
     ),
     case("softmax", lambda: network(nn.Softmax(1), outputs=2), second_column),
-    case("double", lambda: network(nn.Sigmoid()).double(), plain),
+    case("double", lambda: network(nn.Sigmoid()).double(), plain, rounds=False),
     case("script", scripted, plain, save=save_script),
     case("program", program, plain, save=save_program),
 ]

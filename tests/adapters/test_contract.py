@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from cases import FRAMEWORKS, Case, as_float32, floats, with_missing
+from cases import FRAMEWORKS, Case, as_float32, floats, input_type, with_missing, with_neighbours
 
 import recalibrate as rc
+from recalibrate.graph.thresholds import graph_thresholds
 from recalibrate.scores import Base, as_base, predicted_mean
 
 HERE = Path(__file__).parent
@@ -164,6 +165,49 @@ def test_integers_beyond_float32_are_refused(case):
         base_of(case).scores(huge)
 
 
+def in_decimals(case: Case) -> pd.DataFrame:
+    """Numbers with one decimal, hardly any of which is a float32."""
+    frame = case.frame(NEW_ROWS, 12)
+    return frame.assign(**{name: frame[name].round(1) for name in floats(frame)})
+
+
+def in_epoch_seconds(case: Case) -> pd.DataFrame:
+    """Numbers that float32 takes in steps of two minutes."""
+    frame, rng = case.frame(NEW_ROWS, 13), np.random.default_rng(0)
+    return frame.assign(**{n: 1.7e9 + rng.integers(0, 3600, NEW_ROWS) for n in floats(frame)})
+
+
+def on_thresholds(case: Case) -> pd.DataFrame:
+    """Numbers that the graph's trees compare with, and their neighbours in both precisions."""
+    frame, rng = case.frame(NEW_ROWS, 14), np.random.default_rng(0)
+    base = base_of(case)
+    base.scores(frame)
+    names = base.columns() or tuple(frame.columns)
+    found = graph_thresholds(base.graph(), names) if base.graph() is not None else {}
+    for name in floats(frame):
+        values = with_neighbours(np.array([0.0, *found.get(name, ())]))
+        frame[name] = rng.choice(values[np.abs(values) < 1e30], NEW_ROWS)
+    return frame
+
+
+precisely = pytest.mark.parametrize("rows", [in_decimals, in_epoch_seconds, on_thresholds])
+
+
+@precisely
+@cases_where(lambda case: not case.name.startswith("callable"))
+def test_numbers_are_compared_in_the_precision_of_the_framework(case, rows):
+    assert_native(case, rows(case))
+
+
+@pytest.mark.parity
+@precisely
+@cases_where(lambda case: case.exact)
+def test_graph_compares_in_the_precision_of_the_framework(case, rows):
+    base, frame = base_of(case), rows(case)
+    for found in run_graph(base, frame, (NEW_ROWS,), 1):
+        np.testing.assert_array_equal(found, base.scores(frame))
+
+
 # --- graphs -------------------------------------------------------------------------------------
 
 
@@ -173,10 +217,9 @@ def feeds_of(session: Any, base: Base, frame: pd.DataFrame) -> dict[str, Any]:
     columns = list(frame.columns) if base.columns() is None else list(base.columns())
     frame = frame[columns]
     if len(inputs) == 1 and inputs[0].name not in columns:
-        return {inputs[0].name: frame.to_numpy(dtype=np.float32)}
+        return {inputs[0].name: frame.to_numpy(dtype=input_type(inputs[0]))}
     assert {i.name for i in inputs} <= set(columns)
-    kinds = {"tensor(float)": np.float32, "tensor(int64)": np.int64, "tensor(string)": object}
-    return {i.name: frame[i.name].to_numpy().astype(kinds[i.type]).reshape(-1, 1) for i in inputs}
+    return {i.name: frame[i.name].to_numpy().astype(input_type(i)).reshape(-1, 1) for i in inputs}
 
 
 def run_graph(
@@ -213,7 +256,7 @@ def test_without_a_graph_there_is_a_reason(case):
 def test_graph_gives_the_same_scores(case, threads):
     base = base_of(case)
     frame = case.frame(NEW_ROWS, 10)
-    frame = as_float32(with_missing(frame) if case.missing else frame)
+    frame = with_missing(frame) if case.missing else frame
     scores = base.scores(frame)
     assert base.why_no_graph == ""
     for found in run_graph(base, frame, (1, 7, NEW_ROWS), threads):

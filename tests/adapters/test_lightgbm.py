@@ -123,7 +123,7 @@ def test_settings(settings):
     assert base.exact
     # Thresholds at +-1e-35 are those that LightGBM puts around zero.
     for frame in (odd_rows(numbers(400, 1)), on_thresholds(base, numbers(400, 2))):
-        assert_same(base, frame, second(model, frame.astype(np.float32)))
+        assert_same(base, frame, second(model, frame))
         np.testing.assert_array_equal(run_graph(base, frame), base.scores(frame))
 
 
@@ -256,7 +256,7 @@ def test_models_trained_on_codes(settings):
     odd = [np.nan, 7.0, 31.0, 32.0, 1000.0, 1.7, -0.5, -1.0, -1.5, -7.0, 2.0**24, -np.inf]
     new["town"] = np.resize([*odd, *new["town"][:10]], 600)
     base = as_base(model)
-    assert_same(base, new, second(model, new.to_numpy(dtype=np.float32)))
+    assert_same(base, new, second(model, new.to_numpy(dtype=np.float64)))
     np.testing.assert_array_equal(run_graph(base, new), base.scores(new))
 
 

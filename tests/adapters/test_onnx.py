@@ -6,6 +6,7 @@ import onnx
 import onnxruntime
 import pandas as pd
 import pytest
+from cases import input_type
 from cases_onnx import FOREST, LINEAR, columns, exported
 from onnx import TensorProto, helper, numpy_helper
 from recalibrate_adapters.onnx import OnnxBase
@@ -59,7 +60,8 @@ def linear(width, *, after=None, outputs=None, batch="N", opset=18):
 def run(base, X):
     """Scores by the base's own graph."""
     session = onnxruntime.InferenceSession(base.graph().SerializeToString())
-    return session.run(None, {session.get_inputs()[0].name: X})[0]
+    taken = session.get_inputs()[0]
+    return session.run(None, {taken.name: np.asarray(X, dtype=input_type(taken))})[0]
 
 
 # --- which output, and what it means ------------------------------------------------------------

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from recalibrate import Groups, Linear, Trees
+from recalibrate import Groups, Linear, Polynomial, Trees
 from recalibrate.commands.texts import read_class, read_groups, read_names
 from recalibrate.support.shorthand import split_commas
 
@@ -21,6 +21,9 @@ from recalibrate.support.shorthand import split_commas
         ("trees(leaves=None)", Trees()),
         ("linear", Linear()),
         ("linear(ridge=.5)", Linear(ridge=0.5)),
+        ("polynomial", Polynomial()),
+        ("polynomial(age, `the hours`, degree=3)", Polynomial(["age", "the hours"], 3)),
+        ("polynomial(features=[age], base_score=True)", Polynomial(["age"], base_score=True)),
         ("groups(sex)", Groups("sex")),
         (
             "groups(sex, race*sex, age < 25, min_rows=100)",
@@ -48,6 +51,8 @@ def test_classes(text, expected):
         ("trees(depth={1: 2})", "cannot read the value"),
         ("trees(depth=2, depth=3)", "depth is given twice"),
         ("trees(depth=__import__('os').system('true'))", None),
+        ("polynomial(age, features=[sex])", "features is given twice"),
+        ("polynomial(grade=2)", "write name=value with one of 'features', 'degree'"),
         ("groups()", "names no group"),
         ("groups(min_rows=3)", "names no group"),
         ("groups('sex)", "closing ' is missing"),

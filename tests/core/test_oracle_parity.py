@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from oracle import Fitter, Rows, TreeFitter, group_fitter, linear_fitter, lsboost
 from strategies import Case, cases, people, tree_specs
 
-from recalibrate import Groups, Linear, Trees
+from recalibrate import Groups, Linear, Polynomial, Trees
 from recalibrate.classes.groups.spec import GroupLearner
 from recalibrate.classes.linear.spec import LinearLearner
+from recalibrate.classes.polynomial.spec import PolynomialLearner
 from recalibrate.classes.trees.spec import TreeLearner
 from recalibrate.core.boost import Settings, boost
 from recalibrate.core.fixedpoint import Scale, label_bits, make_scale
@@ -31,7 +32,7 @@ def slow(learner: Learner) -> Fitter:
     """The oracle's counterpart of a learner."""
     if isinstance(learner, TreeLearner):
         return TreeFitter(learner.spec, learner.bins)
-    if isinstance(learner, LinearLearner):
+    if isinstance(learner, LinearLearner | PolynomialLearner):
         return linear_fitter(learner.spec.ridge)
     assert isinstance(learner, GroupLearner)
     return group_fitter(learner.encoder.offsets.tolist())
@@ -41,7 +42,7 @@ def scale_of(case: Case, run: Settings, words: int | None) -> Scale:
     """The product's scale; ``words`` 3 keeps its bits but gives every number its own word."""
     bits = label_bits(case.y) if run.replaces else None
     scale = make_scale(len(case.y), case.weight, newton=run.link == "logit", exact_bits=bits)
-    return scale if words is None else replace(scale, words=words, shift=0)
+    return scale if words is None else scale._replace(words=words, shift=0)
 
 
 def check(
@@ -126,6 +127,12 @@ def test_linear(case, ridge, run, words):
     check(case, Linear(ridge=ridge), run, words=words)
 
 
+@given(cases(), st.sampled_from([2, 3]), st.sampled_from([0.0, 0.5]), runs())
+@settings(max_examples=40)
+def test_polynomial(case, degree, ridge, run):
+    check(case, Polynomial(degree=degree, ridge=ridge), run)
+
+
 TERMS = [["halves"], ["halves", "whole"], ["halves", "letter*(halves < 0)", "whole >= 1"]]
 
 
@@ -164,6 +171,7 @@ RUNS = {
         Trees(depth=3, bins=16),
         Trees(depth=3, bins=16, leaves=5, min_leaf_rows=10, one_vs_rest=5),
         Linear(),
+        Polynomial(degree=3),
         Groups("letter", "age < 30", "code*letter"),
     ],
     ids=lambda h: type(h).__name__ + ("-leaves" if getattr(h, "leaves", None) else ""),

@@ -227,7 +227,6 @@ def test_categories_are_ordered_by_their_mean_score():
     assert [feature.ordered for feature in bins.features] == [False, True]
     assert [feature.by_sets for feature in bins.features] == [True, False]
     assert codes == [1, 2, 3, 1, 0]  # means 0, 1, 2; missing is 0 as ever
-    assert bins.widest_category == bins.features[0].count
     _, new = order_of(frame, rows=scored(["c", "unknown"], [0.0, 0.0]))
     assert new == [3, 0]
 

@@ -23,6 +23,7 @@ RUNS = {
     "trees": {"H": rc.Trees(depth=2), **FEW},
     "orders": {"H": rc.Trees(depth=3, score_order=2), **FEW},
     "linear": {"H": rc.Linear(), **FEW},
+    "polynomial": {"H": rc.Polynomial(), **FEW},
     "groups": {"H": rc.Groups("SEX", "AGEP < 30"), **FEW},
     "estimator": {"H": rc.Estimator(DecisionTreeRegressor(max_depth=2), ["SCHL", "WKHP"]), **FEW},
     "paper": {"H": rc.Trees(depth=2), "alpha": 0.05},

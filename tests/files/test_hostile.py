@@ -31,6 +31,7 @@ def files():
     models = {
         "trees": rc.fit(base, X, y, rc.Trees(depth=3), levels=3, level_kind="uniform", **PLAIN),
         "linear": rc.fit(base, X, y, rc.Linear(), levels=3, **PLAIN),
+        "polynomial": rc.fit(base, X, y, rc.Polynomial(), levels=3, **PLAIN),
         "groups": rc.fit(base, X, y, rc.Groups("sex*race", "age"), levels=3, **PLAIN),
         "rounded": rc.fit(base, X, y, rc.Groups("sex"), rounded=True, link="identity", **PLAIN),
         "paper": rc.fit(base, X, y, rc.Groups("sex"), alpha=0.02, validation=0.3),
@@ -253,7 +254,27 @@ def test_a_scale_of_zero(files, tmp_path):
     assert_refused(forged, "no values that can be scaled", tmp_path)
 
 
-@pytest.mark.parametrize("kind", ["linear", "groups"])
+PRODUCTS = "encoders", 0, "products"
+
+
+def test_products(files, tmp_path):
+    """Factors of a product come before it; the constant, column 0, is none."""
+    terms = len(Forgery(files["polynomial"]).model["encoders"][0]["linear"]["terms"])
+    for wrong in (-1, 0, terms, 100):
+        forged = Forgery(files["polynomial"])
+        forged.array(*PRODUCTS)[0, 1] = wrong
+        assert_refused(forged, "does not come before it", tmp_path)
+    for shape, message in (
+        ((2, 3), "products are of two"),
+        ((400, 2), "at most 300 columns"),
+        ((0, 2), "one coefficient per term"),
+    ):
+        forged = Forgery(files["polynomial"])
+        forged.set_array(np.ones(shape, np.int32), *PRODUCTS)
+        assert_refused(forged, message, tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["linear", "polynomial", "groups"])
 def test_coefficients(kind, files, tmp_path):
     for value in (np.nan, np.inf, 1e200):
         forged = Forgery(files[kind])

@@ -46,6 +46,7 @@ CLASSES = {
     "orders": rc.Trees(depth=3, score_order=0, one_vs_rest=2),
     "stumps": rc.Trees(depth=1, bins="exact", features=["age", "race"]),
     "linear": rc.Linear(ridge=0.5, base_score=True),
+    "polynomial": rc.Polynomial(degree=3, ridge=0.5, base_score=True),
     "groups": rc.Groups("sex*race", "age < 30", "x", min_rows=2),
 }
 WAYS = {

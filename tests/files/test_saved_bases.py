@@ -17,9 +17,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import recalibrate as rc
+from recalibrate.bases import protocol
 from recalibrate.bases.graphbase import GraphBase, check_graph
 from recalibrate.bases.protocol import CallableBase
-from recalibrate.files import ModelFileError, bases, to_bytes
+from recalibrate.files import ModelFileError, to_bytes
 
 PLAIN = {"validation": False, "max_rounds": 3}
 H = rc.Groups("sex", "age < 40")
@@ -202,11 +203,11 @@ def file_adapter(monkeypatch):
         weight = float(model.read_text())
         return CallableBase(lambda X: weight * X["x"].to_numpy(), "logit", "weight", "no graph")
 
-    monkeypatch.setattr(bases, "as_base", read)
+    monkeypatch.setattr(protocol, "as_base", read)
     return read
 
 
-AS_BASE = bases.as_base
+AS_BASE = protocol.as_base
 
 
 def test_a_base_by_reference(file_adapter, tmp_path):

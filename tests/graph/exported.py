@@ -103,6 +103,12 @@ def linear() -> rc.Recalibrated:
     return rc.fit(0.7 * margin, X, outcomes(margin), H, base_link="logit", levels=4, **FEW_ROUNDS)
 
 
+def polynomial() -> rc.Recalibrated:
+    X, margin = people()
+    H = rc.Polynomial(["age", "debt", "town"], degree=3, base_score=True)
+    return rc.fit(0.7 * margin, X, outcomes(margin), H, base_link="logit", levels=4, **FEW_ROUNDS)
+
+
 def paper() -> rc.Recalibrated:
     X, margin = people()
     H = rc.Trees(depth=2, features=["age", "debt", "sex"])
@@ -129,6 +135,7 @@ MODELS: dict[str, Callable[[], rc.Recalibrated]] = {
     "lightgbm with categories": lightgbm_categories,
     "scores, groups of text": scores_groups,
     "scores, linear": linear,
+    "scores, polynomial": polynomial,
     "paper": paper,
     "regression": regression,
 }

@@ -40,8 +40,8 @@ def rows(seed: int, n: int = 1500) -> tuple[pd.DataFrame, np.ndarray]:
 
 
 def own_columns(X: pd.DataFrame, names: list[str]) -> pd.DataFrame:
-    """The columns of a model: numbers as float32 holds them, text as the training's categories."""
-    own = X[names].astype(dict.fromkeys(NUMBERS, np.float32))
+    """The columns of a model: text as the training's categories."""
+    own = X[names].copy()
     for name in set(names) - set(NUMBERS):
         known = sorted(set(rows(0)[0][name]))
         own[name] = pd.Categorical(own[name].where(own[name].isin(known)), categories=known)

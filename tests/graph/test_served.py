@@ -130,3 +130,17 @@ def test_recalibrated_again():
     again = rc.fit(model, X, y, rc.Trees(), levels=3, max_rounds=2, validation=False)
     served = load_served(again.to_onnx(X_sample=X).SerializeToString())
     np.testing.assert_array_equal(served.margins(X), again.margins(X))
+
+
+def test_bands_of_pandas_cut_are_categories_of_a_served_graph(tmp_path):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"age": rng.integers(18, 90, 2000)})
+    X["band"] = pd.cut(X["age"], [0, 30, 60, 80])  # the oldest are in none
+    y = (rng.random(2000) < np.where(X["age"] > 60, 0.8, 0.2)).astype(int)
+    scores = np.full(2000, 0.5)
+    model = rc.fit(scores, X, y, H=rc.Groups("band"))
+    model.to_onnx(tmp_path / "model.onnx", X[:200], base=scores[:200])
+    served = rc.load(tmp_path / "model.onnx")
+    expected = model.predict(X, base=scores).astype(np.float32)
+    assert len(np.unique(expected)) > 1
+    np.testing.assert_array_equal(served.predict(X, base=scores), expected)

@@ -102,11 +102,8 @@ def answers(y, f, *, logit, replace, weight=None):
         scale.quantise_weight(weight),
         logit,
         replace,
-        2.0**scale.response_bits,
-        2.0**scale.hessian_bits,
         2.0**RESPONSE_LIMIT_BITS,
-        scale.plain,
-        scale.shift,
+        scale,
         words,
     )
     count, s, g = scale.unpack(words)

@@ -91,7 +91,12 @@ def partitions(data, *borders):
 
 @pytest.mark.parametrize(
     ("name", "mode"),
-    [("trees", "loop"), ("linear", "paper with a share aside"), ("groups", "loop")],
+    [
+        ("trees", "loop"),
+        ("linear", "paper with a share aside"),
+        ("polynomial", "loop"),
+        ("groups", "loop"),
+    ],
 )
 def test_same_model_as_in_memory(client, name, mode):
     data = frame(500, binary=mode == "loop")
@@ -109,6 +114,7 @@ def test_same_model_as_in_memory(client, name, mode):
         ("default", (500,)),
         ("groups", (0, 20, 700)),
         ("linear", (400, 400, 900)),
+        ("polynomial", (200,)),
     ],
 )
 def test_the_default_is_the_same(client, name, borders, monkeypatch):

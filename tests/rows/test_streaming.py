@@ -26,6 +26,7 @@ CLASSES = {
     "trees": rc.Trees(depth=2, base_score=True, bins=20),
     "orders": rc.Trees(depth=3, features=["job", "sex"], score_order=2, one_vs_rest=9),
     "linear": rc.Linear(base_score=True),
+    "polynomial": rc.Polynomial(base_score=True),
     "groups": rc.Groups("sex", "age", "sex*job", "income < 0.2", min_rows=3),
 }
 PAPER = {"alpha": 0.02}
@@ -178,6 +179,7 @@ DEFAULTS = {
     "default": None,
     "groups": rc.Groups("sex", "age", "sex*job", min_rows=3),
     "linear": rc.Linear(base_score=True),
+    "polynomial": rc.Polynomial(base_score=True),
 }
 
 

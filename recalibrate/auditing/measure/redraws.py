@@ -120,7 +120,7 @@ def critical_score(largest: Float64, alpha: float) -> float:
 def _largest_of_events(
     members: Members, sample: Sample, f: Float64, sums: Sums, sizes: Sizes, draws: int
 ) -> Float64:
-    from recalibrate.kernels import labels as kernels
+    from recalibrate.kernels import redraws as kernels
 
     outcomes = np.zeros((draws, len(sizes.mass)))
     order = members.order
@@ -133,7 +133,7 @@ def _largest_of_events(
 def _draw_residuals(
     members: Members, sample: Sample, f: Float64, sums: Sums, draws: int
 ) -> Residuals:
-    from recalibrate.kernels import labels as kernels
+    from recalibrate.kernels import redraws as kernels
 
     order, weight = members.order, sample.weight
     n_bins = pooling_bins(sums).shape[1]

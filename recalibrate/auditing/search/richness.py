@@ -24,6 +24,7 @@ from recalibrate.auditing.search.halves import (
 from recalibrate.bases.problem import with_scores
 from recalibrate.classes.trees.spec import Trees
 from recalibrate.core.fixedpoint import make_scale
+from recalibrate.core.kinds import read_class
 from recalibrate.core.learning import FunctionClass, Penalty, Task
 from recalibrate.core.levels import Levels
 from recalibrate.core.part import Draft, Rows
@@ -31,7 +32,6 @@ from recalibrate.core.rounds import Rounds
 from recalibrate.data.columns import Columns
 from recalibrate.data.labels import Labels
 from recalibrate.data.table import Table
-from recalibrate.fitting.arguments import read_class
 from recalibrate.rows.memory import rows_in_memory
 from recalibrate.support.checks import check_whole
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.auditing.search.axes import Axis, Everyone, Rule
-from recalibrate.kernels.pairs import add_overlaps, add_pair
+from recalibrate.kernels.search import add_overlaps, add_pair
 
 LEAST_EVENTS = 5.0
 """Rules with less variance (for 0/1 labels: fewer expected events) and a smaller gap than this

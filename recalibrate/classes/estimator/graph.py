@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import compose
 
 from recalibrate.bases.problem import Problem
 from recalibrate.bases.protocol import as_base
@@ -16,11 +15,11 @@ from recalibrate.classes.estimator.spec import Estimator, EstimatorTable, Matrix
 from recalibrate.core.fixedpoint import VALUE_STEP
 from recalibrate.core.levels import Levels
 from recalibrate.data.columns import Columns
-from recalibrate.graph.builder import GraphBuilder
 from recalibrate.graph.errors import ExportError
 from recalibrate.graph.features import feature_of
 from recalibrate.graph.forms import Form, Place, Update
 from recalibrate.graph.runner import Runner
+from recalibrate.support.onnxgraph import GraphBuilder
 
 PROBE_ROWS = TRIAL_ROWS = 200
 
@@ -124,11 +123,11 @@ def _regress(builder: GraphBuilder, model: Any, matrix: str, n_columns: int, pre
     factor, inner = 1.0, model
     if isinstance(model, Scaled):
         factor, inner = model.factor, model.model
-    proto = compose.add_prefix(_convert(inner, n_columns), prefix)
-    builder.same(matrix, proto.graph.input[0].name)
-    builder.initializers += list(proto.graph.initializer)
-    builder.nodes += list(proto.graph.node)
-    value = builder.cast(builder.column(proto.graph.output[0].name), "float64")
+    proto = _convert(inner, n_columns)
+    taken = proto.graph.input[0]
+    source = builder.cast(matrix, taken.type.tensor_type.elem_type)
+    builder.include(proto, prefix, {taken.name: source})
+    value = builder.cast(builder.column(prefix + proto.graph.output[0].name), "float64")
     if factor != 1.0:
         value = builder.op("Mul", value, builder.number(factor))
     return builder.snap(value, VALUE_STEP)

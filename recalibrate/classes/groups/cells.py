@@ -24,6 +24,7 @@ from recalibrate.core.learning import Lesson, Task
 from recalibrate.core.part import Answer, Draft, Part
 from recalibrate.core.source import total
 from recalibrate.kernels.histogram import count_rows
+from recalibrate.kernels.routing import Placement
 
 LEAST_CELL_ROWS, LEAST_CELL_EVENTS = 25, 5.0
 """Smaller cells have no usable normal approximation; they are neither tested nor moved.
@@ -39,23 +40,19 @@ class CellSums:
     draft: Draft
     encoder: int
     levels: int
-    offsets: NDArray[np.uint64]
+    offsets: NDArray[np.int64]
 
     def ask(self, part: Part) -> Answer:
         codes = part.blocks[self.encoder]
         words = part.words(self.draft)
         level = part.levels(self.draft)
-        size = int(self.offsets[-1])
-        out = np.zeros(self.levels * size * words.shape[1], dtype=np.int64)
-        features = np.arange(codes.shape[1], dtype=np.uint64)
+        features = np.arange(codes.shape[1], dtype=np.int32)
         slot = np.arange(self.levels, dtype=np.int32)
-        rows = np.empty(0, dtype=np.int32)
-        count_rows(
-            codes, features, self.offsets, words, level, rows, len(level), slot, True, size, out
-        )
+        placement = Placement(level, np.empty(0, dtype=np.int32), len(level))
+        sums = count_rows(codes, features, self.offsets, words, placement, slot, self.levels)
         f = part.scores(self.draft.log)
         squares = part.losses(f, False, level, self.levels)
-        return out, squares
+        return sums, squares
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +82,7 @@ class CellLearner:
         """Rows, sums and noise of all cells, [level set, group over all terms]."""
         scale = task.source.scale
         offsets = self._starts
-        question = CellSums(task.draft, self.index, task.levels, offsets.astype(np.uint64))
+        question = CellSums(task.draft, self.index, task.levels, offsets)
         words, squares = total(task.source, question)
         shape = (task.levels, int(offsets[-1]), scale.words)
         rows, mass, response = scale.unpack(words.reshape(shape))

@@ -150,7 +150,6 @@ class GroupProducts:
     offsets: NDArray[np.int64]
 
     def ask(self, part: Part) -> Answer:
-        scale = part.scale
         count = int(self.offsets[-1]) + 1
         rows = np.zeros(self.levels, np.int64)
         gram = np.zeros((self.levels, count, count), np.int64)
@@ -160,9 +159,7 @@ class GroupProducts:
             self.offsets,
             part.levels(self.draft),
             part.words(self.draft).ravel(),
-            scale.words,
-            scale.plain,
-            scale.shift,
+            part.scale,
             rows,
             gram,
             cross,

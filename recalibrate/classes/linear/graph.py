@@ -19,10 +19,10 @@ from recalibrate.classes.linear.spec import UNIT, WIDEST, LinearTable, Quantiser
 from recalibrate.core.learning import SCORE_COLUMN
 from recalibrate.core.levels import Levels
 from recalibrate.core.rounds import Encoder
-from recalibrate.graph.builder import GraphBuilder
 from recalibrate.graph.features import feature_of
 from recalibrate.graph.forms import Form, Place, Update
 from recalibrate.graph.runner import Runner
+from recalibrate.support.onnxgraph import GraphBuilder
 
 E = TypeVar("E", bound=Encoder)
 

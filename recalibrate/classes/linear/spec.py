@@ -143,7 +143,7 @@ def column_terms(columns: Columns, name: str) -> list[Term]:
     if not np.isfinite([low, high]).all():
         raise ValueError(
             f"column {name!r} holds infinite values, which a linear function cannot use; "
-            "clip them, or leave the column out with Linear(features=...)"
+            "clip them, or leave the column out with features=[...]"
         )
     found = columns.distribution(name, lambda total: np.array([(total + 1) // 2]))
     if not len(found.values):  # all present values weigh next to nothing
@@ -176,9 +176,7 @@ class Products:
             part.blocks[self.encoder],
             part.levels(self.draft),
             part.words(self.draft).ravel(),
-            scale.words,
-            scale.plain,
-            scale.shift,
+            part.scale,
             np.array(bits_to_cut(scale), dtype=np.int64),
             rows,
             gram,

@@ -13,7 +13,7 @@ from recalibrate.data.bins import MOST_BINS, Bins, FeatureBins
 from recalibrate.data.table import Column, Schema
 from recalibrate.files import codec
 from recalibrate.files.classes import ClassFiles, are_scores, find_column
-from recalibrate.kernels.walk import tree_depth
+from recalibrate.kernels.routing import tree_depth
 from recalibrate.support.errors import ModelFileError
 
 MOST_FEATURES = 1 << 18

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from recalibrate.core.rounds import Block, Scores
 from recalibrate.kernels import masks as kernels
-from recalibrate.kernels import walk
+from recalibrate.kernels.routing import PackedTrees, Splits, add_trees, pack_trees, tree_depth
 from recalibrate.support.threads import cut, share_out, threads_for
 
 if TYPE_CHECKING:
@@ -27,37 +27,21 @@ MOST_LEAVES = 64
 
 
 @dataclass(frozen=True, eq=False)
-class Masks:
-    """See ``kernels.masks``."""
-
-    offsets: NDArray[np.uint64]
-    masks: NDArray[np.unsignedinteger]
-    values: NDArray[np.float64]
-    magic: Any
-    shift: Any
-
-
-@dataclass(frozen=True, eq=False)
 class JoinedTrees:
     """Nodes of all trees in one list, tree after tree.
 
-    Tree t has the nodes ``starts[t]`` to ``starts[t + 1]`` and the root ``roots[t]``; the others
-    are as in ``TreeTable``, with children and subsets numbered through.
+    Tree t has the nodes ``starts[t]`` to ``starts[t + 1]`` and the root ``roots[t]``; children
+    and subsets are numbered through.
     """
 
     bins: Bins
     roots: NDArray[np.int64]
     starts: NDArray[np.int64]
-    feature: NDArray[np.int32]
-    last_bin: NDArray[np.int32]
-    missing_left: NDArray[np.bool_]
-    subset: NDArray[np.int32]
-    subsets: NDArray[np.bool_]
-    child: NDArray[np.int32]
+    splits: Splits
     value: NDArray[np.float64]
-    packed: NDArray[np.uint64]
+    packed: PackedTrees
     depth: int
-    _written: list[Masks] = field(default_factory=list)
+    _written: list[kernels.Masks] = field(default_factory=list)
 
     def add(self, block: Block, f: Scores) -> Scores:
         """Scores after all trees; the same as after one step at a time, to the last bit."""
@@ -67,35 +51,14 @@ class JoinedTrees:
 
         def work(rows: slice) -> None:
             if masks is None:
-                self._walk(block[rows], out[rows])
+                add_trees(block[rows], self.roots, self.depth, self.packed, self.value, out[rows])
             else:
-                kernels.add_by_masks(
-                    block[rows],
-                    masks.offsets,
-                    masks.masks,
-                    masks.values,
-                    len(self.roots),
-                    masks.magic,
-                    masks.shift,
-                    out[rows],
-                )
+                kernels.add_by_masks(block[rows], len(self.roots), masks, out[rows])
 
         share_out(work, pieces, len(pieces))
         return out
 
-    def _walk(self, block: Block, f: Scores) -> None:
-        walk.add_trees(
-            block,
-            self.roots,
-            self.depth,
-            self.packed,
-            self.subset,
-            self.subsets,
-            self.value,
-            f,
-        )
-
-    def _masks(self, n_rows: int) -> Masks | None:
+    def _masks(self, n_rows: int) -> kernels.Masks | None:
         """Masks, once there are rows enough to write them for; None where they do not fit."""
         if not self._written and n_rows >= LEAST_ROWS:
             bits = self._bits()
@@ -106,39 +69,34 @@ class JoinedTrees:
 
     def _bits(self) -> int:
         """Bits of a mask, 0 where masks are no way to go."""
-        leaves = kernels.most_leaves(self.child, self.starts)
-        if leaves > MOST_LEAVES or len(self.roots) < LEAST_TREES:
+        if len(self.roots) < LEAST_TREES:
+            return 0
+        # A tree has one leaf more than splits.
+        leaves = 1 + int(np.add.reduceat(self.splits.child >= 0, self.starts[:-1], dtype=int).max())
+        if leaves > MOST_LEAVES:
             return 0
         bits = next(bits for bits in kernels.HASHES if leaves <= bits)
-        chunks = -(-len(self.roots) // kernels.TREES)
-        codes = int(self.bins.offsets[-1])
-        fits = chunks * kernels.TREES * codes * bits // 8 <= MOST_MASK_BYTES
+        fits = np.prod(self._shape) * bits // 8 <= MOST_MASK_BYTES
         return bits if fits else 0
 
-    def _write(self, bits: int) -> Masks:
+    @property
+    def _shape(self) -> tuple[int, int, int]:
+        """Of the masks: chunks of trees, codes of all features, trees of a chunk."""
+        chunks = -(-len(self.roots) // kernels.TREES)
+        return chunks, int(self.bins.offsets[-1]), kernels.TREES
+
+    def _write(self, bits: int) -> kernels.Masks:
         kind = np.dtype(f"uint{bits}").type
         magic, shift = (kind(number) for number in kernels.HASHES[bits])
-        chunks = -(-len(self.roots) // kernels.TREES)
-        codes = int(self.bins.offsets[-1])
-        masks = np.full((chunks, codes, kernels.TREES), np.iinfo(kind).max, kind)
-        values = np.zeros((chunks, kernels.TREES, bits))
-        kernels.fill_masks(
-            self.roots,
-            self.starts,
-            self.feature,
-            self.last_bin,
-            self.missing_left,
-            self.subset,
-            self.subsets,
-            self.child,
-            self.value,
-            self.bins.offsets,
-            magic,
-            shift,
-            masks,
-            values,
+        made = kernels.Masks(
+            offsets=self.bins.offsets.astype(np.uint64),
+            masks=np.full(self._shape, np.iinfo(kind).max, kind),
+            values=np.zeros((self._shape[0], kernels.TREES, bits)),
+            magic=magic,
+            shift=shift,
         )
-        return Masks(self.bins.offsets.astype(np.uint64), masks, values, magic, shift)
+        kernels.fill_masks(self.roots, self.starts, self.splits, self.value, made)
+        return made
 
 
 def join_trees(tables: Sequence[TreeTable], bins: Bins) -> JoinedTrees:
@@ -158,24 +116,22 @@ def join_trees(tables: Sequence[TreeTable], bins: Bins) -> JoinedTrees:
     subsets = np.zeros((int(used[-1]), widest), np.bool_)
     for table, at in zip(kept, used, strict=False):
         subsets[at : at + len(table.subsets), : table.subsets.shape[1]] = table.subsets
-    child, subset = child.astype(np.int32), subset.astype(np.int32)
-    feature, last_bin = chain("feature", np.int32), chain("last_bin", np.int32)
-    missing_left = chain("missing_left", np.bool_)
-    packed = np.empty(len(child), np.uint64)
-    walk.pack_nodes(feature, last_bin, missing_left, subset, child, 0, len(child), packed)
+    splits = Splits(
+        feature=chain("feature", np.int32),
+        last_bin=chain("last_bin", np.int32),
+        missing_left=chain("missing_left", np.bool_),
+        subset=subset.astype(np.int32),
+        subsets=subsets,
+        child=child.astype(np.int32),
+    )
     return JoinedTrees(
         bins,
         starts[:-1] + np.array([table.roots[0] for table in kept], np.int64),
         starts,
-        feature,
-        last_bin,
-        missing_left,
-        subset,
-        subsets,
-        child,
+        splits,
         chain("value", np.float64),
-        packed,
-        walk.tree_depth(child),
+        pack_trees(splits),
+        tree_depth(splits.child),
     )
 
 

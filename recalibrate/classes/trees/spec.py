@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.classes.trees.growth import Forest, Rules, grow
+from recalibrate.classes.trees.growth import grow
 from recalibrate.classes.trees.joined import JoinedTrees, join_trees
 from recalibrate.core.fixedpoint import snap
 from recalibrate.core.learning import (
@@ -28,7 +28,8 @@ from recalibrate.core.rounds import Block, Scores
 from recalibrate.data.bins import DEFAULT_BINS, MOST_BINS, Bins, bin_columns
 from recalibrate.data.columns import Columns
 from recalibrate.data.table import Schema
-from recalibrate.kernels import forest, masks, walk
+from recalibrate.kernels import masks, routing
+from recalibrate.kernels.nodes import Rules
 from recalibrate.support.checks import check_number, check_whole
 from recalibrate.support.hashing import mix
 
@@ -210,26 +211,25 @@ class TreeTable:
 
     def leaves(self, block: Block, level: Ints) -> Ints:
         """Leaf of every row, -1 where its level set has no tree."""
-        count = len(self.child)
         leaf = np.empty(len(level), np.int32)
         if self._is_small and block.dtype == np.uint8 and len(level) >= ROWS_FOR_MASKS:
-            way = (self.feature, self.last_bin, self.missing_left, self.subset, self.subsets)
-            masks.leaves_of_one(block, int(self.roots[0]), *way, self.child, leaf)
+            masks.leaves_of_one(block, int(self.roots[0]), self.splits, leaf)
             return leaf
-        packed = np.empty(count, np.uint64)
-        walk.pack_nodes(
-            self.feature,
-            self.last_bin,
-            self.missing_left,
-            self.subset,
-            self.child,
-            0,
-            count,
-            packed,
-        )
-        depth = walk.tree_depth(self.child)
-        walk.find_leaves(block, level, self.roots, packed, depth, self.subset, self.subsets, leaf)
+        trees, depth = routing.pack_trees(self.splits), routing.tree_depth(self.child)
+        routing.find_leaves(block, level, self.roots, depth, trees, leaf)
         return leaf
+
+    @property
+    def splits(self) -> routing.Splits:
+        """The nodes as kernels take them."""
+        return routing.Splits(
+            feature=self.feature,
+            last_bin=self.last_bin,
+            missing_left=self.missing_left,
+            subset=self.subset,
+            subsets=self.subsets,
+            child=self.child,
+        )
 
     @property
     def looks_at(self) -> set[int]:
@@ -243,7 +243,7 @@ class TreeTable:
 
     def update(self, block: Block, level: Ints, f: Scores, replaces: bool) -> Scores:
         out = np.empty(len(f))
-        walk.add_values(self.leaves(block, level), self.value, f, replaces, out)
+        routing.add_values(self.leaves(block, level), self.value, f, replaces, out)
         return out
 
     @staticmethod
@@ -289,20 +289,40 @@ class TreeLearner:
         return style
 
     def learn(self, task: Task) -> Lesson:
-        spec = self.spec
-        rules = Rules(
-            spec.depth,
-            spec.leaves,
-            spec.min_leaf_rows,
-            spec.category_smoothing,
-            self._draw_features(task),
-            self._style,
-            spec.bare_roots,
+        trees = grow(task, self.index, self._rules(task))
+        grown = trees.grown
+        table = trees.learned = TreeTable(
+            roots=grown.roots,
+            feature=grown.feature,
+            last_bin=grown.last_bin,
+            missing_left=grown.missing_left,
+            subset=grown.subset,
+            subsets=grown.subsets,
+            child=grown.child,
+            value=_values(task, grown.totals),
+            rows=grown.totals[:, 0].copy(),
+            gain=grown.gain,
         )
-        trees = grow(task, self.bins, self.index, rules)
-        table = _compact(task, trees, rules)
-        skipped = int(trees.totals[: task.levels][table.roots < 0, 1].sum())
-        return Lesson(table, skipped)
+        return Lesson(table, grown.skipped)
+
+    def _rules(self, task: Task) -> Rules:
+        spec, penalty, scale = self.spec, task.penalty, task.source.scale
+        return Rules(
+            levels=task.levels,
+            depth=spec.depth,
+            leaves=spec.leaves or 0,
+            min_leaf_rows=spec.min_leaf_rows,
+            min_level_rows=penalty.min_level_rows,
+            min_gain=penalty.min_gain,
+            l2=penalty.l2,
+            smoothing=spec.category_smoothing,
+            bare_roots=spec.bare_roots,
+            weight_step=scale.weight_step,
+            response_step=scale.response_step,
+            features=self._draw_features(task),
+            offsets=self.bins.offsets,
+            style=self._style,
+        )
 
     def _draw_features(self, task: Task) -> Ints:
         """A share of the features, by a hash of the seed and the number of steps so far."""
@@ -322,42 +342,6 @@ def draw_features(count: int, share: float, seed: int, step: int) -> Ints:
     kept = max(1, round(share * count))
     draw = mix(np.arange(count, dtype=np.uint64), seed, step)
     return np.sort(np.argsort(draw, kind="stable")[:kept]).astype(np.int32)
-
-
-def _compact(task: Task, trees: Forest, rules: Rules) -> TreeTable:
-    """The nodes that are reached, in their order: siblings stay side by side."""
-    roots, own, final = forest.compact(
-        trees.last,
-        task.levels,
-        rules.leaves or 0,
-        task.penalty.min_level_rows,
-        rules.bare_roots,
-        trees.owner,
-        trees.parent,
-        trees.totals,
-        trees.gain,
-        trees.feature,
-        trees.position,
-        trees.missing_left,
-        trees.subset,
-        trees.child,
-        trees.kept,
-    )
-    feature, position, missing_left, subset, child, totals, gain = own
-    table = TreeTable(
-        roots,
-        feature,
-        position,
-        missing_left,
-        subset,
-        trees.subsets[: trees.used],
-        child,
-        _values(task, totals),
-        totals[:, 0].copy(),
-        gain,
-    )
-    trees.learned, trees.final = table, final
-    return table
 
 
 def _values(task: Task, totals: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -23,15 +23,13 @@ from recalibrate.classes.groups.cells import CellLearner
 from recalibrate.classes.groups.spec import GroupEncoder, GroupTable
 from recalibrate.core.boost import Settings, boost, draw_levels
 from recalibrate.core.fixedpoint import Scale
-from recalibrate.core.learning import SCORE_COLUMN, FunctionClass, Penalty, Task
+from recalibrate.core.learning import EVERYONE, FunctionClass, Penalty, Task
 from recalibrate.core.part import Draft, Rows
 from recalibrate.core.rounds import Rounds, Scores, Step
 from recalibrate.fitting.validation import row_losses
 from recalibrate.groups.groupset import GroupSet, bind
 from recalibrate.rows.memory import rows_in_memory
 
-EVERYONE = f"`{SCORE_COLUMN}` is not missing"
-"""The term of all rows: plain calibration of the levels."""
 FALSE_ALARM = 0.05
 """Chance that noise moves all rows, any single column, or any pair, of an unmoved base."""
 PASSES = 3

@@ -8,12 +8,13 @@ looking the parts of a node up in arrays of their own.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.kernels.compiler import kernel
+from recalibrate.kernels.nodes import Nodes
 
 ONE = np.uint64(1)
 THRESHOLD = np.uint64((1 << 17) - 1)
@@ -22,36 +23,69 @@ SUBSET = np.uint64(18)
 FEATURE = np.uint64(19)
 FEATURES = np.uint64((1 << 19) - 1)
 CHILD = np.uint64(38)
+FEW_MOVING = 0.7
+"""Below this share of rows that are not in leaves yet, a list of them pays."""
+
+
+class Splits(NamedTuple):
+    """Splits of trees, a node each; children come after their parents.
+
+    ``child`` is the left one (the right one follows it), -1 at a leaf. A numeric split sends
+    ``1 <= code <= last_bin`` to the left and missing (0) as it says; a categorical one
+    (``subset >= 0``) sends the codes marked in its row of the subsets.
+    """
+
+    feature: NDArray[np.int32]
+    last_bin: NDArray[np.int32]
+    missing_left: NDArray[np.bool_]
+    subset: NDArray[np.int32]
+    subsets: NDArray[np.bool_]
+    child: NDArray[np.int32]
+
+
+class PackedTrees(NamedTuple):
+    """Splits packed into words, and what categorical ones need besides."""
+
+    nodes: NDArray[np.uint64]
+    subset: NDArray[np.int32]
+    subsets: NDArray[np.bool_]
+
+
+class Placement(NamedTuple):
+    """Where rows are: the node of each, and which ``rows`` are still ``active``, not in a leaf.
+
+    No ``rows`` are listed while most of them are: then all are looked at.
+    """
+
+    node: NDArray[np.int32]
+    rows: NDArray[np.int32]
+    active: int
 
 
 @kernel
-def pack_nodes(
-    feature: NDArray[np.int32],
-    last_bin: NDArray[np.int32],
-    missing_left: NDArray[np.bool_],
-    subset: NDArray[np.int32],
-    child: NDArray[np.int32],
-    start: int,
-    last: int,
-    packed: NDArray[np.uint64],
-) -> None:
-    """Pack the nodes start..last: last bin (17 bits), missing right, subset, feature (19), child.
-
-    A numeric split sends ``1 <= code <= last_bin`` to the left and missing (0) as it says; a
-    categorical one (``subset >= 0``) sends the codes marked in its row of the subsets.
-    """
+def pack_nodes(splits: Splits | Nodes, start: int, last: int, packed: NDArray[np.uint64]) -> None:
+    """Pack nodes start..last: last bin (17 bits), missing right, subset, feature (19), child."""
     for k in range(start, last):
-        if child[k] < 0:
+        child = splits.child[k]
+        if child < 0:
             packed[k] = (np.uint64(k) << CHILD) | THRESHOLD
             continue
-        word = (np.uint64(child[k]) << CHILD) | (np.uint64(feature[k]) << FEATURE)
-        if subset[k] >= 0:
+        word = (np.uint64(child) << CHILD) | (np.uint64(splits.feature[k]) << FEATURE)
+        if splits.subset[k] >= 0:
             word |= ONE << SUBSET
-        elif missing_left[k]:
-            word |= np.uint64(last_bin[k])
+        elif splits.missing_left[k]:
+            word |= np.uint64(splits.last_bin[k])
         else:
-            word |= (ONE << MISSING_RIGHT) | np.uint64(last_bin[k] - 1)
+            word |= (ONE << MISSING_RIGHT) | np.uint64(splits.last_bin[k] - 1)
         packed[k] = word
+
+
+@kernel
+def pack_trees(splits: Splits) -> PackedTrees:
+    """All nodes, ready to be walked."""
+    packed = np.empty(splits.child.shape[0], np.uint64)
+    pack_nodes(splits, 0, packed.shape[0], packed)
+    return PackedTrees(packed, splits.subset, splits.subsets)
 
 
 @kernel
@@ -95,13 +129,12 @@ def find_leaves(
     codes: NDArray[np.unsignedinteger],
     level: NDArray[np.int32],
     roots: NDArray[np.int32],
-    packed: NDArray[np.uint64],
     depth: int,
-    subset: NDArray[np.int32],
-    subsets: NDArray[np.bool_],
+    trees: PackedTrees,
     out: NDArray[np.int32],
 ) -> None:
     """Leaf of every row, -1 on level sets without a tree."""
+    packed, subset, subsets = trees
     for i in range(level.shape[0]):
         root = roots[np.uint64(level[i])]
         if root < 0:
@@ -115,51 +148,43 @@ def find_leaves(
 
 @kernel
 def descend(
-    codes: NDArray[np.unsignedinteger],
-    node: NDArray[np.int32],
-    rows: NDArray[np.int32],
-    active: int,
-    packed: NDArray[np.uint64],
-    subset: NDArray[np.int32],
-    subsets: NDArray[np.bool_],
-) -> int:
-    """Send the active rows one depth down; those that were in a leaf stay and become inactive.
+    codes: NDArray[np.unsignedinteger], placement: Placement, trees: PackedTrees, moving: float
+) -> Placement:
+    """Send the rows one depth down, where a share of them is ``moving``.
 
-    Returns how many are still active; their numbers are moved to the front of ``rows``.
+    As soon as these are few, the rows that are not in a leaf are listed; those that do not move
+    are taken off the list. While most move, going through all is quicker.
     """
+    packed, subset, subsets = trees
+    node, rows, active = placement
+    if rows.shape[0] == 0 and moving < FEW_MOVING:
+        rows = active_rows(node, packed)
+        active = rows.shape[0]
+    if rows.shape[0] == 0:
+        for i in range(node.shape[0]):
+            k = np.uint64(node[i])
+            node[i] = next_node(codes, i, k, packed[k], subset, subsets)
+        return Placement(node, rows, active)
     kept = np.uint64(0)
     for at in range(active):
-        i = np.uint64(rows[at])
-        k = np.uint64(node[i])
-        below = next_node(codes, i, k, packed[k], subset, subsets)
-        node[i] = below
-        rows[kept] = i
+        row = np.uint64(rows[at])
+        k = np.uint64(node[row])
+        below = next_node(codes, row, k, packed[k], subset, subsets)
+        node[row] = below
+        rows[kept] = row
         kept += np.uint64(below != k)
-    return int(kept)
+    return Placement(node, rows, int(np.int64(kept)))
 
 
 @kernel
-def descend_all(
-    codes: NDArray[np.unsignedinteger],
-    node: NDArray[np.int32],
-    packed: NDArray[np.uint64],
-    subset: NDArray[np.int32],
-    subsets: NDArray[np.bool_],
-) -> None:
-    """Send all rows one depth down: quicker than by a list while most of them move."""
-    for i in range(node.shape[0]):
-        k = np.uint64(node[i])
-        node[i] = next_node(codes, i, k, packed[k], subset, subsets)
-
-
-@kernel
-def active_rows(node: NDArray[np.int32], child: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Numbers of the rows that are not in a leaf."""
+def active_rows(node: NDArray[np.int32], packed: NDArray[np.uint64]) -> NDArray[np.int32]:
+    """Numbers of the rows that are not in a leaf, which leads to itself."""
     rows = np.empty(node.shape[0] + 1, np.int32)
     count = np.uint64(0)
     for i in range(node.shape[0]):
+        k = np.uint64(node[i])
         rows[count] = i
-        count += np.uint64(child[np.uint64(node[i])] >= 0)
+        count += np.uint64(packed[k] >> CHILD != k)
     return rows[:count]
 
 
@@ -167,9 +192,7 @@ def active_rows(node: NDArray[np.int32], child: NDArray[np.int32]) -> NDArray[np
 def finish(
     codes: NDArray[np.unsignedinteger],
     node: NDArray[np.int32],
-    packed: NDArray[np.uint64],
-    subset: NDArray[np.int32],
-    subsets: NDArray[np.bool_],
+    trees: PackedTrees,
     value: NDArray[np.float64],
     f: NDArray[np.float64],
     replaces: bool,
@@ -179,6 +202,7 @@ def finish(
 
     ``value`` is NaN at nodes of level sets without a tree: their scores stay.
     """
+    packed, subset, subsets = trees
     for i in range(node.shape[0]):
         k = np.uint64(node[i])
         change = value[next_node(codes, i, k, packed[k], subset, subsets)]
@@ -192,13 +216,12 @@ def finish(
 def finish_on_grid(
     codes: NDArray[np.unsignedinteger],
     node: NDArray[np.int32],
-    packed: NDArray[np.uint64],
-    subset: NDArray[np.int32],
-    subsets: NDArray[np.bool_],
+    trees: PackedTrees,
     node_level: NDArray[np.int32],
     out: NDArray[np.int32],
 ) -> None:
     """The same where scores are replaced and rounded: every node knows its level on the grid."""
+    packed, subset, subsets = trees
     for i in range(node.shape[0]):
         k = np.uint64(node[i])
         out[i] = node_level[next_node(codes, i, k, packed[k], subset, subsets)]
@@ -227,13 +250,12 @@ def add_trees(
     codes: NDArray[np.unsignedinteger],
     roots: NDArray[np.int64],
     depth: int,
-    packed: NDArray[np.uint64],
-    subset: NDArray[np.int32],
-    subsets: NDArray[np.bool_],
+    trees: PackedTrees,
     value: NDArray[np.float64],
     f: NDArray[np.float64],
 ) -> None:
     """Add the values of many trees to the scores in ``f``, tree after tree in their order."""
+    packed, subset, subsets = trees
     for i in range(f.shape[0]):
         total = f[i]
         for root in roots:

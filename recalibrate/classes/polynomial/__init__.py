@@ -1,0 +1,1 @@
+"""The class of polynomials: products of columns, and everything that is special about them."""
