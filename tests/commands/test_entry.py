@@ -94,15 +94,20 @@ def interrupt(script, args, folder):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # Jobs in the background of a shell ignore Ctrl-C, and so would their children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert process.stdout is not None
     said = ""
-    while "waiting" not in said:
-        line = process.stdout.readline()
-        assert line, process.communicate()
-        said += line
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    try:
+        while "waiting" not in said:
+            line = process.stdout.readline()
+            assert line, process.communicate()
+            said += line
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
     # Python ends itself by the signal where code made from text was interrupted; shells call
     # that 130, too.
     assert process.returncode in (130, -signal.SIGINT)
