@@ -41,9 +41,8 @@ def grow_alone(
     while depth < rules.depth:
         if depth > 0:
             placement = descend(codes, placement, trees, moving)
-        summed = count_rows(
-            codes, rules.features, rules.offsets, words, placement, nodes.slot, slots
-        )
+        slot = nodes.slot[: span.last]
+        summed = count_rows(codes, rules.features, rules.offsets, words, placement, slot, slots)
         cells = open_depth(summed, above, span, rules, scale, values, nodes)
         best_splits(cells, span.first, span.last, rules, scale, nodes)
         after, used, moving = close_depth(span, used, rules, nodes)
