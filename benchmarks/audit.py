@@ -2,12 +2,13 @@
 
     python benchmarks/audit.py speed                          # 1,000,000 rows, 529 groups
     python benchmarks/audit.py speed --mcgrad PATH/bin/python # side by side with MCGrad 0.1.5
-    python benchmarks/audit.py coverage --runs 1000           # simulated calibrated data sets
+    python benchmarks/audit.py coverage --runs 1000           # simulated data sets of known truth
 
 ``speed`` audits all values of 11 columns and all their pairs; MCGrad (in an environment of its
 own: ``pip install torch==2.13.0``, then ``pip install mcgrad``) finds the largest ECCE of the same
 segments. Every measurement is a fresh process; CPU seconds are the fairer ones on busy machines.
-``coverage`` counts the calibrated data sets in which the limits of all groups hold at once.
+``coverage`` counts the data sets of known truth in which the limits of all groups hold at once,
+and those of right predictions in which a test raises an alarm; `audit_kinds.py` has the kinds.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from audit_kinds import KINDS, true_gaps
 
 COLUMNS, VALUES = 11, 3
 TARGET = 10.0
@@ -145,101 +148,54 @@ def speed(rows: int, mcgrad: str | None) -> list[Measured]:
 # --- coverage -----------------------------------------------------------------------------------
 
 
-def draw_binary(rng: np.random.Generator, rows: int) -> tuple[Any, ...]:
-    f = rng.beta(2, 4, rows)
-    return f, (rng.random(rows) < f).astype(float), {}
+def cover(name: str, runs: int, first: int = 0) -> dict[str, float]:
+    """Shares of data sets without a miss, and with a false alarm (NaN where gaps are real).
 
-
-def draw_rare(rng: np.random.Generator, rows: int) -> tuple[Any, ...]:
-    """Outcomes of 1 in 20, so that many groups expect a handful."""
-    f = rng.beta(1, 19, rows)
-    return f, (rng.random(rows) < f).astype(float), {}
-
-
-def draw_weighted(rng: np.random.Generator, rows: int) -> tuple[Any, ...]:
-    f = rng.beta(2, 4, rows)
-    return f, (rng.random(rows) < f).astype(float), {"sample_weight": rng.exponential(1, rows)}
-
-
-def draw_soft(rng: np.random.Generator, rows: int) -> tuple[Any, ...]:
-    f = rng.beta(2, 4, rows)
-    return f, rng.beta(3 * f, 3 * (1 - f)), {}
-
-
-def draw_skewed(rng: np.random.Generator, rows: int) -> tuple[Any, ...]:
-    """Regression with skewed noise that grows with the prediction."""
-    f = rng.uniform(10, 100, rows)
-    return f, f * rng.gamma(2, 0.5, rows), {}
-
-
-def draw_clusters(rng: np.random.Generator, rows: int) -> tuple[Any, ...]:
-    """Households of four with dependent outcomes."""
-    from scipy.special import ndtr
-
-    household = np.arange(rows) // 4
-    f = rng.beta(2, 4, rows)
-    shared = rng.normal(size=household[-1] + 1)[household]
-    u = ndtr(np.sqrt(0.4) * shared + np.sqrt(0.6) * rng.normal(size=rows))
-    return f, (u < f).astype(float), {"cluster": household}
-
-
-CASES = {
-    "binary": draw_binary,
-    "rare": draw_rare,
-    "weighted": draw_weighted,
-    "soft": draw_soft,
-    "skewed": draw_skewed,
-    "clusters": draw_clusters,
-}
-
-
-def people(rng: np.random.Generator, rows: int) -> Any:
-    """Four columns; crossed in pairs they make about a hundred groups, some of a few rows."""
-    import pandas as pd
-
-    return pd.DataFrame(
-        {
-            "sex": rng.choice(["F", "M"], rows),
-            "race": rng.choice(list("abcde"), rows, p=[0.6, 0.25, 0.1, 0.04, 0.01]),
-            "age": rng.uniform(18, 90, rows),
-            "job": rng.choice(list("pqrs"), rows),
-        }
-    )
-
-
-def cover(case: str, runs: int, rows: int) -> dict[str, float]:
-    """Shares of data sets without a miss, and with a false alarm by adjusted p-values."""
+    Seeds are the numbers of the runs, from ``first``, with the number of the kind.
+    """
     import recalibrate as rc
 
-    inside = gap = cumulative = groups = 0
-    for seed in range(runs):
-        rng = np.random.default_rng(seed)
-        f, y, options = CASES[case](rng, rows)
-        X = people(rng, rows)
-        if "cluster" in options:  # a household shares its groups
-            X = X.iloc[options["cluster"]].reset_index(drop=True)
-        table = rc.audit(f, X, y, groups=True, depth=2, **options).table
-        inside += bool(((table["low"] <= 0) & (table["high"] >= 0)).all())
-        gap += bool(table["p_holm"].min() < 0.05)
-        cumulative += bool(table["ecce_p_holm"].min() < 0.05)
-        groups = len(table)
-    return {
-        "groups": groups,
-        "covered": inside / runs,
-        "gap alarms": gap / runs,
-        "ecce alarms": cumulative / runs,
-    }
+    kind, number = KINDS[name], list(KINDS).index(name)
+    known = true_gaps(kind)
+    found = []
+    for seed in range(first, first + runs):
+        rng = np.random.default_rng([seed, number])
+        X = kind.table(rng, kind.rows)
+        rows = kind.draw(rng, X)
+        table = rc.audit(rows.f, X, rows.y, groups=True, depth=2, **rows.options).table
+        truth = np.array([known.get(group, 0.0) for group in table["group"]])
+        missed = (table["low"] > truth) | (table["high"] < truth)
+        alarms = [
+            table["off"].any(),
+            table["p_holm"].min() < 0.05,
+            table["ecce_p_holm"].min() < 0.05,
+        ]
+        found.append(
+            [
+                len(table),
+                table["low"].notna().mean(),
+                not missed.any(),
+                *(alarms if kind.calibrated else [np.nan] * 3),
+            ]
+        )
+    names = ("groups", "limits", "covered", "off", "gap alarms", "ecce alarms")
+    return dict(zip(names, np.mean(np.array(found, dtype=float), axis=0), strict=True))
 
 
-def coverage(cases: Sequence[str], runs: int, rows: int) -> dict[str, dict[str, float]]:
+def coverage(names: Sequence[str], runs: int, processes: int) -> dict[str, dict[str, float]]:
     """Measure and print."""
     error = np.sqrt(0.95 * 0.05 / runs)
-    print(f"{runs} calibrated data sets of {rows:,} rows; 95 % limits, standard error {error:.3f}")
+    print(f"{runs} data sets of a kind; 95 % limits, standard error {error:.3f}")
+    print(f"{'kind':22s} groups  limits  covered     off  gap alarms  ecce alarms")
     found = {}
-    for case in cases:
-        found[case] = cover(case, runs, rows)
-        numbers = "  ".join(f"{name} {value:.3g}" for name, value in found[case].items())
-        print(f"{case:10s} {numbers}", flush=True)
+    with ProcessPoolExecutor(processes) as pool:
+        for name, own in zip(names, pool.map(cover, names, [runs] * len(names)), strict=True):
+            found[name] = own
+            print(
+                f"{name:22s} {own['groups']:6.0f}  {own['limits']:6.2f}  {own['covered']:7.3f}  "
+                + f"{own['off']:6.3f}  {own['gap alarms']:10.3f}  {own['ecce alarms']:11.3f}",
+                flush=True,
+            )
     return found
 
 
@@ -252,8 +208,8 @@ def parser() -> argparse.ArgumentParser:
     fast.add_argument("--mcgrad", help="python of an environment with mcgrad")
     honest = commands.add_parser("coverage")
     honest.add_argument("--runs", type=int, default=1000)
-    honest.add_argument("--rows", type=int, default=2000)
-    honest.add_argument("--cases", nargs="+", choices=list(CASES), default=list(CASES))
+    honest.add_argument("--kinds", nargs="+", choices=list(KINDS), default=list(KINDS))
+    honest.add_argument("--processes", type=int, default=1)
     child = commands.add_parser("child")
     child.add_argument("what", choices=list(RUNNERS))
     child.add_argument("--rows", type=int, required=True)
@@ -268,7 +224,7 @@ def main(argv: Sequence[str] | None = None) -> Any:
         return None
     if arguments.command == "speed":
         return speed(arguments.rows, arguments.mcgrad)
-    return coverage(arguments.cases, arguments.runs, arguments.rows)
+    return coverage(arguments.kinds, arguments.runs, arguments.processes)
 
 
 if __name__ == "__main__":

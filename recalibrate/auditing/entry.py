@@ -143,6 +143,8 @@ def audit(
         check_whole(name, value, least=least)
     check_whole("min_rows", min_rows, least=1)
     check_number("alpha", alpha, above=0.0, most=0.5)
+    if len(thresholds) and (baseline is None or baseline is False):
+        raise ValueError("thresholds= counts decisions that flip: pass a baseline= to flip from")
     n_rows = count_rows(X, y)
     labels = read_labels(y, n_rows=n_rows, sample_weight=sample_weight)
     clusters = None if cluster is None else read_clusters(cluster, n_rows)

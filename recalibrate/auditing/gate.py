@@ -80,7 +80,8 @@ def find_violations(
 
 def _gap_reason(group: GroupAudit, max_gap: float, rule: Rule) -> str:
     own = group.after
-    limits = f"limits {own.low:.4g} to {own.high:.4g}"
+    told = own.low == own.low
+    limits = f"limits {own.low:.4g} to {own.high:.4g}" if told else "too few rows for limits"
     if rule == "estimate":
         return f"gap {own.gap:.4g} exceeds {max_gap:g}" if abs(own.gap) > max_gap else ""
     if rule == "certain":

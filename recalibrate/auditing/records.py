@@ -45,9 +45,11 @@ class Calibration:
     gap_se : float
         Its standard error, from the residuals; by cluster where clusters are given.
     low, high : float
-        Limits of the gap, valid for all groups of the report at once.
+        Limits of the gap, valid for all groups of the report at once, whatever the predictions
+        are worth; NaN with fewer than five rows (of equal weight) or clusters.
     p, p_holm : float
-        Of the hypothesis that the gap is zero; by itself, and adjusted for all groups (Holm).
+        Of the hypothesis that the predictions are right; by itself, and adjusted for all groups
+        (Holm).
     detectable : float
         The smallest gap that the simultaneous limits would tell from zero in 80 of 100 samples.
     mse, log_loss : float
@@ -66,6 +68,8 @@ class Calibration:
         and divided by its standard deviation under calibration.
     ecce_p, ecce_p_holm : float
         Its p-value, by itself and adjusted for all groups (Holm).
+    off : bool
+        Whether the gap is more than noise: a test for all groups of the report at once.
     curve : Curve
     """
 
@@ -92,6 +96,7 @@ class Calibration:
     ecce_sigma: float
     ecce_p: float
     ecce_p_holm: float
+    off: bool
     curve: Curve = field(repr=False)
 
 
@@ -156,7 +161,7 @@ class Overall:
     worst_group, worst_ecce : str, float
         Name of the worst group and its own ECCE.
     n_off : int
-        Groups whose limits exclude a gap of zero.
+        Groups whose gap is more than noise.
     largest_gap, largest_gap_group : float, str
         The largest gap of these and whose it is; NaN and empty if there is none.
     """

@@ -40,7 +40,8 @@ class AuditReport:
     alpha : float
         Chance that any of the gaps' limits misses.
     critical : float
-        Normal score at which the limits are drawn; 1.96 for a single group at alpha = .05.
+        Normal score at which the limits are drawn, before what the number of rows adds; 1.96
+        for a single group at alpha = .05.
     bin_edges : tuple of float
         Where predictions are cut into quantile bins (of K1, K2, Kinf and the curves); equal for
         all groups, so that groups can be compared.
@@ -181,7 +182,7 @@ class AuditReport:
             "rows": self.n_rows,
             "clusters": self.n_clusters,
             "alpha": self.alpha,
-            "critical": self.critical,
+            "critical": plain(self.critical),
             "bin_edges": plain(self.bin_edges),
             "before_bin_edges": plain(self.before_bin_edges),
             "verdict": self.verdict,

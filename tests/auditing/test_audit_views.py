@@ -11,11 +11,12 @@ import pandas as pd
 import pytest
 
 import recalibrate as rc
+from recalibrate.auditing.views.columns import limits_text
 from recalibrate.auditing.views.html.forest import Forest, Interval
 from recalibrate.auditing.views.html.markup import Markup, element
 from recalibrate.auditing.views.html.scales import Scale, extent
 from recalibrate.auditing.views.numbers import Digits, measure, p_value, percent
-from recalibrate.auditing.views.ranking import is_off, worst_curves, worst_gaps
+from recalibrate.auditing.views.ranking import worst_curves, worst_gaps
 from recalibrate.simulate import census
 
 VOID = {"meta", "link", "input", "br"}
@@ -113,7 +114,7 @@ def test_page_has_gap_and_limits_of_a_group_as_they_are(full, outline):
         "SEX = male",
         f"{group.rows:,}",
         shown,
-        digits.limits(group.after.low, group.after.high),
+        limits_text(full, group.after, digits),
     ]
 
 
@@ -320,7 +321,7 @@ def test_gaps_are_drawn_worst_first_and_filled_when_off(full):
     marks = [bars.lines[0] for bars in axes.containers if bars.get_label() == "after"]
     assert [mark.get_xdata()[0] for mark in marks] == [group.after.gap for group in groups]
     filled = [mark.get_markerfacecolor() != "white" for mark in marks]
-    assert filled == [is_off(group.after.low, group.after.high) for group in groups]
+    assert filled == [group.after.off for group in groups]
 
 
 def test_discoveries_are_drawn_as_predicted_and_observed(full):
@@ -363,7 +364,7 @@ def test_worst_gaps_are_everybody_then_the_certain_ones_by_size(full):
     everybody, *groups = worst_gaps(full, 100)
     assert everybody is full.groups[0]
     assert {group.name for group in groups} == {group.name for group in full.groups[1:]}
-    off = [is_off(group.after.low, group.after.high) for group in groups]
+    off = [group.after.off for group in groups]
     assert any(off)
     assert off == sorted(off, reverse=True)
     sizes = [abs(g.after.gap) for g in groups[: sum(off)]]
@@ -386,7 +387,6 @@ def test_elements_escape_text_and_attributes_but_not_markup():
         (Digits(3).signed(-0.0004), "0.000"),
         (Digits(3).signed(-0.0005001), "-0.001"),
         (Digits(2).value(float("nan")), "\N{EN DASH}"),
-        (Digits(2).limits(float("nan"), 1.0), "\N{EN DASH}"),
         (measure(0.0), "0"),
         (measure(float("inf")), "\N{EN DASH}"),
         (measure(0.00012345), "0.000123"),
@@ -419,8 +419,8 @@ def test_scales_of_nothing_and_of_one_number_have_room():
 
 
 def test_forest_keeps_certain_gaps_in_sight_and_marks_what_it_cuts():
-    usual = [Interval(0.01, -0.02, 0.04)] * 20
-    wide, certain = Interval(0.0, -9.0, 9.0), Interval(0.5, 0.4, 0.6)
+    usual = [Interval(0.01, -0.02, 0.04, False)] * 20
+    wide, certain = Interval(0.0, -9.0, 9.0, False), Interval(0.5, 0.4, 0.6, True)
     forest = Forest.around([*usual, wide, certain])
     # The sum of two decimal fractions is rounded.
     assert forest.scale.high == pytest.approx(0.55)

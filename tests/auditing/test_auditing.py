@@ -18,7 +18,7 @@ SIZES = ["group", "rows", "clusters", "share"]
 NUMBERS = [
     "mean_prediction", "gap", "gap_se", "low", "high", "p", "p_holm", "detectable", "mse",
     "log_loss", "ece", "ece_debiased", "k1", "k2", "kinf", "k2_unbiased", "k1_mass", "k2_mass",
-    "kinf_mass", "ecce", "ecce_sigma", "ecce_p", "ecce_p_holm",
+    "kinf_mass", "ecce", "ecce_sigma", "ecce_p", "ecce_p_holm", "off",
 ]  # fmt: skip
 COLUMNS = [*SIZES, "mean_prediction", "mean_outcome", *NUMBERS[1:]]
 CHANGES = ["gap", "mse", "log_loss", "ece", "k1", "k2", "kinf", "ecce"]
@@ -213,16 +213,21 @@ def test_equal_weights_change_nothing(data):
     pd.testing.assert_frame_equal(plain, threes, rtol=1e-9)
 
 
-def test_one_row_of_a_binary_label():
-    only = audit([0.25], None, [1]).table.iloc[0]
-    assert only["gap"] == 0.75
-    assert np.isnan(only["gap_se"])
-    # One success is compatible with almost any probability.
-    assert only["low"] == pytest.approx(0.05 - 0.25)
-    assert only["high"] == 0.75
-    weighted = audit([0.25, 0.5], None, [1, 0], sample_weight=[0.1, 0.0]).table.iloc[0]
-    assert weighted["rows"] == 1
-    assert weighted["low"] == pytest.approx(only["low"])
+def test_fewer_than_five_rows_get_no_limits():
+    report = audit([0.25] * 4, None, [1, 0, 0, 1])
+    only = report.table.iloc[0]
+    assert only["gap"] == 0.25
+    assert np.isnan([only["low"], only["high"]]).all()
+    assert only["p"] > 0.1  # labels of 0 and 1 can be tested all the same
+    assert "Too few rows for limits: 1 of 1." in report.verdict
+    assert "too few rows" in str(report)
+    assert "too few rows" in report.to_markdown()
+    assert "too few rows" in report.to_html()
+    five = audit([0.25] * 5, None, [1, 0, 0, 1, 1]).table.iloc[0]
+    assert five["low"] < 0 < five["high"]
+    # Five rows of which one has nearly all weight are hardly one.
+    uneven = audit([0.25] * 5, None, [1, 0, 0, 1, 1], sample_weight=[100, 1, 1, 1, 1])
+    assert np.isnan(uneven.table["low"][0])
 
 
 def test_one_row_of_a_regression_says_nothing_about_noise():
@@ -231,14 +236,49 @@ def test_one_row_of_a_regression_says_nothing_about_noise():
     assert np.isnan([only["gap_se"], only["low"], only["high"], only["p"]]).all()
 
 
-def test_a_group_of_one_row_borrows_the_variance_of_all():
+def test_a_few_rows_that_look_alike_borrow_the_variance_of_all():
     rng = np.random.default_rng(0)
     f = rng.normal(size=200)
     y = f + rng.normal(size=200)
-    single = row(audit(f, None, y, {"one": np.arange(200) == 7}), "one")
-    assert np.isnan(single["gap_se"])
-    assert single["low"] < single["gap"] - 1.5
-    assert single["high"] > single["gap"] + 1.5
+    y[:6] = f[:6] + 0.01 * rng.normal(size=6)
+    six = row(audit(f, None, y, {"six": np.arange(200) < 6}), "six")
+    assert six["low"] < six["gap"] - 0.5
+    assert six["high"] > six["gap"] + 0.5
+
+
+def test_a_tiny_group_does_not_widen_the_limits_of_others():
+    rng = np.random.default_rng(0)
+    f = rng.uniform(0.2, 0.8, 2000)
+    f[:3] = 1e-7, 1 - 1e-7, 1e-7
+    y = (rng.random(2000) < f).astype(float)
+    masks = {"half": np.arange(2000) % 2 == 0, "others": np.arange(2000) % 2 == 1}
+    without = audit(f, None, y, masks)
+    tiny = audit(f, None, y, {**masks, "tiny": np.arange(2000) < 3})
+    assert tiny.critical == pytest.approx(without.critical, rel=1e-6)
+    assert row(tiny, "tiny")["p"] > 0.01
+
+
+def test_claims_have_finite_limits_and_no_false_alarms():
+    """Mostly zero, heavy-tailed: limits were infinite, and JSON could not be written."""
+    rng = np.random.default_rng(0)
+    f = rng.uniform(10, 100, 2000)
+    y = np.where(rng.random(2000) < 0.05, 20 * f * rng.gamma(1.5, 1 / 1.5, 2000), 0.0)
+    X = pd.DataFrame({"a": rng.choice(list("abcdefghijklmnopqr"), 2000)})
+    report = audit(f, X, y, ["a"])
+    assert np.isfinite(report.table[["low", "high"]]).all().all()
+    assert report.violations(max_gap=1e9) == ()
+    assert '"critical"' in report.to_json()
+
+
+def test_too_few_clusters_are_said():
+    rng = np.random.default_rng(0)
+    f = rng.uniform(0.2, 0.8, 100)
+    y = (rng.random(100) < f).astype(float)
+    for count in (1, 2, 4):
+        report = audit(f, None, y, cluster=np.arange(100) % count)
+        assert np.isnan(report.table["low"][0])
+        assert "Too few clusters for limits: 1 of 1." in report.verdict
+    assert np.isfinite(audit(f, None, y, cluster=np.arange(100) % 10).table["low"][0])
 
 
 def test_equal_residuals_say_nothing_about_noise():
@@ -248,7 +288,7 @@ def test_equal_residuals_say_nothing_about_noise():
 
 
 def test_sure_predictions():
-    right = audit([0.0, 1.0, 0.0, 1.0], None, [0, 1, 0, 1]).table.iloc[0]
+    right = audit([0.0, 1.0] * 3, None, [0, 1] * 3).table.iloc[0]
     assert right["p"] > 0.99
     assert right["ecce_p"] == 1.0
     assert right["low"] < 0 < right["high"]

@@ -21,7 +21,7 @@ GROUP = {
 CALIBRATION = {
     "mean_prediction", "gap", "gap_se", "low", "high", "p", "p_holm", "detectable", "mse",
     "log_loss", "ece", "ece_debiased", "k1", "k2", "kinf", "k2_unbiased", "k1_mass", "k2_mass",
-    "kinf_mass", "ecce", "ecce_sigma", "ecce_p", "ecce_p_holm", "curve",
+    "kinf_mass", "ecce", "ecce_sigma", "ecce_p", "ecce_p_holm", "off", "curve",
 }  # fmt: skip
 OVERALL = {
     "mse", "log_loss", "msce", "msce_unbiased", "multicalibration_error", "mce_sigma", "mce_p",

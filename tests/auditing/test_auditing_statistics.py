@@ -1,5 +1,10 @@
 """The statistics of the audit against exact probabilities and simulations."""
 
+import functools
+import importlib.util
+import sys
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,6 +15,17 @@ from recalibrate.auditing.measure.shift import Shifts
 from recalibrate.auditing.measure.simultaneous import critical_value, holm
 
 RUNS = 100
+
+
+def load_kinds():
+    path = Path(__file__).parents[2] / "benchmarks" / "audit_kinds.py"
+    spec = importlib.util.spec_from_file_location("audit_kinds", path)
+    module = sys.modules["audit_kinds"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+KINDS, true_gaps = load_kinds().KINDS, load_kinds().true_gaps
 
 
 def people(rng, n):
@@ -24,68 +40,51 @@ def people(rng, n):
 
 def covered(report):
     table = report.table
-    return bool(((table["low"] <= 0) & (table["high"] >= 0)).all())
-
-
-def binary(rng, n):
-    f = rng.beta(2, 4, n)
-    return f, (rng.random(n) < f).astype(float), {}
-
-
-def rare(rng, n):
-    f = rng.beta(1, 15, n)  # mean 1/16: small groups expect less than one event
-    return f, (rng.random(n) < f).astype(float), {}
-
-
-def weighted(rng, n):
-    f = rng.beta(2, 4, n)
-    return f, (rng.random(n) < f).astype(float), {"sample_weight": rng.choice([1.0, 2.0], n)}
-
-
-def regression(rng, n):
-    f = rng.uniform(10, 60, n)
-    return f, f + 20 * (rng.gamma(2, 0.5, n) - 1), {}
-
-
-def soft(rng, n):
-    f = rng.beta(2, 4, n)
-    return f, rng.beta(4 * f, 4 * (1 - f)), {}
-
-
-def clusters(rng, n):
-    f = rng.beta(2, 4, n)
-    return f, household_labels(rng, f, 4), {"cluster": np.arange(n) // 4}
-
-
-def clusters_of_numbers(rng, n):
-    f = rng.uniform(10, 60, n)
-    shared = np.repeat(rng.gamma(2, 0.5, n // 4), 4)
-    return f, f + 10 * (rng.gamma(2, 0.5, n) + shared - 2), {"cluster": np.arange(n) // 4}
+    return not ((table["low"] > 0) | (table["high"] < 0)).any()
 
 
 @pytest.mark.parametrize(
-    "draw", [binary, rare, weighted, regression, soft, clusters, clusters_of_numbers]
+    "name",
+    [
+        *("binary", "rare", "near certain", "weights", "clusters", "noisy", "certain"),
+        *("one group", "soft, off", "normal", "unequal", "lognormal", "student", "claims"),
+        *("clustered numbers", "small noisy", "small gamma"),
+    ],
 )
-def test_limits_cover_all_groups_at_once(draw):
-    """Calibrated data, overlapping groups down to a few rows: 95 % of samples have no miss."""
-    count = gaps = cumulative = 0
+def test_limits_cover_the_true_gaps_of_all_groups_at_once(name):
+    """Calibrated or not, whatever the noise: limits of 95 % miss nothing in 95 % of samples."""
+    kind = KINDS[name]
+    count = alarms = cumulative = 0
     for seed in range(RUNS):
-        rng = np.random.default_rng(10_000 + seed)
-        f, y, extra = draw(rng, 400)
-        X = people(rng, 400)
-        if "cluster" in extra:  # a household shares its groups
-            X = X.iloc[extra["cluster"]].reset_index(drop=True)
-        report = audit(f, X, y, ["sex", "race", "age"], depth=2, **extra)
-        count += covered(report)
-        gaps += report.table["p_holm"].min() < 0.05
-        cumulative += report.table["ecce_p_holm"].min() < 0.05
-    # A binomial number: 95 expected of 100, standard deviation 2.2. Fewer than 88 happen with
-    # probability .0015 and would mean limits that are too narrow, 100 (.006) too wide ones;
+        rng = np.random.default_rng([seed, 10_000])
+        X = kind.table(rng, kind.rows)
+        rows = kind.draw(rng, X)
+        table = audit(rows.f, X, rows.y, True, depth=2, **rows.options).table
+        truth = known_gaps(name, tuple(table["group"]))
+        count += not ((table["low"] > truth) | (table["high"] < truth)).any()
+        alarms += bool(table["off"].any())
+        cumulative += table["ecce_p_holm"].min() < 0.05
+    # A binomial number: 95 of 100 expected, standard deviation 2.2. Fewer than 88 happen with
+    # probability .0015 and would mean limits that are too narrow. Where a group's own few rows
+    # and all others say different things the wider limits count, so that 100 is no surprise;
     # `benchmarks/audit.py coverage` does the same with 1,000 data sets.
-    assert 88 <= count <= 99
-    # And adjusted p-values keep the error: at most 5 false alarms expected.
-    assert gaps <= 11
-    assert cumulative <= 11
+    assert count >= 88
+    # And tests keep their error: at most 5 false alarms expected, more than 11 with .0015.
+    if kind.calibrated:
+        assert alarms <= 11
+        assert cumulative <= 11
+
+
+@functools.cache
+def population_gaps(name):
+    """True gaps by group; those of calibrated kinds are zero."""
+    kind = KINDS[name]
+    return {} if kind.calibrated else true_gaps(kind)
+
+
+def known_gaps(name, groups):
+    known = population_gaps(name)
+    return np.array([known.get(group, 0.0) for group in groups])
 
 
 def household_labels(rng, f, size):

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.auditing.measure.curves import draw_curves
+from recalibrate.auditing.measure.limits import tellable
 from recalibrate.auditing.measure.measures import measure
-from recalibrate.auditing.measure.noise import find_noise
+from recalibrate.auditing.measure.noise import Noise, find_noise
 from recalibrate.auditing.measure.paired import compare
 from recalibrate.auditing.measure.redraws import critical_score, largest_scores
 from recalibrate.auditing.measure.sample import Sample
@@ -18,7 +19,6 @@ from recalibrate.auditing.measure.simultaneous import critical_value
 from recalibrate.auditing.measure.sweep import (
     ROWS,
     WEIGHT,
-    ClusterSums,
     Sums,
     correlate,
     sum_clusters,
@@ -88,7 +88,7 @@ class Findings:
         """Summary of one side."""
         found = self.sides[side].measures
         worst = int(found["ecce_sigma"].argmax())
-        off = (found["low"] > 0) | (found["high"] < 0)
+        off = found["off"]
         largest = int(np.where(off, np.abs(found["gap"]), -1.0).argmax())
         deviation = found["ecce"][0] / found["ecce_sigma"][0] if found["ecce_sigma"][0] else 0.0
         return Overall(
@@ -119,13 +119,13 @@ def find_everything(
     """All passes and all measures; ``predictions`` are after and maybe before, on [0, 1]."""
     sums = [sum_groups(segments, sample, f, n_bins) for f in predictions]
     clusters = None if sample.cluster is None else sum_clusters(segments, sample, predictions)
-    criticals = [
-        _critical(segments, sample, f, own, clusters, alpha)
-        for f, own in zip(predictions, sums, strict=True)
-    ]
     noises = [find_noise(own, sample, clusters, side) for side, own in enumerate(sums)]
+    criticals = [
+        _critical(segments, sample, f, own, noise, alpha)
+        for f, own, noise in zip(predictions, sums, noises, strict=True)
+    ]
     scaled = [
-        measure(own, sample, noise, critical)
+        measure(own, sample, noise, *critical)
         for own, noise, critical in zip(sums, noises, criticals, strict=True)
     ]
     changes = {}
@@ -145,7 +145,7 @@ def find_everything(
     )
     rows, share = _sizes(sums[0])
     count = rows if clusters is None else clusters.count
-    return Findings(segments.names, rows, count, share, criticals[0], sides, changes)
+    return Findings(segments.names, rows, count, share, criticals[0][0], sides, changes)
 
 
 def _critical(
@@ -153,18 +153,21 @@ def _critical(
     sample: Sample,
     f: Float64,
     sums: Sums,
-    clusters: ClusterSums | None,
+    noise: Noise,
     alpha: float,
-) -> float:
-    """Score that limits of all groups at once rely on."""
+) -> tuple[float, float]:
+    """Normal scores that intervals of all groups at once, and tests, rely on."""
     n_groups = len(segments.names)
-    if n_groups == 1:
-        return critical_value(None, 1, alpha)
-    largest = largest_scores(segments, sample, f, sums, clusters)
-    if largest is not None and (found := critical_score(largest, alpha)) > 0:
-        return found
-    # Too many rows to draw their labels, or nothing to draw: scores as if they were normal.
-    return critical_value(correlate(segments, sample, f), n_groups, alpha)
+    told = tellable(noise)
+    correlation = correlate(segments, sample, f) if told.sum() > 1 else None
+    if correlation is not None:
+        correlation = correlation[told][:, told]
+    normal = critical_value(correlation, max(int(told.sum()), 1), alpha)
+    if n_groups > 1 and sample.binary and sample.cluster is None:
+        largest = largest_scores(segments, sample, f, sums)
+        if largest is not None and (found := critical_score(largest, alpha)) > 0:
+            return normal, found
+    return normal, normal
 
 
 def _sizes(sums: Sums) -> tuple[NDArray[np.int64], Float64]:
@@ -179,10 +182,10 @@ def _unit(labels: Labels, name: str) -> float:
 def _in_units(found: dict[str, Float64], labels: Labels) -> dict[str, Float64]:
     """Measures of labels in [0, 1] as those of the labels that the user gave."""
     means = ("mean_prediction", "mean_outcome")
-    out = {name: labels.unscale(found[name]) for name in means}
+    out = {name: labels.unscale(found[name]) for name in means} | {"off": found["off"]}
     return out | {name: _unit(labels, name) * found[name] for name in _POWERS}
 
 
 def _calibration(side: Side, g: int) -> Calibration:
     numbers = {name: float(side.measures[name][g]) for name in ("mean_prediction", *_POWERS)}
-    return Calibration(**numbers, curve=side.curves[g])
+    return Calibration(**numbers, off=bool(side.measures["off"][g]), curve=side.curves[g])

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
-from recalibrate.auditing.measure.noise import Noise, label_model, sum_variance
+from recalibrate.auditing.measure.law import Law
+from recalibrate.auditing.measure.limits import FEWEST, judge_sums
+from recalibrate.auditing.measure.noise import Noise, effective_rows, sum_variance
 from recalibrate.auditing.measure.sample import Sample
-from recalibrate.auditing.measure.simultaneous import critical_value, wider
-from recalibrate.auditing.measure.sweep import ROWS, W2, W2V, WEIGHT, F, R, Sums
+from recalibrate.auditing.measure.shift import label_model
+from recalibrate.auditing.measure.simultaneous import critical_value
+from recalibrate.auditing.measure.sweep import ROWS, W2, W2V, W3, WEIGHT, F, R, Sums
 from recalibrate.auditing.records import Curve
 from recalibrate.data.vectors import Float64
 from recalibrate.metrics.levelsets import ratio
@@ -32,11 +36,15 @@ def draw_curves(
     filled = bins[group, place]
     count = np.bincount(group, minlength=len(bins))
     by_count = np.array([critical_value(None, max(k, 1), alpha) for k in range(sums.n_bins + 1)])
-    degrees = noise.degrees[group]
-    if not sample.binary:
-        degrees = np.minimum(degrees, ratio(filled[:, WEIGHT] ** 2, filled[:, W2]) - 1.0)
-    cut = np.where(degrees > 1e-9, wider(by_count[count[group]], degrees), np.nan)
-    columns = [unscale(values) for values in _points(filled, sample, noise.bin_design[group], cut)]
+    cut, design = by_count[count[group]], noise.bin_design[group]
+    points = _binary if sample.binary else _numbers
+    low, high = points(filled, design, cut, sums.law, place)
+    prediction = filled[:, F] / filled[:, WEIGHT]
+    low, high = prediction + low, prediction + high
+    if sample.unit:
+        low, high = np.maximum(low, 0.0), np.minimum(high, 1.0)
+    outcome = prediction + filled[:, R] / filled[:, WEIGHT]
+    columns = [unscale(values) for values in (prediction, outcome, low, high)]
     rows, mass = filled[:, ROWS].astype(np.int64), filled[:, WEIGHT]
     share = mass / np.bincount(group, weights=mass)[group]
     curves = []
@@ -47,21 +55,21 @@ def draw_curves(
     return curves
 
 
-def _points(
-    filled: Float64, sample: Sample, design: Float64, cut: Float64
-) -> tuple[Float64, Float64, Float64, Float64]:
-    """Prediction, outcome and limits of bins, from sums of shape (bins, N_SUMS)."""
-    mass = filled[:, WEIGHT]
-    prediction, gap = filled[:, F] / mass, filled[:, R] / mass
-    variance = design * (filled[:, W2V] if sample.binary else sum_variance(filled))
-    told = ~np.isnan(cut) & (variance > 0)
-    if sample.binary:
-        model = label_model(filled[:, None, :], np.where(told, variance, 1.0))
-        low, high = model.limits(np.where(told, cut, 1.0))
-    else:
-        error = np.sqrt(variance) / mass
-        low, high = gap - cut * error, gap + cut * error
-    low, high = (np.where(told, prediction + side, np.nan) for side in (low, high))
-    if sample.unit:
-        low, high = np.maximum(low, 0.0), np.minimum(high, 1.0)
-    return prediction, prediction + gap, low, high
+def _binary(
+    filled: Float64, design: Float64, cut: Float64, law: Law, place: NDArray[np.intp]
+) -> tuple[Float64, Float64]:
+    """Limits of the gaps of bins, from sums of shape (bins, N_SUMS)."""
+    return label_model(filled[:, None, :], design * filled[:, W2V]).limits(cut)
+
+
+def _numbers(
+    filled: Float64, design: Float64, cut: Float64, law: Law, place: NDArray[np.intp]
+) -> tuple[Float64, Float64]:
+    mass, count = filled[:, WEIGHT], effective_rows(filled)
+    own = design * sum_variance(filled)
+    pooled = design * filled[:, W2] * law.variance[place]
+    g = ratio(design**2 * filled[:, W3] * law.third[place], pooled**1.5)
+    moderated = law.moderate(own, pooled, count)
+    _, low, high = judge_sums(filled[:, R], own, moderated, g, count, cut)
+    told = (count >= FEWEST) & (moderated > 0)
+    return np.where(told, low / mass, np.nan), np.where(told, high / mass, np.nan)

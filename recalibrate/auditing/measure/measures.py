@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from recalibrate.auditing.measure.noise import Noise, label_model, sum_variance
+from recalibrate.auditing.measure.limits import judge
+from recalibrate.auditing.measure.noise import Noise, sum_variance
 from recalibrate.auditing.measure.sample import Sample
-from recalibrate.auditing.measure.simultaneous import holm, two_sided, wider
-from recalibrate.auditing.measure.skewness import skewness_terms, unskewed
+from recalibrate.auditing.measure.simultaneous import holm
 from recalibrate.auditing.measure.sweep import LOSS, R2, W2, W2V, WEIGHT, F, R, Sums
 from recalibrate.data.vectors import Float64
 from recalibrate.metrics.binned import absolute_mean
@@ -20,64 +20,34 @@ from recalibrate.metrics.levelsets import ratio
 POWER_80 = 0.8416212335729143  # normal quantile: a detectable gap is found 80 times in 100
 
 
-def measure(sums: Sums, sample: Sample, noise: Noise, critical: float) -> dict[str, Float64]:
-    """All measures by their names in `recalibrate.auditing.records.Calibration`."""
+def measure(
+    sums: Sums, sample: Sample, noise: Noise, critical: float, test: float
+) -> dict[str, Float64]:
+    """All measures by their names in `recalibrate.auditing.records.Calibration`.
+
+    ``critical`` is the normal score of the intervals, ``test`` that of the tests.
+    """
     total = sums.total
     mass = total[:, WEIGHT]
     found = {
         "mean_prediction": total[:, F] / mass,
         "mean_outcome": (total[:, F] + total[:, R]) / mass,
         "gap": total[:, R] / mass,
-        "gap_se": noise.gap_se,
+        "gap_se": np.where(noise.count > 1.0 + 1e-9, np.sqrt(noise.own) / mass, np.nan),
         "mse": total[:, R2] / mass,
         "log_loss": total[:, LOSS] / mass if sample.unit else np.full(len(mass), np.nan),
     }
-    found |= _gap_limits(sums, sample, noise, critical)
+    judged = judge(sums, sample, noise, critical)
+    found |= {"p": judged.p, "low": judged.low, "high": judged.high}
+    found["off"] = np.abs(judged.score) > test
+    error = np.sqrt(total[:, W2V] if sample.binary else noise.moderated) / mass
+    found["detectable"] = np.where(np.isnan(judged.low), np.nan, (test + POWER_80) * error)
     found |= _level_sets(sums, noise)
     found |= _equal_width(sums, sample, noise)
-    found |= _cumulative(sums, noise)
+    found |= _cumulative(sums, sample, noise)
     found["p_holm"] = holm(found["p"])
     found["ecce_p_holm"] = holm(found["ecce_p"])
     return found
-
-
-def _gap_limits(sums: Sums, sample: Sample, noise: Noise, critical: float) -> dict[str, Float64]:
-    told = noise.error > 0
-    cut = wider(critical, noise.degrees)
-    judge = _judge_binary if sample.binary else _judge_any
-    score, low, high = judge(sums, noise, cut)
-    if sample.unit:
-        mean = sums.total[:, F] / sums.total[:, WEIGHT]
-        low, high = np.maximum(low, -mean), np.minimum(high, 1.0 - mean)
-    found = {
-        "low": low,
-        "high": high,
-        "p": two_sided(score, noise.degrees),
-        "detectable": (cut + POWER_80) * noise.error,
-    }
-    return {name: np.where(told, values, np.nan) for name, values in found.items()}
-
-
-def _judge_binary(sums: Sums, noise: Noise, cut: Float64) -> tuple[Float64, Float64, Float64]:
-    """Score and limits of the gaps of 0/1 labels: a shift of the predictions."""
-    mass = sums.total[:, WEIGHT]
-    model = label_model(sums.cells.swapaxes(0, 1), (noise.error * mass) ** 2)
-    return model.score(np.zeros(len(mass))), *model.limits(cut)
-
-
-def _judge_any(sums: Sums, noise: Noise, cut: Float64) -> tuple[Float64, Float64, Float64]:
-    """Score and limits of the gaps of other labels: Student's t, corrected for skewness."""
-    total = sums.total
-    gap = total[:, R] / total[:, WEIGHT]
-    a, b = skewness_terms(noise.skewness, noise.own)
-
-    def t_where(wanted: Float64) -> Float64:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            bent = (np.cbrt(1.0 + 3.0 * a * (wanted - b)) - 1.0) / a
-        return np.where(np.abs(a) > 1e-9, bent, wanted - b)
-
-    score = unskewed(ratio(gap, noise.error), a, b)
-    return score, gap - noise.error * t_where(cut), gap - noise.error * t_where(-cut)
 
 
 def _level_sets(sums: Sums, noise: Noise) -> dict[str, Float64]:
@@ -115,17 +85,21 @@ def _equal_width(sums: Sums, sample: Sample, noise: Noise) -> dict[str, Float64]
     }
 
 
-def _cumulative(sums: Sums, noise: Noise) -> dict[str, Float64]:
+def _cumulative(sums: Sums, sample: Sample, noise: Noise) -> dict[str, Float64]:
     from recalibrate.kernels import audit as walk
 
     at = sums.walks.T
-    excursion = Excursion(
-        at[walk.TOP] - at[walk.LOW],
-        at[walk.VARIANCE] * noise.design,
-        np.abs(at[walk.TOP_VARIANCE] - at[walk.LOW_VARIANCE]) * noise.design,
-        # Clusters add up skewness as they add up variance, per row of their size.
-        (at[walk.TOP_SKEW] - at[walk.LOW_SKEW]) * noise.design**2,
-    )
+    spread = at[walk.VARIANCE] * noise.design
+    part = np.abs(at[walk.TOP_VARIANCE] - at[walk.LOW_VARIANCE]) * noise.design
+    # Clusters add up skewness as they add up variance, per row of their size.
+    skew = (at[walk.TOP_SKEW] - at[walk.LOW_SKEW]) * noise.design**2
+    if not sample.binary:
+        # Squared residuals of a few rows may miss what makes them vary.
+        larger = np.maximum(ratio(noise.moderated, spread), 1.0)
+        rises = np.where(at[walk.TOP_AT] > at[walk.LOW_AT], 1.0, -1.0)
+        skew = rises * ratio(part, spread) * noise.skewness * noise.moderated**1.5
+        spread, part = spread * larger, part * larger
+    excursion = Excursion(at[walk.TOP] - at[walk.LOW], spread, part, skew)
     return {
         "ecce": excursion.range / sums.total[:, WEIGHT],
         "ecce_sigma": excursion.sigma(),

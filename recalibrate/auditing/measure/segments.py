@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 from typing import Any, Protocol
@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 
 from recalibrate.auditing.records import LeftOut
 from recalibrate.data.table import Table, read_table
+from recalibrate.groups.combinations import Assigned, count_combinations
 from recalibrate.groups.expressions import Term, columns_of, parse, to_text
 from recalibrate.groups.groupset import GroupSet, bind_rows
 from recalibrate.groups.lookup import RowGroups
+from recalibrate.support.checks import check_whole
 from recalibrate.support.notices import listed, warn_user
 
 EVERYBODY = "all"
@@ -129,8 +131,36 @@ def read_segments(
         raise ValueError(f"The groups' table has {read.n_rows} rows, but there are {n_rows}.")
     terms = _crossed(_terms(groups, read), read, depth)
     least = min_rows if min_rows is not None else getattr(groups, "min_rows", 1)
-    bound, rows = bind_rows(terms, read, weight=weight, min_rows=least, bands=bands)
-    return ExpressionSegments(bound, RowGroups(bound.tables, rows)), ()
+    check_whole("min_rows", least, least=1)
+    bound, rows = bind_rows(terms, read, weight=weight, bands=bands)
+    bound, left_out = _large_enough(bound, rows, least)
+    return ExpressionSegments(bound, RowGroups(bound.tables, rows)), left_out
+
+
+def _large_enough(
+    groups: GroupSet, rows: Assigned, min_rows: int
+) -> tuple[GroupSet, tuple[LeftOut, ...]]:
+    """Groups with enough rows, and the names of the others."""
+    if min_rows == 1:
+        return groups, ()
+    kept, left_out = [], []
+    for term in groups.terms:
+        _, counts = count_combinations(term.factors, rows)
+        named = zip(term.labels(groups.schema), counts.tolist(), strict=True)
+        left_out += [
+            LeftOut(name, _too_few(count, min_rows)) for name, count in named if count < min_rows
+        ]
+        large = counts >= min_rows
+        if large.any():
+            cells = tuple(own for own, kept in zip(term.cells, large, strict=True) if kept)
+            kept.append(replace(term, cells=cells))
+    if not kept:
+        raise ValueError(f"no group has at least {min_rows} rows; check the groups and min_rows")
+    return replace(groups, terms=tuple(kept)), tuple(left_out)
+
+
+def _too_few(count: int, min_rows: int) -> str:
+    return f"{count} rows, fewer than min_rows={min_rows}" if count else "no rows with weight"
 
 
 def _terms(groups: Any, table: Table) -> tuple[str, ...]:
@@ -187,6 +217,8 @@ def _mask_segments(groups: Any, n_rows: int, counted: Any, depth: int) -> MaskSe
     names = [str(name) for name in given]
     if not names:
         raise ValueError("groups is empty. Leave it out to audit all rows only.")
+    if EVERYBODY in names:
+        raise ValueError(f"{EVERYBODY!r} is the name of all rows; give that group another one")
     if len(set(names)) < len(names):
         raise ValueError(f"groups has a name more than once: {listed(names)}.")
     masks = [_mask(str(name), groups[name], n_rows)[counted] for name in given]
@@ -207,10 +239,7 @@ def _filled(segments: MaskSegments, min_rows: int) -> tuple[MaskSegments, tuple[
         if count >= min_rows:
             kept.append((name, member))
         elif count or len(member) == 1:  # masks that do not meet are no loss
-            why = (
-                f"{count} rows, fewer than min_rows={min_rows}" if count else "no rows with weight"
-            )
-            left_out.append(LeftOut(name, why))
+            left_out.append(LeftOut(name, _too_few(count, min_rows)))
     for group in left_out:
         warn_user(f"The group {group.name!r} has {group.why} and is left out.")
     if not kept:

@@ -24,13 +24,16 @@ from functools import cached_property
 
 import numpy as np
 
+from recalibrate.auditing.measure.sweep import WEIGHT, F, R
 from recalibrate.data.vectors import Float64
+from recalibrate.metrics.cumulative import SMALLEST_VARIANCE
 from recalibrate.metrics.levelsets import ratio
 
 _FARTHEST = 60.0  # shifts of the log-odds
 _HALVINGS = 44  # the limits are then known to eleven digits
 _SURE = 1e-9  # a prediction of exactly 0 or 1 could never be shifted
 _CENTRE = 0.02  # below this r, the limit of the formula instead of the formula
+_MOST = 1.0  # a larger correction says that outcomes are all but certain, not that they are rare
 _POINTS = 33  # of a score as a function of the outcomes, between which it is all but straight
 
 
@@ -105,9 +108,9 @@ class Shifts:
         r = np.sign(away) * np.sqrt(2.0 * self.information * np.maximum(gain, 0.0))
         wald = away * np.sqrt(second)
         with np.errstate(divide="ignore", invalid="ignore"):
-            modified = r + np.log(wald / r) / r
-        usable = (np.abs(r) > _CENTRE) & np.isfinite(modified)
-        found = np.where(usable, modified, r + skewness / 6.0)
+            correction = np.log(wald / r) / r
+        usable = (np.abs(r) > _CENTRE) & np.isfinite(correction)
+        found = np.asarray(r + np.clip(np.where(usable, correction, skewness / 6.0), -_MOST, _MOST))
         if not self._one_sided.any():
             return found
         return np.where(self._one_sided == 0.0, found, self._edge(shift, here))
@@ -124,7 +127,7 @@ class Shifts:
         chance = np.where(self._one_sided < 0, none, every + shift * self._total) - cumulant
         return self._one_sided * _half_tail(self.information * chance)
 
-    def scores_of(self, outcomes: Float64, information: Float64) -> Float64:
+    def scores_of(self, outcomes: Float64) -> Float64:
         """Scores, without a shift, of other outcomes, of shape (..., groups), of the same rows."""
         slack = 1e-9 * self._total
         few, many = outcomes <= slack, outcomes >= self._total - slack
@@ -136,11 +139,12 @@ class Shifts:
         for g in range(len(slack)):
             r[..., g] = np.interp(outcomes[..., g], expected[g], root[g])
             log_ratio[..., g] = np.interp(outcomes[..., g], expected[g], bend[g])
-        r *= np.sqrt(information)
-        found = np.where(np.abs(r) > _CENTRE, r + log_ratio / np.where(r == 0.0, 1.0, r), r)
+        r *= np.sqrt(self.information)
+        correction = log_ratio / np.where(np.abs(r) > _CENTRE, r, np.inf)
+        found = r + np.clip(correction, -_MOST, _MOST)
         none, every = self._edge_chances
-        found = np.where(few, -_half_tail(information * none), found)
-        return np.where(many, _half_tail(information * every), found)
+        found = np.where(few, -_half_tail(self.information * none), found)
+        return np.where(many, _half_tail(self.information * every), found)
 
     def _table(self, lowest: Float64, highest: Float64) -> tuple[Float64, Float64, Float64]:
         """Outcomes between two, with r and log(u / r) of each; shape (groups, _POINTS)."""
@@ -161,6 +165,15 @@ class Shifts:
         expected, r, bend = (np.array(column).T for column in zip(*rows, strict=True))
         return expected, r, bend
 
+    def fitted_variance(self) -> Float64:
+        """Variance of the sum of outcomes under the fitted shift."""
+        _, second, _ = self._at_best
+        return ratio(second, self.information**2)
+
+    def dispersed(self, dispersion: Float64) -> Shifts:
+        """The same model if outcomes vary so many times more."""
+        return replace(self, information=ratio(self.information, dispersion))
+
     def limits(self, critical: Float64) -> tuple[Float64, Float64]:
         """Gaps (mean outcome minus mean prediction) with scores within the critical value."""
         return self._gap_where(critical), self._gap_where(-critical)
@@ -173,6 +186,19 @@ class Shifts:
             low, high = np.where(below, middle, low), np.where(below, high, middle)
         moved = self._shifted(0.5 * (low + high)) - self._f
         return ratio((self.mass * moved).sum(axis=1), self._total)
+
+
+def label_model(cells: Float64, variance: Float64) -> Shifts:
+    """The model of 0/1 labels, from sums of shape (groups, cells, N_SUMS).
+
+    ``variance`` is that of the groups' weighted sums of labels if the predictions are right.
+    """
+    mass = cells[..., WEIGHT]
+    prediction = np.clip(ratio(cells[..., F], mass), 0.0, 1.0)
+    # What the likelihood knows, which is its own variance, against how the sum really varies.
+    own = (mass * np.maximum(prediction * (1.0 - prediction), SMALLEST_VARIANCE)).sum(axis=1)
+    outcomes = (cells[..., F] + cells[..., R]).sum(axis=1)
+    return Shifts(mass, prediction, outcomes, ratio(own, variance))
 
 
 def _half_tail(chance: Float64) -> Float64:

@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.auditing.measure.law import Law
 from recalibrate.auditing.measure.sample import Sample
 from recalibrate.auditing.measure.segments import Rows, Segments
 from recalibrate.data.quantiles import quantile_edges
@@ -33,8 +34,8 @@ PAIR_BUDGET = 50_000_000
 """Pairs of groups over all rows; beyond that every k-th row or cluster stands for the others."""
 
 # Columns of the sums: of ones, of weights w, and of w times prediction, residual, ...
-ROWS, WEIGHT, F, R, R2, R3, LOSS, W2, W2R, W2R2, W2V, W3 = range(12)
-N_SUMS = 12
+ROWS, WEIGHT, F, R, R2, LOSS, W2, W2R, W2R2, W2V, W3 = range(11)
+N_SUMS = 11
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,12 +71,15 @@ class Sums:
     cells : ndarray of shape (cells, groups, N_SUMS)
     walks : ndarray of shape (groups, WALK)
         Cumulated residuals, see `recalibrate.kernels.audit`.
+    law : Law
+        Noise of all rows by quantile bin.
     """
 
     bins: Bins
     n_bins: int
     cells: Float64
     walks: Float64
+    law: Law
 
     @cached_property
     def total(self) -> Float64:
@@ -130,7 +134,8 @@ def sum_groups(segments: Segments, sample: Sample, f: Float64, n_bins: int) -> S
     n_groups = len(segments.names)
     bins = cut_bins(f, sample, n_bins, n_groups)
     kept, source = _distinct_columns(sample)
-    parts = [kept[k : k + 6] for k in range(0, len(kept), 6)]  # as many as the kernel adds
+    kept += [ROWS] * (-len(kept) % 6)  # the kernel adds six at a time
+    parts = [kept[k : k + 6] for k in range(0, len(kept), 6)]
     cells = [np.zeros((len(bins.quantile), n_groups, 6)) for _ in parts]
     walks = np.zeros((n_groups, kernels.WALK))
     walks[:, [kernels.LAST, kernels.TOP_AT, kernels.LOW_AT]] = -np.inf
@@ -144,7 +149,8 @@ def sum_groups(segments: Segments, sample: Sample, f: Float64, n_bins: int) -> S
             skew = sample.weight[rows] * variance * (1.0 - 2.0 * f[rows])
         kernels.add_steps(codes, segments.offsets, f[rows], columns[R], variance, skew, walks)
     kernels.end_walks(walks)
-    return Sums(bins, n_bins, np.concatenate(cells, axis=2)[..., source], walks)
+    law = Law.of(sample.y - f, bins.of_rows(bins.quantile), n_bins)
+    return Sums(bins, n_bins, np.concatenate(cells, axis=2)[..., source], walks, law)
 
 
 def blocks(segments: Segments, order: Rows) -> Iterator[tuple[slice, Rows, NDArray[np.int32]]]:
@@ -162,8 +168,8 @@ def _distinct_columns(sample: Sample) -> tuple[list[int], list[int]]:
     if sample.weighted:
         return list(range(N_SUMS)), list(range(N_SUMS))
     same = {WEIGHT: ROWS, W2: ROWS, W3: ROWS, W2R: R, W2R2: R2}
-    # 0/1 labels need no third moments, others have their squared residual as variance.
-    same |= {R3: R} if sample.binary else {W2V: R2}
+    if not sample.binary:
+        same[W2V] = R2
     kept = [column for column in range(N_SUMS) if column not in same]
     return kept, [kept.index(same.get(column, column)) for column in range(N_SUMS)]
 
@@ -175,10 +181,10 @@ def _columns(sample: Sample, f: Float64, rows: Rows) -> dict[int, Float64]:
     square = r**2
     variance, loss = sample.variance(p, r), sample.loss(p, y)
     if not sample.weighted:
-        return {ROWS: w, F: p, R: r, R2: square, R3: r * square, LOSS: loss, W2V: variance}
+        return {ROWS: w, F: p, R: r, R2: square, LOSS: loss, W2V: variance}
     w2 = w**2
     found = {ROWS: np.ones(len(rows)), WEIGHT: w, F: w * p, R: w * r, R2: w * square}
-    found |= {R3: w * r * square, LOSS: w * loss, W2: w2, W2R: w2 * r, W2R2: w2 * square}
+    found |= {LOSS: w * loss, W2: w2, W2R: w2 * r, W2R2: w2 * square}
     return found | {W2V: w2 * variance, W3: w * w2}
 
 
@@ -264,8 +270,9 @@ def _share_rows(segments: Segments, sample: Sample, f: Float64, shared: Float64)
 
     order = _some(segments, sample, np.arange(sample.n_rows))
     for _, rows, codes in blocks(segments, order):
-        p = f[rows]
-        variance = sample.weight[rows] ** 2 * sample.variance(p, sample.y[rows] - p)
+        variance = sample.weight[rows] ** 2
+        if sample.binary:  # squared residuals of numbers would let a few rows decide
+            variance = variance * sample.variance(f[rows], sample.y[rows])
         kernels.add_pairs(codes, segments.offsets, variance, shared)
 
 

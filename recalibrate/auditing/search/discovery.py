@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.auditing.findings import Discoveries, Subgroup
+from recalibrate.auditing.measure.law import Law
+from recalibrate.auditing.measure.limits import score_rows
 from recalibrate.auditing.measure.tails import CERTAIN, binary_score, summed_score, two_sided
 from recalibrate.auditing.search.axes import Axis, Rule, feature_axes, term_axes
 from recalibrate.auditing.search.halves import (
@@ -93,12 +95,13 @@ def discover(
     Notes
     -----
     Labels of 0 and 1 are tested by the saddlepoint approximation of the sum of independent
-    0/1 variables with the predicted probabilities, others by the sum of residuals over the root
-    of their summed squares. A subgroup is reported if its gap has the same sign in both halves
-    and its two-sided p-value on the half that did not suggest it is at most alpha after two
-    adjustments: for all rules that the other half suggested, by Holm's method with weight
-    k**-1.5 for the k-th of them, and by a factor of two, because both halves suggest. Predicted,
-    observed and gap are those of the half that did not choose the rule.
+    0/1 variables with the predicted probabilities, others as the groups of an audit are: by
+    Student's t and by the noise of all rows, whichever says less. A subgroup is reported if
+    its gap has the same sign in both halves and its two-sided p-value on the half that did not
+    suggest it is at most alpha after two adjustments: for all rules that the other half
+    suggested, by Holm's method with weight k**-1.5 for the k-th of them, and by a factor of two,
+    because both halves suggest. Predicted, observed and gap are those of the half that did not
+    choose the rule.
 
     Examples
     --------
@@ -182,6 +185,9 @@ class _Discovery:
             self.axes, self.bins = feature_axes(H, table)
         else:
             self.axes = term_axes(H, table)
+        self.law = (
+            None if self.known else Law.of(labels.values - self.f, self.level, self.levels.count)
+        )
         half = deal(table, labels, self.f, cluster, parts=2, seed=seed)
         self.halves = [np.flatnonzero(half == k) for k in range(2)]
 
@@ -258,8 +264,9 @@ class _Discovery:
         """How surprising the summed residual of some rows is."""
         if not len(at):
             return 0.0
-        if not self.known:
-            return summed_score(self.gaps[at], None if self.cluster is None else self.cluster[at])
+        if self.law is not None:
+            cluster = None if self.cluster is None else self.cluster[at]
+            return score_rows(self.law, self.gaps[at], self.weight[at], self.level[at], cluster)
         normal = float(self.gaps[at].sum() / np.sqrt(self.noise[at].sum()))
         if abs(normal) < UNSUSPICIOUS:
             return normal

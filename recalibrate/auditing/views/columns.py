@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from recalibrate.auditing.records import Calibration, GroupAudit
 from recalibrate.auditing.views import numbers
 from recalibrate.auditing.views.numbers import Digits
-from recalibrate.auditing.views.ranking import is_off
 
 if TYPE_CHECKING:
     from recalibrate.auditing.report import AuditReport
@@ -73,7 +72,7 @@ def group_columns(report: AuditReport, digits: Digits) -> list[Column[GroupAudit
         Column("gap", lambda g: gap_cell(g.after, digits), "Mean outcome minus mean prediction"),
         Column(
             "limits",
-            lambda g: Cell(digits.limits(g.after.low, g.after.high), g.after.low),
+            lambda g: Cell(limits_text(report, g.after, digits), g.after.low),
             "Valid for all groups at once",
         ),
         numeric(
@@ -121,11 +120,18 @@ def group_columns(report: AuditReport, digits: Digits) -> list[Column[GroupAudit
     return shown
 
 
+def limits_text(report: AuditReport, own: Calibration, digits: Digits) -> str:
+    """Both limits of a gap, or why there are none."""
+    if math.isnan(own.low) or math.isnan(own.high):
+        return "too few rows" if report.n_clusters is None else "too few clusters"
+    return f"{digits.signed(own.low)} to {digits.signed(own.high)}"
+
+
 def gap_cell(own: Calibration | None, digits: Digits) -> Cell:
     """A gap, marked where it is off by more than noise."""
     if own is None:
         return Cell(numbers.UNKNOWN)
-    return Cell(digits.signed(own.gap), own.gap, "off" if is_off(own.low, own.high) else "")
+    return Cell(digits.signed(own.gap), own.gap, "off" if own.off else "")
 
 
 def _sigma_before(group: GroupAudit) -> float:

@@ -49,12 +49,6 @@ class Digits:
         """A difference: a gap, a limit of one."""
         return _fixed(number, self.decimals, "+")
 
-    def limits(self, low: float, high: float) -> str:
-        """Both limits, or nothing where they are not known."""
-        if math.isnan(low) or math.isnan(high):
-            return UNKNOWN
-        return f"{self.signed(low)} to {self.signed(high)}"
-
 
 def measure(number: float) -> str:
     """Three significant digits; very small and very large numbers with a power of ten.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from recalibrate.auditing.records import Calibration, Curve, GroupAudit
-from recalibrate.auditing.views.ranking import is_off, worst_curves, worst_gaps
+from recalibrate.auditing.views.ranking import worst_curves, worst_gaps
 from recalibrate.auditing.views.text import confidence
 from recalibrate.support.checks import check_whole
 from recalibrate.support.notices import listed
@@ -118,7 +118,7 @@ def _draw_gap(
         label=label,
         marker="o",
         markersize=4 if small else 5.5,
-        markerfacecolor=colour if is_off(own.low, own.high) else "white",
+        markerfacecolor=colour if own.off else "white",
         linewidth=1 if small else 1.8,
     )
 

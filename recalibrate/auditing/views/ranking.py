@@ -10,11 +10,6 @@ if TYPE_CHECKING:
     from recalibrate.auditing.report import AuditReport
 
 
-def is_off(low: float, high: float) -> bool:
-    """Whether the limits of a gap exclude zero; limits that nobody knows (NaN) exclude nothing."""
-    return low > 0 or high < 0
-
-
 def worst_gaps(report: AuditReport, most: int) -> list[GroupAudit]:
     """All rows, then groups: those off by more than noise by size of gap, the rest by p-value."""
     everybody, *groups = report.groups
@@ -23,7 +18,7 @@ def worst_gaps(report: AuditReport, most: int) -> list[GroupAudit]:
 
 def _by_gap(group: GroupAudit) -> tuple[bool, float]:
     own = group.after
-    return (False, -abs(own.gap)) if is_off(own.low, own.high) else (True, own.p)
+    return (False, -abs(own.gap)) if own.off else (True, own.p)
 
 
 def worst_curves(report: AuditReport, most: int) -> list[GroupAudit]:

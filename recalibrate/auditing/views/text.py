@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -16,11 +17,12 @@ from recalibrate.auditing.views.numbers import Digits
 if TYPE_CHECKING:
     from recalibrate.auditing.report import AuditReport
 
+_MARKS = re.compile(r"[\\\[\]`]")
 _SHOWN = 60  # groups of the plain text; the table has all
 
 
 def verdict(report: AuditReport) -> str:
-    """The result in a sentence or two."""
+    """The result in a few sentences."""
     count, now = len(report.groups), report.overall
     what = "group is" if count == 1 else "groups are"
     if not now.n_off:
@@ -28,13 +30,20 @@ def verdict(report: AuditReport) -> str:
     else:
         worst = next(group for group in report.groups if group.name == now.largest_gap_group)
         own = worst.after
-        text = (
-            f"{now.n_off} of {count} {what} off by more than noise; the largest such gap is "
-            f"{own.gap:+.3g} ({own.low:.3g} to {own.high:.3g}) for {worst.name}"
-        )
+        text = f"{now.n_off} of {count} {what} off by more than noise; the largest such gap is "
+        text += f"{own.gap:+.3g}"
+        if own.low == own.low:
+            text += f" ({own.low:.3g} to {own.high:.3g})"
+        text += f" for {worst.name}"
     text += f" (limits hold for all groups at once with {confidence(report)} confidence)."
     if report.overall_before is not None:
         text += f" Before: {report.overall_before.n_off} of {count}."
+    few = sum(group.after.low != group.after.low for group in report.groups)
+    if few:
+        unit = "rows" if report.n_clusters is None else "clusters"
+        text += f" Too few {unit} for limits: {few} of {count}."
+    if report.left_out:
+        text += f" Left out for their size: {len(report.left_out)} more."
     return text
 
 
@@ -54,6 +63,8 @@ def to_text(report: AuditReport) -> str:
     lines = [head, verdict(report), *_aligned(table)]
     if len(report.groups) > _SHOWN:
         lines.append(f"and {len(report.groups) - _SHOWN} more groups, see .table")
+    if report.left_out:
+        lines.append(left_out(report, _SHOWN))
     if report.discoveries is not None:
         lines += ["", str(report.discoveries)]
     if report.richness is not None:
@@ -69,14 +80,14 @@ def to_markdown(report: AuditReport) -> str:
     parts = [
         "# Audit of calibration",
         f"{report.n_rows:,} rows, {report.kind} labels, {len(report.groups)} groups.",
-        verdict(report),
+        _escaped(verdict(report)),
         "## Overall",
         _table(texts(overall_columns(report, digits), told_measures(report))),
         "## Groups",
         _table(texts(group_columns(report, digits), report.groups)),
     ]
     if report.left_out:
-        parts += ["Left out: " + "; ".join(f"{g.name} ({g.why})" for g in report.left_out) + "."]
+        parts.append(_escaped(left_out(report, len(report.left_out))))
     if report.discoveries is not None:
         parts += ["## Where else the model is wrong", _bullets(str(report.discoveries))]
     if report.richness is not None:
@@ -85,6 +96,13 @@ def to_markdown(report: AuditReport) -> str:
         parts += ["## What changed", _bullets(str(report.changes))]
     parts += ["## Method", "\n".join(f"- **{n.title}.** {n.text}" for n in report.notes)]
     return "\n\n".join(parts) + "\n"
+
+
+def left_out(report: AuditReport, most: int) -> str:
+    """Groups with too few rows to be listed, and their rows."""
+    named = [f"{each.name} ({each.why})" for each in report.left_out[:most]]
+    more = len(report.left_out) - most
+    return "Left out: " + "; ".join(named) + (f"; and {more} more." if more > 0 else ".")
 
 
 def _aligned(table: Sequence[Sequence[str]]) -> list[str]:
@@ -104,8 +122,13 @@ def _table(table: Sequence[Sequence[str]]) -> str:
 
 def _cell(text: str) -> str:
     """Text that cannot end a cell or a row."""
-    return " ".join(str(text).split()).replace("\\", "\\\\").replace("|", "\\|")
+    return _escaped(" ".join(text.split())).replace("|", "\\|")
+
+
+def _escaped(text: str) -> str:
+    """Text that Markdown takes for text: names may look like HTML or links."""
+    return _MARKS.sub(r"\\\g<0>", text).replace("<", "&lt;")
 
 
 def _bullets(text: str) -> str:
-    return "\n".join(f"- {line.strip()}" for line in text.splitlines() if line.strip())
+    return "\n".join(f"- {_escaped(line.strip())}" for line in text.splitlines() if line.strip())

@@ -72,7 +72,7 @@ def show_discoveries(found: Discoveries, digits: Digits) -> Markup:
 
 
 def _interval(each: Subgroup) -> Interval:
-    return Interval(each.gap, each.gap - 2 * each.gap_se, each.gap + 2 * each.gap_se)
+    return Interval(each.gap, each.gap - 2 * each.gap_se, each.gap + 2 * each.gap_se, True)
 
 
 def show_richness(found: Richness) -> Markup:

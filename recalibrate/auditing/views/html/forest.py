@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from recalibrate.auditing.records import Calibration
 from recalibrate.auditing.views.html.markup import Markup, element
 from recalibrate.auditing.views.html.scales import Scale, extent
-from recalibrate.auditing.views.ranking import is_off
 
 _MARGIN = 4.0  # per cent on both sides, for markers and labels at the ends
 _BEYOND = 400.0  # rules go on through rows that are higher than the drawing
@@ -21,21 +20,17 @@ _FULL = 0.9  # share of the intervals that must fit; longer ones get an arrow
 
 @dataclass(frozen=True)
 class Interval:
-    """A gap with limits (NaN if unknown)."""
+    """A gap with limits (NaN if unknown), and whether it is more than noise."""
 
     gap: float
     low: float
     high: float
+    off: bool
 
     @classmethod
     def of(cls, calibration: Calibration) -> Interval:
         """The gap of one set of predictions on a group."""
-        return cls(calibration.gap, calibration.low, calibration.high)
-
-    @property
-    def off(self) -> bool:
-        """Whether zero is outside."""
-        return is_off(self.low, self.high)
+        return cls(calibration.gap, calibration.low, calibration.high, calibration.off)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from recalibrate.auditing.records import GroupAudit
 from recalibrate.auditing.views import numbers
-from recalibrate.auditing.views.columns import Cell, Column, group_columns
+from recalibrate.auditing.views.columns import Cell, Column, group_columns, limits_text
 from recalibrate.auditing.views.html.forest import Forest, Interval
 from recalibrate.auditing.views.html.markup import Markup, element, join
 from recalibrate.auditing.views.html.reliability import common_range, diagram, residuals
@@ -80,7 +80,7 @@ def show_gaps(report: AuditReport, digits: Digits, most: int, *, rest: str) -> M
 
     def plot(group: GroupAudit) -> Cell:
         own, before = _intervals(group)
-        gap, limits = digits.signed(own.gap), digits.limits(own.low, own.high)
+        gap, limits = digits.signed(own.gap), limits_text(report, group.after, digits)
         return Cell(forest.row(own, before, f"Gap of {group.name}: {gap}, limits {limits}"))
 
     shown = {column.title: column for column in group_columns(report, digits)}

@@ -1,0 +1,209 @@
+r"""Tests and intervals of the groups' gaps.
+
+A test asks whether the predictions can be right. Under that hypothesis the law of 0/1 labels is
+known, so their scores need no estimate of noise. An interval says where the gap lies, whatever
+the predictions are worth: its noise is that of the residuals.
+
+Numbers, and clusters, have two intervals, of which the wider counts on either side. One is
+Student's t of the group's own residuals, right when the group's noise is unlike that of others;
+the other relies on the noise of all rows' residuals in the same bins too, right when the group
+has too few rows to show its own (of claims that are mostly zero, say). Both are corrected for
+skewness, by Hall's transformation [1]_ and by that of Wilson and Hilferty.
+
+0/1 labels have the interval of a common shift of the log-odds (`Shifts`), with the likelihood
+scaled by how much more the residuals vary than shifted predictions explain.
+
+References
+----------
+.. [1] P. Hall, "On the removal of skewness by transformation", JRSS B 1992.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recalibrate.auditing.measure.law import Law
+from recalibrate.auditing.measure.noise import Noise
+from recalibrate.auditing.measure.sample import Sample
+from recalibrate.auditing.measure.shift import label_model
+from recalibrate.auditing.measure.simultaneous import normal_score, two_sided, wider
+from recalibrate.auditing.measure.sweep import W2V, WEIGHT, F, R, Sums
+from recalibrate.data.vectors import Float64
+from recalibrate.metrics.levelsets import ratio
+
+FEWEST = 5.0
+"""Rows (or clusters) below which the noise of other than 0/1 labels cannot be told."""
+
+PRIOR_EVENTS = 5.0
+"""Events that the variance of all rows' 0/1 labels counts as, against that of a group."""
+
+SYMMETRIC = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """Scores and limits of the groups' gaps; NaN where there are too few rows to tell."""
+
+    score: Float64
+    p: Float64
+    low: Float64
+    high: Float64
+
+
+def judge(sums: Sums, sample: Sample, noise: Noise, critical: float) -> Judged:
+    """Judge all groups; intervals are drawn at the critical normal score."""
+    find = _numbers if not sample.binary else _binary if sample.cluster is None else _clusters
+    score, low, high = find(sums, noise, critical)
+    told = tellable(noise)
+    if find is not _binary:
+        told = told & (noise.moderated > 0)  # equal residuals say nothing about noise
+        score = np.where(told, score, np.nan)
+    low, high = (np.where(told, values, np.nan) for values in (low, high))
+    if sample.unit:
+        mean = sums.total[:, F] / sums.total[:, WEIGHT]
+        low, high = np.maximum(low, -mean), np.minimum(high, 1.0 - mean)
+    return Judged(score, two_sided(score), low, high)
+
+
+def tellable(noise: Noise) -> NDArray[np.bool_]:
+    """Groups that have enough rows, or clusters, for an interval."""
+    return np.asarray(noise.count >= FEWEST)
+
+
+def _binary(sums: Sums, noise: Noise, critical: float) -> tuple[Float64, Float64, Float64]:
+    model = label_model(sums.cells.swapaxes(0, 1), sums.total[:, W2V])
+    score = model.score(np.zeros(len(noise.own)))
+    fitted = model.fitted_variance()
+    excess = ratio(noise.own, fitted)
+    events = fitted * ratio(noise.count, sums.total[:, WEIGHT]) ** 2
+    share = events / (events + PRIOR_EVENTS)
+    moderated = share * excess + (1.0 - share) * max(excess[0], 1.0)
+    dispersed = model.dispersed(np.maximum(moderated, excess))
+    low, high = dispersed.limits(np.full(len(score), critical))
+    gap = sums.total[:, R] / sums.total[:, WEIGHT]
+    reach = critical * np.sqrt(noise.own) / sums.total[:, WEIGHT]
+    return score, np.minimum(low, gap - reach), np.maximum(high, gap + reach)
+
+
+def _numbers(sums: Sums, noise: Noise, critical: float) -> tuple[Float64, Float64, Float64]:
+    mass, total = sums.total[:, WEIGHT], sums.total[:, R]
+    score, low, high = judge_sums(
+        total, noise.own, noise.moderated, noise.skewness, noise.count, critical
+    )
+    return score, low / mass, high / mass
+
+
+def _clusters(sums: Sums, noise: Noise, critical: float) -> tuple[Float64, Float64, Float64]:
+    """Of 0/1 labels in clusters."""
+    mass = sums.total[:, WEIGHT]
+    gap, none = sums.total[:, R] / mass, np.zeros(len(mass))
+    first = own_interval(gap, np.sqrt(noise.own) / mass, none, noise.count - 1.0, critical)
+    model = label_model(sums.cells.swapaxes(0, 1), sums.total[:, W2V] * noise.design)
+    second = model.score(none), *model.limits(np.full(len(mass), critical))
+    return _wider(gap, first, second)
+
+
+Interval = tuple[Float64, Float64, Float64]
+"""Normal scores of no gap, and limits."""
+
+
+def _wider(gap: Float64, one: Interval, other: Interval) -> Interval:
+    score = np.sign(gap) * np.minimum(np.abs(one[0]), np.abs(other[0]))
+    return score, np.minimum(one[1], other[1]), np.maximum(one[2], other[2])
+
+
+def own_interval(
+    gap: Float64, error: Float64, g: Float64, degrees: Float64, critical: float | Float64
+) -> Interval:
+    """Student's t, for standard errors of the same residuals.
+
+    Skewness only ever makes it wider: that of all rows need not be the group's own.
+    """
+    degrees = np.maximum(degrees, 1e-9)
+    cut, t = wider(critical, degrees), ratio(gap, error)
+    score = normal_score(np.minimum(np.abs(t), np.abs(hall(t, g))), degrees)
+    below = np.maximum(hall_inverse(cut, g), cut)
+    above = np.maximum(-hall_inverse(-cut, g), cut)
+    return score, gap - error * below, gap + error * above
+
+
+def pooled_interval(
+    gap: Float64, error: Float64, g: Float64, critical: float | Float64
+) -> Interval:
+    """For standard errors of other residuals than the gap's own.
+
+    Where the tail is the lighter one, half of the skewness counts: a single extreme outcome can
+    make it look lighter than it is.
+    """
+    up, down = np.where(g > 0, g, 0.5 * g), np.where(g > 0, 0.5 * g, g)
+    x = ratio(gap, error)
+    score = np.where(x > 0, wilson(x, up), wilson(x, down))
+    z = np.full(len(gap), critical)
+    return score, gap - error * wilson_inverse(z, up), gap - error * wilson_inverse(-z, down)
+
+
+def score_rows(
+    law: Law,
+    gaps: Float64,
+    weight: Float64,
+    place: NDArray[np.integer],
+    cluster: NDArray[np.integer] | None,
+) -> float:
+    """Normal score of the sum of some rows' gaps (weight times residual)."""
+    apart = gaps - weight * (gaps.sum() / weight.sum())
+    squares = float(apart @ apart)
+    count = float(weight.sum() ** 2 / (weight @ weight))
+    if cluster is not None:
+        apart = np.bincount(np.unique(cluster, return_inverse=True)[1], weights=apart)
+        count = float(len(apart))
+    pooled, third = weight**2 @ law.variance[place], weight**3 @ law.third[place]
+    if count < FEWEST or squares == 0.0 or pooled == 0.0:
+        return 0.0
+    own = float(apart @ apart) * count / (count - 1.0)
+    sums = [np.array([value]) for value in (own, pooled * max(own / squares, 1.0), count)]
+    moderated = law.moderate(*sums)
+    g = np.array([third / pooled**1.5])
+    return float(judge_sums(gaps.sum(keepdims=True), sums[0], moderated, g, sums[2], 1.0)[0][0])
+
+
+def judge_sums(
+    total: Float64,
+    own: Float64,
+    moderated: Float64,
+    g: Float64,
+    count: Float64,
+    critical: float | Float64,
+) -> Interval:
+    """Scores and limits of sums by their two variances, skewness, and number of rows."""
+    first = own_interval(total, np.sqrt(own), g, count - 1.0, critical)
+    return _wider(total, first, pooled_interval(total, np.sqrt(moderated), g, critical))
+
+
+def hall(t: Float64, g: Float64) -> Float64:
+    """Score of a Student's t whose residual sum has skewness g."""
+    a = g / 3.0
+    return t + a * t**2 + a**2 * t**3 / 3.0 + g / 6.0
+
+
+def hall_inverse(score: Float64, g: Float64) -> Float64:
+    """The t that has a score."""
+    a = np.where(np.abs(g) > SYMMETRIC, g / 3.0, 1.0)
+    bent = (np.cbrt(1.0 + 3.0 * a * (score - g / 6.0)) - 1.0) / a
+    return np.where(np.abs(g) > SYMMETRIC, bent, score)
+
+
+def wilson(x: Float64, g: Float64) -> Float64:
+    """Score of a sum in known standard deviations whose skewness is g: as a gamma variable."""
+    h = np.where(np.abs(g) > SYMMETRIC, g, 1.0)
+    bent = 6.0 / h * (np.cbrt(np.maximum(1.0 + 0.5 * h * x, 0.0)) - 1.0) + h / 6.0
+    return np.where(np.abs(g) > SYMMETRIC, bent, x)
+
+
+def wilson_inverse(score: Float64, g: Float64) -> Float64:
+    """The sum that has a score."""
+    h = np.where(np.abs(g) > SYMMETRIC, g, 1.0)
+    bent = 2.0 / h * (np.maximum(1.0 + h / 6.0 * (score - h / 6.0), 0.0) ** 3 - 1.0)
+    return np.where(np.abs(g) > SYMMETRIC, bent, score)
