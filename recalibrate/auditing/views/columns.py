@@ -176,7 +176,7 @@ def measures(kind: str) -> list[Measure]:
         Measure(
             "n_off",
             "groups off by more than noise",
-            "limits that hold for all groups at once exclude a gap of 0",
+            "gaps that noise does not explain, tested for all groups at once",
         ),
         Measure("largest_gap", "largest gap of these", "mean outcome minus mean prediction"),
     ]

@@ -17,11 +17,12 @@ def method_notes(
             "under-predicted.",
             "gap = sum_i w_i (y_i - f_i) / sum_i w_i",
         ),
-        _limits(kind, sure, n_groups),
+        _limits(kind, sure, n_groups, clustered),
+        _tests(kind, clustered),
         Note(
             "Detectable gap",
-            "The smallest gap that these limits would tell from zero in 80 of 100 samples of "
-            "this size. A smaller true gap may well exist.",
+            "About the smallest gap that would be called off in 80 of 100 samples of this "
+            "size. A smaller true gap may well exist.",
             "(critical value + .84) * standard error under calibration",
         ),
         Note(
@@ -83,24 +84,45 @@ def method_notes(
     return tuple(notes)
 
 
-def _limits(kind: str, sure: str, n_groups: int) -> Note:
+def _limits(kind: str, sure: str, n_groups: int, clustered: bool) -> Note:
     text = (
-        f"Valid for all {n_groups} groups at once with {sure} confidence: labels are drawn again "
-        "and again as if the predictions were right, and the critical value is a quantile of the "
-        "groups' largest score. With many rows it is that of correlated normal scores, which is "
-        "the limit of this and of a multiplier bootstrap; groups of a few rows then have limits "
-        "that are wider than they need to be."
+        f"Where the gaps lie: with {sure} confidence the limits of all {n_groups} groups hold at "
+        "once, whether the predictions are right or not. The critical value is that of correlated "
+        "normal scores, the limit of a multiplier bootstrap."
         if n_groups > 1
-        else f"With {sure} confidence."
+        else f"Where the gap lies, with {sure} confidence, be the predictions right or not."
     )
-    if kind == "binary":
+    if kind == "binary" and not clustered:
         text += (
-            " Scores are those of the likelihood of a common shift of a group's log-odds (modified "
-            "signed root), which is accurate for few rows and rare outcomes."
+            " They are those of the likelihood of a common shift of a group's log-odds (modified "
+            "signed root), scaled by how much more the residuals vary than that explains, and at "
+            "least as wide as those of the residuals' own standard error."
         )
-        return Note("Limits of gaps", text, "r* = r + log(u / r) / r")
+        formula = "r* = r + log(u / r) / r"
+    else:
+        text += (
+            " Two limits are computed, and the wider ones count: Student's t of the group's own "
+            "residuals, and those of the noise of all rows in the same bins of predictions, which "
+            "counts like 20 rows of the group and more where tails are heavy. Both are corrected "
+            "for skewness."
+        )
+        formula = "gap +- t * standard error"
     text += (
-        " Student's t with Hall's correction for skewness; the variance of labels in the same bins "
-        "of all rows counts like 20 rows of the group, so that a few rows need not tell their own."
+        f" Fewer than five {'clusters' if clustered else 'rows (of equal weight)'} say too little "
+        "about a group: it is listed, without limits."
     )
-    return Note("Limits of gaps", text, "gap +- t * standard error")
+    return Note("Limits of gaps", text, formula)
+
+
+def _tests(kind: str, clustered: bool) -> Note:
+    if kind == "binary" and not clustered:
+        text = (
+            "A group is called off if its outcomes are too unlikely under the predictions, for "
+            "all groups at once: labels are drawn again and again with the predicted "
+            "probabilities, and the critical value is a quantile of the groups' largest score "
+            "(with many rows, of correlated normal scores). This tests whether the predictions "
+            "can be right; limits say where the gap lies, so that the two may differ."
+        )
+    else:
+        text = "A group is called off if its limits exclude a gap of zero."
+    return Note("Off by more than noise", text)
