@@ -192,7 +192,8 @@ class GraphBuilder:
             self.same(tensor, prefix + name)
         self.initializers += [*graph.initializer, *map(_dense, graph.sparse_initializer)]
         self.nodes += list(graph.node)
-        self._domains |= {entry.domain: entry.version for entry in inner.opset_import}
+        used = {node.domain for node in graph.node}  # not those of functions, which are inlined
+        self._domains |= {o.domain: o.version for o in inner.opset_import if o.domain in used}
 
     def model(
         self,

@@ -405,3 +405,26 @@ def test_an_exported_file_that_wants_scores_is_refused(tmp_path):
     fitted.to_onnx(path)
     with pytest.raises(ValueError, match="base_score"):
         as_base(path)
+
+
+def test_local_functions_are_part_of_a_saved_model(tmp_path):
+    squash = helper.make_function(
+        "mine", "Squash", ["a"], ["b"], [helper.make_node("Sigmoid", ["a"], ["b"])],
+        [helper.make_opsetid("", 18)],
+    )  # fmt: skip
+    graph = helper.make_graph(
+        [helper.make_node("Squash", ["X"], ["p"], domain="mine")],
+        "g",
+        [helper.make_tensor_value_info("X", TensorProto.FLOAT, ["n", 1])],
+        [helper.make_tensor_value_info("p", TensorProto.FLOAT, ["n", 1])],
+    )
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("mine", 1)]
+    model = helper.make_model(graph, functions=[squash], opset_imports=opsets, ir_version=10)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 1))
+    y = (rng.random(500) < 0.5).astype(int)
+    fitted = rc.fit(model, X, y, H=rc.Groups("x0 < 0"), levels=2, max_rounds=2)
+    fitted.save(tmp_path / "model.rcal")
+    loaded = rc.load(tmp_path / "model.rcal")
+    # The runtime's float32 sigmoid depends on the size of the batch.
+    np.testing.assert_allclose(loaded.predict(X), fitted.predict(X), rtol=0, atol=1e-6)
