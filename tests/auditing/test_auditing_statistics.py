@@ -150,7 +150,7 @@ def test_limits_of_binary_labels_invert_the_score():
     )
     low, high = shifts.limits(np.full(3, 2.0))
     observed = np.array([14 / 30 - 9 / 30, 5 / 7 - 4.2 / 7, -0.3])
-    # The third group's limits meet at what was observed.
+    # Nothing happened in the third group: its lower limit is what was observed, rounded.
     assert (low < observed + 1e-9).all()
     assert (high > observed).all()
     # Nothing happened in the last group: everything down to "never" is possible.
