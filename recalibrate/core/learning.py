@@ -174,9 +174,19 @@ class FunctionClass(ABC):
     min_rows: int = 1
     """Expressions of the groups that it is made of, if it is, and least rows of crossed ones."""
 
+    def __post_init__(self) -> None:
+        """Column names become a tuple; a single string would be taken for its letters."""
+        if isinstance(self.features, str):
+            raise TypeError(
+                f"features must be a list of column names, got the string {self.features!r}; "
+                f"write features=[{self.features!r}]"
+            )
+        if self.features is not None:
+            object.__setattr__(self, "features", tuple(self.features))
+
     def reads(self, schema: Schema) -> list[str]:
         """The columns among these that it looks at, without the base score."""
-        return choose_columns(schema, as_names(self.features), base_score=False)
+        return choose_columns(schema, self.features, base_score=False)
 
     def pace(self, link: Link) -> Pace:
         """How the default fit boosts with it."""
@@ -201,17 +211,7 @@ class FunctionClass(ABC):
         """The class on some columns; ``index`` is the encoder's number in the model."""
 
 
-def as_names(features: Sequence[str] | None) -> tuple[str, ...] | None:
-    """Column names as a tuple; a single string would be taken for its letters."""
-    if isinstance(features, str):
-        raise TypeError(
-            f"features must be a list of column names, got the string {features!r}; "
-            f"write features=[{features!r}]"
-        )
-    return None if features is None else tuple(features)
-
-
-def choose_columns(schema: Schema, features: tuple[str, ...] | None, base_score: bool) -> list[str]:
+def choose_columns(schema: Schema, features: Sequence[str] | None, base_score: bool) -> list[str]:
     """Columns that H may look at: those named, or all; the base score only when asked for."""
     if features is None:
         names = [name for name in schema.names if name != SCORE_COLUMN]

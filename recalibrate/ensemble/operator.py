@@ -33,7 +33,7 @@ def make_operator(
     """The operator; see `Ensemble.node`."""
     from onnx import AttributeProto, helper, numpy_helper
 
-    parts = _operator_parts(_without_folds(_without_lone_leaves(ensemble)))
+    parts = _operator_parts(_without_folds(ensemble))
     node = helper.make_node(
         "TreeEnsemble",
         [input_name],
@@ -54,28 +54,6 @@ def make_operator(
             attribute.type = AttributeProto.INTS
             attribute.ints.extend(values.astype(np.int64).tolist())
     return node
-
-
-def _without_lone_leaves(e: Ensemble) -> Ensemble:
-    """The ensemble with trees that are a single leaf in its bias instead."""
-    lone = e.roots[e.feature[e.roots] == LEAF]
-    if not len(lone):
-        return e
-    kept = np.ones(len(e.feature), dtype=bool)
-    kept[lone] = False
-    place = np.cumsum(kept, dtype=np.int32) - np.int32(1)
-    leaf = e.feature[kept] == LEAF
-    return replace(
-        e,
-        roots=place[e.roots[kept[e.roots]]],
-        left=np.where(leaf, 0, place[np.where(leaf, 0, e.left[kept])]).astype(np.int32),
-        right=np.where(leaf, 0, place[np.where(leaf, 0, e.right[kept])]).astype(np.int32),
-        bias=float(e.bias + e.value[lone].sum()),
-        **{
-            name: getattr(e, name)[kept]
-            for name in ("feature", "threshold", "missing_left", "subset", "value")
-        },
-    )
 
 
 def _without_folds(e: Ensemble) -> Ensemble:
@@ -166,9 +144,9 @@ def _numbering(e: Ensemble) -> tuple[Ints, Ints]:
     depth_first(e.roots, e.feature, e.left, e.right, order)
     is_leaf = e.feature == LEAF
     inner, leaves = order[~is_leaf[order]], order[is_leaf[order]]
-    roots = e.roots[~is_leaf[e.roots]]
-    ends = np.concatenate([e.left[roots], e.right[roots]])
-    mixed = np.tile(is_leaf[e.left[roots]] != is_leaf[e.right[roots]], 2)
+    left, right = e.left[e.roots], e.right[e.roots]
+    ends = np.concatenate([left, right])
+    mixed = np.tile(is_leaf[left] != is_leaf[right], 2)
     last = np.zeros(len(e.feature), dtype=bool)
     last[ends[mixed]] = True
     return inner, np.concatenate([leaves[~last[leaves]], leaves[last[leaves]]])

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from recalibrate.support.threads import cut, share_out, threads_for
 
 if TYPE_CHECKING:
     import onnx
@@ -22,8 +21,6 @@ LEAF = -1
 """In place of a feature."""
 
 NOT_ONE_PARENT = "not a tree ensemble: a node does not have exactly one parent"
-
-_ROWS_PER_THREAD = 20_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,12 +109,8 @@ class Ensemble:
         def walk(rows: slice) -> None:
             add_leaves(*(matrix[rows], *nodes, out[rows]))
 
-        parts = _cut(len(matrix), threads)
-        if len(parts) == 1:
-            walk(parts[0])
-        else:
-            with ThreadPoolExecutor(len(parts)) as pool:
-                list(pool.map(walk, parts))
+        parts = cut(len(matrix), threads, threads_for(len(matrix)))
+        share_out(walk, parts, len(parts))
         return out
 
     def node(self, input_name: str, output_name: str, name: str = "") -> onnx.NodeProto:
@@ -188,6 +181,8 @@ def _check_trees(ensemble: Ensemble) -> None:
     parents = np.bincount(np.concatenate([e.roots, e.left[inner], e.right[inner]]), minlength=n)
     if len(parents) > n or not (parents == 1).all():
         raise ValueError(NOT_ONE_PARENT)
+    if (e.feature[e.roots] == LEAF).any():
+        raise ValueError("not a tree ensemble: a tree without a split belongs into the bias")
 
 
 def check_links(n_columns: int, feature: Ints, left: Ints, right: Ints) -> None:
@@ -197,10 +192,3 @@ def check_links(n_columns: int, feature: Ints, left: Ints, right: Ints) -> None:
     children = np.concatenate([left[feature != LEAF], right[feature != LEAF]])
     if len(children) and not (children.min() >= 0 and children.max() < len(feature)):
         raise ValueError("not a tree ensemble: a child is not among the nodes")
-
-
-def _cut(n_rows: int, threads: int | None) -> list[slice]:
-    if threads is None:
-        threads = min(os.cpu_count() or 1, n_rows // _ROWS_PER_THREAD)
-    edges = np.linspace(0, n_rows, max(threads, 1) + 1).astype(int)
-    return [slice(start, stop) for start, stop in pairwise(edges)]

@@ -150,15 +150,8 @@ def _sources(builder: GraphBuilder, graph: BaseGraph, inputs: Inputs) -> dict[st
     if graph.inputs.matrix is not None:
         matrix = _matrix(builder, inputs, graph.inputs.matrix, graph.inputs.precision)
         return {taken[0].name: matrix}
-    return {name: _column(builder, inputs, name, kind) for name, kind in graph.inputs.columns}
-
-
-def _column(builder: GraphBuilder, inputs: Inputs, name: str, kind: str) -> str:
-    """One column of the base's [N, 1] in its own type."""
-    number, position = inputs.base[name]
-    port = inputs.ports[number]
-    tensor = port.name if len(port.columns) == 1 else builder.columns(port.name, [position])
-    return tensor if port.kind == kind else builder.cast(tensor, kind)
+    columns = graph.inputs.columns
+    return {name: inputs.column(builder, inputs.base[name], kind) for name, kind in columns}
 
 
 def _matrix(builder: GraphBuilder, inputs: Inputs, names: tuple[str, ...], kind: str) -> str:
@@ -166,7 +159,7 @@ def _matrix(builder: GraphBuilder, inputs: Inputs, names: tuple[str, ...], kind:
     places = [inputs.base[name] for name in names]
     first = inputs.ports[places[0][0]]
     if len({port for port, _ in places}) > 1 or first.shape[1:] == (1,):
-        return builder.concat([_column(builder, inputs, name, kind) for name in names])
+        return builder.concat([inputs.column(builder, place, kind) for place in places])
     positions = [position for _, position in places]
     whole = positions == list(range(len(first.columns)))
     tensor = first.name if whole else builder.columns(first.name, positions)

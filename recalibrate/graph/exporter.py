@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import onnx
@@ -61,24 +62,20 @@ def export_model(
     return _Export(model, inputs, output, audit, decision).run()
 
 
+@dataclass(eq=False)
 class _Export:
     """One export."""
 
-    def __init__(
-        self,
-        model: Recalibrated,
-        style: Style,
-        output: str,
-        audit: Any,
-        decision: Decision | None,
-    ) -> None:
-        self.model = model
-        self.style = style
-        self.output = output
-        self.audit = audit
-        self.decision = decision
-        self.rounds = model.rounds
-        self.own = model.schema.select([n for n in model.schema.names if n != SCORE_COLUMN])
+    model: Recalibrated
+    style: Style
+    output: str
+    audit: Any
+    decision: Decision | None
+
+    def __post_init__(self) -> None:
+        schema = self.model.schema
+        self.rounds = self.model.rounds
+        self.own = schema.select([n for n in schema.names if n != SCORE_COLUMN])
 
     def run(self) -> onnx.ModelProto:
         model, rounds = self.model, self.rounds
@@ -90,7 +87,7 @@ class _Export:
         score, margin = self._base(builder, base, inputs)
         columns = Columns(builder, inputs, margin, write_truth)
         limit = MARGIN_LIMIT if rounds.link == "logit" else SCORE_LIMIT
-        runner = Runner(builder, columns, features.features, model.schema, margin, limit)
+        runner = Runner(columns, features.features, model.schema, limit)
         for update in updates:
             update.write(runner)
         unchanged = not rounds.steps and rounds.start is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -94,22 +94,16 @@ class FeatureList:
         return self._numbers[feature]
 
 
+@dataclass(frozen=True, eq=False)
 class Columns:
     """Writes the nodes that make columns of the inputs."""
 
-    def __init__(
-        self,
-        builder: GraphBuilder,
-        inputs: Inputs,
-        score: str,
-        truth: Callable[[Truth, Columns], str],
-    ) -> None:
-        self.builder = builder
-        self.inputs = inputs
-        self.score = score
-        self._truth = truth
-        self._made: dict[Feature, str] = {}
-        self._indexes: dict[Code, str] = {}
+    builder: GraphBuilder
+    inputs: Inputs
+    score: str
+    truth: Callable[[Truth, Columns], str]
+    _made: dict[Feature, str] = field(default_factory=dict)
+    _indexes: dict[Code, str] = field(default_factory=dict)
 
     def column(self, feature: Feature) -> str:
         """A float32 column [N, 1]."""
@@ -162,11 +156,11 @@ class Columns:
         if feature == SCORE:
             return self.builder.cast(self.score, "float32")
         if isinstance(feature, Truth):
-            return self.builder.cast(self._truth(feature, self), "float32")
+            return self.builder.cast(self.truth(feature, self), "float32")
         if isinstance(feature, Code):
             codes = [float(code) if code else np.nan for code in feature.codes]
             return self._encode(feature.column, values_floats=codes, default_float=np.nan)
-        return self._raw(feature.name, "float32")
+        return self.inputs.column(self.builder, self.inputs.features[feature.name], "float32")
 
     def ranks(self, features: Sequence[Rank]) -> tuple[str, dict[Rank, int]]:
         """A float64 matrix of places, and the position of each feature in it."""
@@ -189,18 +183,10 @@ class Columns:
             self._indexes[code] = self.builder.flat(found)
         return self._indexes[code]
 
-    def _raw(self, name: str, kind: str) -> str:
-        """A column as it comes in, [N, 1], in some type of number."""
-        number, position = self.inputs.features[name]
-        port = self.inputs.ports[number]
-        tensor = port.name
-        if len(port.columns) > 1:
-            tensor = self.builder.columns(tensor, [position])
-        return tensor if port.kind == kind else self.builder.cast(tensor, kind)
-
     def _encode(self, column: Column, **values: Any) -> str:
         """Look a column's values up among its categories."""
-        kind = self.inputs.ports[self.inputs.features[column.name][0]].kind
+        place = self.inputs.features[column.name]
+        kind = self.inputs.ports[place[0]].kind
         kind = "float32" if kind == "float64" else kind
         keys: dict[str, list[Any]] = {}
         if not column.categories:
@@ -217,5 +203,5 @@ class Columns:
                     "the type of the graph's input; make them text before fitting"
                 )
             keys["keys_floats"] = numbers.tolist()
-        raw = self._raw(column.name, kind)
+        raw = self.inputs.column(self.builder, place, kind)
         return self.builder.op("LabelEncoder", raw, domain=ML_DOMAIN, **keys, **values)

@@ -17,7 +17,7 @@ from recalibrate.data.table import Column
 from recalibrate.data.values import Taken, family_of
 from recalibrate.graph.errors import ExportError
 from recalibrate.support.notices import listed
-from recalibrate.support.onnxgraph import BASE_PREFIX, PREFIX
+from recalibrate.support.onnxgraph import BASE_PREFIX, PREFIX, GraphBuilder
 
 Style = Literal["auto", "matrix", "columns"]
 MATRIX = "X"
@@ -133,6 +133,12 @@ class Inputs:
     ports: tuple[Input, ...]
     base: dict[str, tuple[int, int]]
     features: dict[str, tuple[int, int]]
+
+    def column(self, builder: GraphBuilder, place: tuple[int, int], kind: str) -> str:
+        """A column as it comes in, [N, 1], in some type."""
+        port = self.ports[place[0]]
+        tensor = port.name if len(port.columns) == 1 else builder.columns(port.name, [place[1]])
+        return tensor if port.kind == kind else builder.cast(tensor, kind)
 
 
 def kind_of(column: Column) -> str:

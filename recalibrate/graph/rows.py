@@ -62,14 +62,6 @@ def _take(X: Any, rows: NDArray[np.intp]) -> Any:
     return [X[k] for k in rows] if isinstance(X, list | tuple) else X[rows]
 
 
-def _neighbours(values: set[float], most: int) -> NDArray[np.float64]:
-    """The numbers and their float64 neighbours; an even choice where there are too many."""
-    at = np.array(sorted(values), dtype=np.float64)
-    if len(at) > most:
-        at = at[np.linspace(0, len(at) - 1, most).astype(int)]
-    return np.concatenate([np.nextafter(at, -np.inf), at, np.nextafter(at, np.inf)])
-
-
 @dataclass(frozen=True)
 class Kinds:
     """Which special values rows may have: not every base model takes all of them.
@@ -162,9 +154,9 @@ class RowMaker:
             beside = {k + d for k in whole for d in (-1, 0, 1)}
             return np.array(sorted(beside | {int(v) for v in categories[:MOST_PER_COLUMN]}))
         own = np.array([float(v) for v in categories[:MOST_PER_COLUMN]], dtype=np.float64)
-        near = around(thresholds, MOST_PER_COLUMN).astype(np.float64)
+        near = around(thresholds, MOST_PER_COLUMN, np.float32)
         if port.kind == "float64":
-            near = np.append(near, _neighbours(thresholds, MOST_PER_COLUMN))
+            near = np.append(near, around(thresholds, MOST_PER_COLUMN, np.float64))
         near = np.append(near, np.array(EXTREMES if kinds.far else EXTREMES[:-2], np.float32))
         near = near[np.isfinite(near) & ~np.isin(near.astype(np.float32), own.astype(np.float32))]
         more = [np.nan] * kinds.missing + [np.inf, -np.inf] * kinds.infinite

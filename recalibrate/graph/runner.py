@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from math import inf
 from typing import TypeVar
@@ -14,7 +15,6 @@ from recalibrate.core.rounds import Encoder
 from recalibrate.data.table import Schema
 from recalibrate.graph.features import SCORE, Block, Columns, Feature, Rank
 from recalibrate.graph.trees import MARGIN, Leaf, Node, by_level, columns_of, flatten
-from recalibrate.support.onnxgraph import GraphBuilder
 
 E = TypeVar("E", bound=Encoder)
 
@@ -25,42 +25,37 @@ NARROW = 48
 """Columns up to which a matrix is copied rather than written into."""
 
 
+@dataclass(eq=False)
 class Runner:
     """The score at a point of the list, and what was computed on the way.
 
     Attributes
     ----------
-    builder, columns, schema
-        Where nodes go, what columns they find, and what H knows of these.
-    score
-        The score now, a float64 column [N, 1].
+    columns, features, schema
+        What nodes find, what trees look at, and what H knows of columns.
     score_limit
         The base model's score is at most this far from zero.
+    builder
+        Where nodes go.
+    score
+        The score now, a float64 column [N, 1].
     """
 
-    def __init__(
-        self,
-        builder: GraphBuilder,
-        columns: Columns,
-        features: Sequence[Feature],
-        schema: Schema,
-        score: str,
-        score_limit: float,
-    ) -> None:
-        self.builder = builder
-        self.columns = columns
-        self.features = features
-        self.schema = schema
-        self.score = score
-        self.score_limit = score_limit
-        self._drawn = score
+    columns: Columns
+    features: Sequence[Feature]
+    schema: Schema
+    score_limit: float
+
+    def __post_init__(self) -> None:
+        self.builder = self.columns.builder
+        self.score = self._drawn = self.columns.score
         self._block: Block | None = None
         self._block_64 = ""
         self._joined: str | None = None
         self._joined_drawn = ""
         self._place: str | None = None
-        self._ranks = {k: f for k, f in enumerate(features) if isinstance(f, Rank)}
-        plain = [k for k, f in enumerate(features) if not isinstance(f, Rank)]
+        self._ranks = {k: f for k, f in enumerate(self.features) if isinstance(f, Rank)}
+        plain = [k for k, f in enumerate(self.features) if not isinstance(f, Rank)]
         self._plain = {number: position for position, number in enumerate(plain)}
         self._encoded: dict[Encoder, str] = {}
 

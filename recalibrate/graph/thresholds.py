@@ -51,12 +51,13 @@ def _splits(given: dict[str, Any]) -> NDArray[Any]:
     return np.asarray(given.get("nodes_values", []))
 
 
-def around(values: set[float], most: int) -> NDArray[np.float32]:
-    """The numbers and their float32 neighbours; an even choice where there are too many."""
+def around(
+    values: set[float], most: int, kind: type[np.float32 | np.float64]
+) -> NDArray[np.float64]:
+    """The numbers and their neighbours in a type; an even choice where there are too many."""
     with np.errstate(over="ignore"):
-        at = np.unique(np.array(sorted(values), dtype=np.float64).astype(np.float32))
-    if len(at) > most:
-        at = at[np.linspace(0, len(at) - 1, most).astype(int)]
-    low, high = np.float32(-np.inf), np.float32(np.inf)
-    with np.errstate(over="ignore"):
-        return np.unique(np.concatenate([np.nextafter(at, low), at, np.nextafter(at, high)]))
+        at = np.unique(np.array(sorted(values), dtype=np.float64).astype(kind))
+        if len(at) > most:
+            at = at[np.linspace(0, len(at) - 1, most).astype(int)]
+        sides = np.nextafter(at, kind(-np.inf)), np.nextafter(at, kind(np.inf))
+    return np.unique(np.concatenate([at, *sides])).astype(np.float64)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.core.levels import Levels
 from recalibrate.ensemble import Ensemble
+from recalibrate.ensemble.trees import LEAF
 
 MARGIN = -1
 """Number of the column that holds the score which the level sets were drawn from."""
@@ -86,31 +88,22 @@ def relabelled(node: Node, change: Callable[[float], float]) -> Node:
 
 def columns_of(nodes: Sequence[Node]) -> set[int]:
     """Columns that any of the trees looks at."""
-    found: set[int] = set()
-    waiting = list(nodes)
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, Split):
-            found.add(node.column)
-            waiting += (node.left, node.right)
-    return found
+    return {node.column for node in _each(nodes) if isinstance(node, Split)}
 
 
 def value_range(node: Node) -> tuple[float, float]:
     """Smallest and largest value in the leaves."""
-    values = [leaf.value for leaf in _leaves(node)]
+    values = [leaf.value for leaf in _each([node]) if isinstance(leaf, Leaf)]
     return min(values), max(values)
 
 
-def _leaves(node: Node) -> list[Leaf]:
-    found, waiting = [], [node]
+def _each(nodes: Sequence[Node]) -> Iterator[Node]:
+    waiting = list(nodes)
     while waiting:
         node = waiting.pop()
-        if isinstance(node, Leaf):
-            found.append(node)
-        else:
+        yield node
+        if isinstance(node, Split):
             waiting += (node.left, node.right)
-    return found
 
 
 def flatten(trees: Sequence[Node], n_columns: int, place: Callable[[int], int]) -> Ensemble:
@@ -118,62 +111,47 @@ def flatten(trees: Sequence[Node], n_columns: int, place: Callable[[int], int]) 
 
     A tree that is a single leaf becomes part of the bias: exact, like all sums of these values.
     """
-    nodes = _Nodes(place)
-    roots = [nodes.add_tree(tree) for tree in trees if isinstance(tree, Split)]
+    roots: list[int] = []
+    nodes: list[Node] = []
+    right: list[int] = []
+    for tree in trees:
+        if isinstance(tree, Split):
+            roots.append(len(nodes))
+            _add_nodes(tree, nodes, right)
+    is_leaf = np.array([isinstance(node, Leaf) for node in nodes], dtype=np.bool_)
+    splits = [node for node in nodes if isinstance(node, Split)]
+    sets = np.array([split.members is not None for split in splits], dtype=np.bool_)
+
+    def of_splits(values: Sequence[Any] | NDArray[Any], at_leaf: Any, kind: Any) -> NDArray[Any]:
+        out = np.full(len(nodes), at_leaf, dtype=kind)
+        out[~is_leaf] = values
+        return out
+
+    value = np.zeros(len(nodes))
+    value[is_leaf] = [node.value for node in nodes if isinstance(node, Leaf)]
     return Ensemble(
         n_columns=n_columns,
         roots=np.array(roots, dtype=np.int32),
-        feature=np.array(nodes.feature, dtype=np.int32),
-        threshold=np.array(nodes.threshold, dtype=np.float64),
-        missing_left=np.array(nodes.missing_left, dtype=np.bool_),
-        subset=np.array(nodes.subset, dtype=np.int32),
-        subsets=tuple(nodes.subsets),
-        left=np.array(nodes.left, dtype=np.int32),
-        right=np.array(nodes.right, dtype=np.int32),
-        value=np.array(nodes.value, dtype=np.float64),
+        feature=of_splits([place(split.column) for split in splits], LEAF, np.int32),
+        threshold=of_splits([split.threshold for split in splits], 0.0, np.float64),
+        missing_left=of_splits([split.missing_left for split in splits], False, np.bool_),
+        subset=of_splits(np.where(sets, np.cumsum(sets) - 1, -1), -1, np.int32),
+        subsets=tuple(split.members for split in splits if split.members is not None),
+        left=of_splits(np.flatnonzero(~is_leaf) + 1, 0, np.int32),
+        right=np.array(right, dtype=np.int32),
+        value=value,
         bias=float(sum(tree.value for tree in trees if isinstance(tree, Leaf))),
     )
 
 
-class _Nodes:
-    """Nodes of several trees in the columns of an ensemble."""
-
-    def __init__(self, place: Callable[[int], int]) -> None:
-        self.place = place
-        self.feature: list[int] = []
-        self.threshold: list[float] = []
-        self.missing_left: list[bool] = []
-        self.subset: list[int] = []
-        self.subsets: list[NDArray[np.float64]] = []
-        self.left: list[int] = []
-        self.right: list[int] = []
-        self.value: list[float] = []
-
-    def add_tree(self, tree: Split) -> int:
-        """Number of the tree's root; its nodes follow depth first, left before right."""
-        root = len(self.feature)
-        waiting: list[tuple[Node, int | None]] = [(tree, None)]
-        while waiting:
-            node, parent = waiting.pop()
-            at = self._add(node)
-            if parent is not None:
-                # A left child comes right after its parent, a right one later.
-                side = self.left if at == parent + 1 else self.right
-                side[parent] = at
-            if isinstance(node, Split):
-                waiting += ((node.right, at), (node.left, at))
-        return root
-
-    def _add(self, node: Node) -> int:
-        split = node if isinstance(node, Split) else None
-        members = None if split is None else split.members
-        self.feature.append(-1 if split is None else self.place(split.column))
-        self.threshold.append(0.0 if split is None else split.threshold)
-        self.missing_left.append(split is not None and split.missing_left)
-        self.subset.append(-1 if members is None else len(self.subsets))
-        self.value.append(node.value if isinstance(node, Leaf) else 0.0)
-        self.left.append(0)
-        self.right.append(0)
-        if members is not None:
-            self.subsets.append(members)
-        return len(self.feature) - 1
+def _add_nodes(tree: Node, nodes: list[Node], right: list[int]) -> None:
+    """Depth first: a left child comes right after its parent; ``right`` says where a right one."""
+    waiting: list[tuple[Node, int | None]] = [(tree, None)]
+    while waiting:
+        node, parent = waiting.pop()
+        if parent is not None:
+            right[parent] = len(nodes)
+        if isinstance(node, Split):
+            waiting += ((node.right, len(nodes)), (node.left, None))
+        nodes.append(node)
+        right.append(0)

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from recalibrate.data.vectors import Float64
-from recalibrate.metrics.levelsets import Rows, read_rows
+from recalibrate.metrics.levelsets import Rows, ratio, read_rows
 
 SMALLEST_VARIANCE = 1e-9
 """Of a 0/1 label: a prediction of exactly 0 that turns out wrong is unlikely, not impossible."""
@@ -54,7 +54,7 @@ class Excursion:
 
     def sigma(self) -> Float64:
         """The range in standard deviations."""
-        return _ratio(self.range, np.sqrt(self.variance))
+        return ratio(self.range, np.sqrt(self.variance))
 
     def p_value(self) -> Float64:
         r"""Probability of such a range under calibration.
@@ -67,8 +67,8 @@ class Excursion:
         1. Without this a few rows with small predictions are called miscalibrated far too often.
         """
         deviation = np.sqrt(self.part_variance)
-        z = _ratio(self.range, deviation)
-        s = _ratio(self.part_skew, deviation**3)
+        z = ratio(self.range, deviation)
+        s = ratio(self.part_skew, deviation**3)
         x = np.maximum(1.0 + s * z, 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
             deviance = (x * np.log(np.where(x > 0, x, 1.0)) - x + 1.0) / s**2
@@ -194,7 +194,3 @@ def _walk(rows: Rows) -> Excursion:
         np.abs(variance[top] - variance[low]),
         skew[top] - skew[low],
     )
-
-
-def _ratio(a: Float64, b: Float64) -> Float64:
-    return np.divide(a, b, out=np.zeros_like(np.asarray(b)), where=b > 0)

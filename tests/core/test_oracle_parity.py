@@ -31,7 +31,7 @@ from recalibrate.rows.memory import rows_in_memory
 def slow(learner: Learner) -> Fitter:
     """The oracle's counterpart of a learner."""
     if isinstance(learner, TreeLearner):
-        return TreeFitter(learner.spec, learner.bins)
+        return TreeFitter(learner.spec, learner.encoder)
     if isinstance(learner, LinearLearner | PolynomialLearner):
         return linear_fitter(learner.spec.ridge)
     assert isinstance(learner, GroupLearner)

@@ -205,6 +205,14 @@ def test_what_is_not_a_tree_is_refused(changes, message):
         join_trees(1, [stump()._replace(**changes)])
 
 
+def test_trees_without_a_split_are_refused():
+    leaf = {name: np.int32([-1]) for name in ("feature", "subset")}
+    ends = {name: np.int32([0]) for name in ("roots", "left", "right")}
+    values = {"threshold": np.zeros(1), "missing_left": np.array([False]), "value": np.ones(1)}
+    with pytest.raises(ValueError, match="without a split"):
+        Ensemble(1, subsets=(), **leaf, **ends, **values)
+
+
 # --- runtimes -----------------------------------------------------------------------------------
 
 
@@ -256,9 +264,8 @@ def test_missing_values_in_splits_that_onnxruntime_folds(first, second):
 @pytest.mark.parity
 def test_trees_of_one_leaf_and_no_trees_at_all():
     X = np.zeros((2, 1), dtype=np.float32)
-    ints, floats, flags = np.int32([-1]), np.float64([0.25]), np.array([False])
-    zero = np.int32([0])
-    lone = Ensemble(1, zero, ints, floats, flags, ints, (), zero, zero, floats, 1.0)
+    lone = join_trees(1, [Tree([-1], [0], [0], [0], [0], [0.25])], bias=1.0)
+    assert lone.bias == 1.25
     for ensemble in (lone, join_trees(1, []), join_trees(1, [], bias=0.5)):
         np.testing.assert_array_equal(run(ensemble, X), ensemble.evaluate(X))
 

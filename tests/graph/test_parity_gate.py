@@ -182,8 +182,8 @@ def test_made_rows_stand_on_thresholds():
 
 
 def test_too_many_thresholds_are_thinned():
-    assert len(around(set(np.arange(10_000.0).tolist()), 100)) == 300
-    assert len(around(set(), 100)) == 0
+    assert len(around(set(np.arange(10_000.0).tolist()), 100, np.float32)) == 300
+    assert len(around(set(), 100, np.float32)) == 0
 
 
 def test_a_faulty_base_graph_is_named():

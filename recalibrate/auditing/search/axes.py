@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from recalibrate.classes.groups.spec import Groups
 from recalibrate.classes.trees.spec import Trees
-from recalibrate.core.learning import as_names, choose_columns
+from recalibrate.core.learning import choose_columns
 from recalibrate.data.bins import Bins, FeatureBins, bin_columns
 from recalibrate.data.columns import Columns
 from recalibrate.data.table import Column, Table
@@ -122,7 +122,7 @@ class TermAxis:
 
 def feature_axes(H: Trees, table: Table) -> tuple[list[Axis], Bins]:
     """Axes of the columns that trees may look at, and their bins."""
-    names = choose_columns(table.schema, as_names(H.features), base_score=False)
+    names = choose_columns(table.schema, H.features, base_score=False)
     if not names:
         raise ValueError("Trees(features=[]) leaves no column to search; name one")
     bins = bin_columns(Columns.of(table), names, most=BINS)

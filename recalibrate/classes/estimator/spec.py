@@ -11,14 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.core.fixedpoint import snap
-from recalibrate.core.learning import (
-    MARGIN_STEP_LIMIT,
-    FunctionClass,
-    Lesson,
-    Task,
-    as_names,
-    choose_columns,
-)
+from recalibrate.core.learning import MARGIN_STEP_LIMIT, FunctionClass, Lesson, Task, choose_columns
 from recalibrate.core.levels import from_margin
 from recalibrate.core.part import Answer, Draft, Part
 from recalibrate.core.rounds import Block, Scores
@@ -62,9 +55,6 @@ class Estimator(FunctionClass):
     base_score: bool = False
     n_jobs: int = 1
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "features", as_names(self.features))
-
     @property
     def takes_missing(self) -> bool:
         """Whether the regressor, which sees them as they are, does."""
@@ -87,7 +77,7 @@ class Estimator(FunctionClass):
                     f"Estimator() needs a scikit-learn regressor, got {self.regressor!r}, "
                     f"which has no {method}()"
                 )
-        names = choose_columns(columns.schema, as_names(self.features), self.base_score)
+        names = choose_columns(columns.schema, self.features, self.base_score)
         if not names:
             raise ValueError(
                 "Estimator(features=[]) leaves the regressor no column; name one, or set "

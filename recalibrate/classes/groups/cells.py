@@ -129,14 +129,9 @@ class CellLearner:
         own = cells.of(slice(self._starts[best] + 1, self._starts[best + 1]))
         shift = own.shift() if excess[best] > 0 else np.zeros(own.g.shape)
         coefficient = snap(np.column_stack([np.zeros(task.levels), task.step * shift]))
-        size = shift.shape[1]
-        table = GroupTable(
-            np.asarray(coefficient.any(axis=1)),
-            coefficient,
-            np.array([best]),
-            np.array([0, size]),
-            task.limit,
-        )
+        present = np.asarray(coefficient.any(axis=1))
+        place = np.array([best]), np.array([0, shift.shape[1]])
+        table = GroupTable(present, coefficient, task.limit, *place)
         return Lesson(table)
 
 

@@ -16,7 +16,6 @@ from recalibrate.graph.forms import AddTrees, Form, Place, SetTrees, Update
 from recalibrate.graph.trees import Leaf, Node, by_level, relabelled, search, value_range
 from recalibrate.groups.cells import BandCells, CategoryCells, Cells, PredicateCells, ValueCells
 from recalibrate.groups.expressions import And, Compare, Condition, In, Not, Or, columns_of
-from recalibrate.groups.terms import BoundTerm
 
 
 class GroupForm(Form[GroupTable, GroupEncoder]):
@@ -83,22 +82,12 @@ def _term_trees(
     groups = encoder.groups
     term = groups.terms[int(table.columns[t])]
     own = slice(int(table.offsets[t]) + 1, int(table.offsets[t + 1]) + 1)
-    return [
-        _term_tree(term, groups.schema, row[own] + extra, float(extra), features)
-        for row, extra in zip(table.coefficient, more, strict=True)
-    ]
-
-
-def _term_tree(
-    term: BoundTerm,
-    schema: Schema,
-    values: NDArray[np.float64],
-    outside: float,
-    features: FeatureList,
-) -> Node:
-    """The value of a row's group; ``outside`` where it is in none."""
-    groups = list(zip(term.cells, values.tolist(), strict=True))
-    return _below(term.factors, groups, schema, Leaf(outside), features)
+    trees = []
+    for row, extra in zip(table.coefficient, more.tolist(), strict=True):
+        values = list(zip(term.cells, (row[own] + extra).tolist(), strict=True))
+        # A row in none of the groups gets what is added to all.
+        trees.append(_below(term.factors, values, groups.schema, Leaf(extra), features))
+    return trees
 
 
 def _below(

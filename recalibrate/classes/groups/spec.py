@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from math import inf
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.classes.leastsquares import check_systems, solve_levels
+from recalibrate.classes.leastsquares import Coefficients, check_systems, fit_levels, no_products
 from recalibrate.core.fixedpoint import snap
 from recalibrate.core.learning import SCORE_COLUMN, FunctionClass, Lesson, Pace, Task
 from recalibrate.core.levels import Link
@@ -150,21 +149,16 @@ class GroupProducts:
     offsets: NDArray[np.int64]
 
     def ask(self, part: Part) -> Answer:
-        count = int(self.offsets[-1]) + 1
-        rows = np.zeros(self.levels, np.int64)
-        gram = np.zeros((self.levels, count, count), np.int64)
-        cross = np.zeros((self.levels, count), np.int64)
+        sums = no_products(self.levels, int(self.offsets[-1]) + 1)
         kernels.add_group_products(
             part.blocks[self.encoder],
             self.offsets,
             part.levels(self.draft),
             part.words(self.draft).ravel(),
             part.scale,
-            rows,
-            gram,
-            cross,
+            *sums,
         )
-        return rows, gram, cross
+        return sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,32 +178,15 @@ class GroupWeights:
 
 
 @dataclass(frozen=True, eq=False)
-class GroupTable:
+class GroupTable(Coefficients):
     """A number per level set and group; column 0 is the intercept.
 
-    ``columns`` are the terms that count, ``offsets`` where each one's groups begin; what is added
-    to a score is cut at +-``limit``.
+    ``columns`` are the terms that count, ``offsets`` where each one's groups begin.
     """
 
-    kind, exact = "groups", True
-    present: NDArray[np.bool_]
-    coefficient: NDArray[np.float64]
+    kind = "groups"
     columns: NDArray[np.int64]
     offsets: NDArray[np.int64]
-    limit: float = inf
-
-    @property
-    def n_learners(self) -> int:
-        return int(np.count_nonzero(self.present))
-
-    def keep(self, levels: NDArray[np.bool_]) -> GroupTable:
-        """The same numbers on some level sets only."""
-        return replace(self, present=self.present & levels)
-
-    def scaled(self, factor: float) -> GroupTable:
-        """The same numbers, multiplied."""
-        coefficient = snap(factor * self.coefficient)
-        return replace(self, coefficient=coefficient, limit=factor * self.limit)
 
     def update(self, block: Block, level: NDArray[np.int32], f: Scores, replaces: bool) -> Scores:
         out = np.empty(len(f))
@@ -245,18 +222,10 @@ class GroupLearner:
         count = int(offsets[-1]) + 1
         advice = "groups (Groups(..., min_rows=...) leaves small crossings out)"
         check_systems(task, count, f"{count - 1} groups", advice)
-        scale = task.source.scale
-        rows, gram, cross = total(
-            task.source, GroupProducts(task.draft, self.index, task.levels, offsets)
-        )
-        ridge = np.full(count, task.penalty.l2)
-        ridge[0] = 0.0
-        real_gram: NDArray[np.float64] = np.multiply(gram, scale.weight_step)
-        real_cross: NDArray[np.float64] = np.multiply(cross, scale.response_step)
-        present, solved = solve_levels(task, rows, real_gram, real_cross, ridge)
-        skipped = int(gram[~present, 0, 0].sum())
+        question = GroupProducts(task.draft, self.index, task.levels, offsets)
+        present, solved, skipped = fit_levels(task, question)
         columns = np.arange(len(offsets) - 1)
-        table = GroupTable(present, snap(solved), columns, offsets, task.limit)
+        table = GroupTable(present, snap(solved), task.limit, columns, offsets)
         return Lesson(table, skipped)
 
     def group_shares(self, source: StatsSource) -> dict[str, float]:

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
-from math import inf
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.classes.leastsquares import solve_levels
+from recalibrate.classes.leastsquares import Coefficients, fit_levels, no_products
 from recalibrate.core.fixedpoint import INT64_BITS, RESPONSE_LIMIT_BITS, Scale, snap
-from recalibrate.core.learning import FunctionClass, Lesson, Pace, Task, as_names, choose_columns
+from recalibrate.core.learning import FunctionClass, Lesson, Pace, Task, choose_columns
 from recalibrate.core.levels import Link
 from recalibrate.core.part import Answer, Draft, Part
 from recalibrate.core.rounds import Block, Scores
-from recalibrate.core.source import total
 from recalibrate.data.columns import Columns
 from recalibrate.data.table import Table
 from recalibrate.kernels import gram as kernels
@@ -64,9 +61,6 @@ class Linear(FunctionClass):
     ridge: float = 0.0
     base_score: bool = False
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "features", as_names(self.features))
-
     def pace(self, link: Link) -> Pace:
         """It cannot split on the score, and gets as many level sets as there are rows for."""
         return Pace(LINEAR_PRIOR, levels=None, step=0.3, patience=10)
@@ -74,7 +68,7 @@ class Linear(FunctionClass):
     def bind(self, columns: Columns, *, index: int = 0) -> LinearLearner:
         """The class on some columns."""
         check_number("ridge of Linear", self.ridge, least=0.0)
-        names = choose_columns(columns.schema, as_names(self.features), self.base_score)
+        names = choose_columns(columns.schema, self.features, self.base_score)
         own = [
             term for terms in columns.each(partial(column_terms, columns), names) for term in terms
         ]
@@ -168,21 +162,16 @@ class Products:
     terms: int
 
     def ask(self, part: Part) -> Answer:
-        scale = part.scale
-        rows = np.zeros(self.levels, np.int64)
-        gram = np.zeros((self.levels, self.terms, self.terms), np.int64)
-        cross = np.zeros((self.levels, self.terms), np.int64)
+        sums = no_products(self.levels, self.terms)
         kernels.add_products(
             part.blocks[self.encoder],
             part.levels(self.draft),
             part.words(self.draft).ravel(),
             part.scale,
-            np.array(bits_to_cut(scale), dtype=np.int64),
-            rows,
-            gram,
-            cross,
+            np.array(bits_to_cut(part.scale), dtype=np.int64),
+            *sums,
         )
-        return rows, gram, cross
+        return sums
 
 
 def bits_to_cut(scale: Scale) -> tuple[int, int, int, int]:
@@ -201,29 +190,10 @@ def bits_to_cut(scale: Scale) -> tuple[int, int, int, int]:
 
 
 @dataclass(frozen=True, eq=False)
-class LinearTable:
-    """Coefficients per level set, on the quantised columns.
+class LinearTable(Coefficients):
+    """Coefficients per level set, on the quantised columns."""
 
-    What is added to a score is cut at +-``limit``.
-    """
-
-    kind, exact = "linear", True
-    present: NDArray[np.bool_]
-    coefficient: NDArray[np.float64]
-    limit: float = inf
-
-    @property
-    def n_learners(self) -> int:
-        return int(np.count_nonzero(self.present))
-
-    def keep(self, levels: NDArray[np.bool_]) -> LinearTable:
-        """The same numbers on some level sets only."""
-        return replace(self, present=self.present & levels)
-
-    def scaled(self, factor: float) -> LinearTable:
-        """The same functions, multiplied."""
-        coefficient = snap(factor * self.coefficient)
-        return replace(self, coefficient=coefficient, limit=factor * self.limit)
+    kind = "linear"
 
     def update(self, block: Block, level: NDArray[np.int32], f: Scores, replaces: bool) -> Scores:
         out = np.empty(len(f))
@@ -253,20 +223,13 @@ def fit_functions(
     task: Task, encoder: int, terms: int, ridge: float, kind: type[LinearTable] = LinearTable
 ) -> Lesson:
     """Least squares on all level sets; the encoder's first column is the constant."""
-    scale = task.source.scale
-    rows, gram, cross = total(task.source, Products(task.draft, encoder, task.levels, terms))
-    s_cut, gram_cut, g_cut, cross_cut = bits_to_cut(scale)
+    question = Products(task.draft, encoder, task.levels, terms)
+    s_cut, gram_cut, g_cut, cross_cut = bits_to_cut(task.source.scale)
     gram_unit = 2.0 ** (s_cut + gram_cut - 2 * UNIT_BITS)
     cross_unit = 2.0 ** (g_cut + cross_cut - UNIT_BITS)
-    real_gram: NDArray[Any] = gram * (scale.weight_step * gram_unit)
-    real_cross: NDArray[Any] = cross * (scale.response_step * cross_unit)
-    penalty = np.full(terms, ridge + task.penalty.l2)
-    penalty[0] = 0.0
-    mass = gram[:, 0, 0]
-    present, solved = solve_levels(task, rows, real_gram, real_cross, penalty)
+    present, solved, skipped = fit_levels(task, question, ridge, gram_unit, cross_unit)
     # Snapped per quantised unit: coefficient * integer is then exact, and so are the sums.
     coefficient = snap(solved / UNIT)
-    skipped = int(mass[~present].sum() * gram_unit)
     return Lesson(kind(present, coefficient, task.limit), skipped)
 
 

@@ -20,7 +20,7 @@ from recalibrate.classes.linear.spec import (
     Quantiser,
     fit_functions,
 )
-from recalibrate.core.learning import FunctionClass, Lesson, Pace, Task, as_names
+from recalibrate.core.learning import FunctionClass, Lesson, Pace, Task
 from recalibrate.core.levels import Link
 from recalibrate.data.columns import Columns
 from recalibrate.data.table import Table
@@ -73,9 +73,6 @@ class Polynomial(FunctionClass):
     degree: int = 2
     ridge: float = 0.0
     base_score: bool = False
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "features", as_names(self.features))
 
     @classmethod
     def read(cls, arguments: Sequence[str], text: str) -> Polynomial:

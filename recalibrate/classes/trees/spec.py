@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.classes.trees.growth import grow
-from recalibrate.classes.trees.joined import JoinedTrees, join_trees
+from recalibrate.classes.trees.joined import join_trees
 from recalibrate.core.fixedpoint import snap
 from recalibrate.core.learning import (
     SCORE_COLUMN,
@@ -20,7 +20,6 @@ from recalibrate.core.learning import (
     Lesson,
     Pace,
     Task,
-    as_names,
     choose_columns,
 )
 from recalibrate.core.levels import Link
@@ -108,9 +107,6 @@ class Trees(FunctionClass):
     category_smoothing: float = 10.0
     bare_roots: bool = True
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "features", as_names(self.features))
-
     def __repr__(self) -> str:
         default = Trees.__dataclass_fields__
         shown = [
@@ -132,14 +128,14 @@ class Trees(FunctionClass):
 
     def on_bins_of(self, learner: Learner, index: int) -> TreeLearner | None:
         """The class on bins that another learner has already; None if it has none that fit."""
-        if not isinstance(learner, TreeLearner) or learner.spec.bins != self.bins:
-            return None
-        return TreeLearner(self, learner.bins.of(self.features), index) if self.features else None
+        if self.features and isinstance(learner, TreeLearner) and learner.spec.bins == self.bins:
+            return TreeLearner(self, learner.encoder.of(self.features), index)
+        return None
 
     def bind(self, columns: Columns, *, index: int = 0) -> TreeLearner:
         """The class on some columns."""
         self._check()
-        names = choose_columns(columns.schema, as_names(self.features), self.base_score)
+        names = choose_columns(columns.schema, self.features, self.base_score)
         if not names:
             raise ValueError(
                 "Trees(features=[]) leaves no column to split on; name one, or set base_score=True"
@@ -222,14 +218,7 @@ class TreeTable:
     @property
     def splits(self) -> routing.Splits:
         """The nodes as kernels take them."""
-        return routing.Splits(
-            feature=self.feature,
-            last_bin=self.last_bin,
-            missing_left=self.missing_left,
-            subset=self.subset,
-            subsets=self.subsets,
-            child=self.child,
-        )
+        return routing.Splits(*(getattr(self, name) for name in routing.Splits._fields))
 
     @property
     def looks_at(self) -> set[int]:
@@ -246,10 +235,7 @@ class TreeTable:
         routing.add_values(self.leaves(block, level), self.value, f, replaces, out)
         return out
 
-    @staticmethod
-    def join(tables: Sequence[Any], encoder: Any) -> JoinedTrees:
-        """Trees of steps with one level set, to be added in one go."""
-        return join_trees(tables, encoder)
+    join = staticmethod(join_trees)
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,13 +243,9 @@ class TreeLearner:
     """:class:`Trees` bound to the bins of a table."""
 
     spec: Trees
-    bins: Bins
+    encoder: Bins
     index: int = field(default=0)
     """Number of the encoder in the model."""
-
-    @property
-    def encoder(self) -> Bins:
-        return self.bins
 
     @property
     def inexact(self) -> str:
@@ -274,16 +256,16 @@ class TreeLearner:
             reasons.append(f"each tree sees {self.spec.feature_share:.0%} of the features")
         if self.spec.min_leaf_rows > 1:
             reasons.append(f"leaves of fewer than {self.spec.min_leaf_rows} rows are not made")
-        if any(feature.count > 3 for feature in self.bins.features if feature.by_sets):
+        if any(feature.count > 3 for feature in self.encoder.features if feature.by_sets):
             reasons.append("categories are split by one learned order, not over all subsets")
-        if not self.bins.exact:
+        if not self.encoder.exact:
             reasons.append("features with more distinct values than bins are binned")
         return "; ".join(reasons)
 
     @cached_property
     def _style(self) -> NDArray[np.int8]:
-        style = np.zeros(len(self.bins.features), np.int8)
-        for j, feature in enumerate(self.bins.features):
+        style = np.zeros(len(self.encoder.features), np.int8)
+        for j, feature in enumerate(self.encoder.features):
             if feature.by_sets:
                 style[j] = 2 if feature.count - 1 <= self.spec.one_vs_rest else 1
         return style
@@ -293,12 +275,7 @@ class TreeLearner:
         grown = trees.grown
         table = trees.learned = TreeTable(
             roots=grown.roots,
-            feature=grown.feature,
-            last_bin=grown.last_bin,
-            missing_left=grown.missing_left,
-            subset=grown.subset,
-            subsets=grown.subsets,
-            child=grown.child,
+            **{name: getattr(grown, name) for name in routing.Splits._fields},
             value=_values(task, grown.totals),
             rows=grown.totals[:, 0].copy(),
             gain=grown.gain,
@@ -307,6 +284,7 @@ class TreeLearner:
 
     def _rules(self, task: Task) -> Rules:
         spec, penalty, scale = self.spec, task.penalty, task.source.scale
+        count, steps = len(self.encoder.features), len(task.draft.log.steps)
         return Rules(
             levels=task.levels,
             depth=spec.depth,
@@ -319,24 +297,18 @@ class TreeLearner:
             bare_roots=spec.bare_roots,
             weight_step=scale.weight_step,
             response_step=scale.response_step,
-            features=self._draw_features(task),
-            offsets=self.bins.offsets,
+            features=draw_features(count, spec.feature_share, task.seed, steps),
+            offsets=self.encoder.offsets,
             style=self._style,
-        )
-
-    def _draw_features(self, task: Task) -> Ints:
-        """A share of the features, by a hash of the seed and the number of steps so far."""
-        return draw_features(
-            len(self.bins.features),
-            self.spec.feature_share,
-            task.seed,
-            len(task.draft.log.steps),
         )
 
 
 @lru_cache(maxsize=10_000)
 def draw_features(count: int, share: float, seed: int, step: int) -> Ints:
-    """A share of ``count`` features; remembered, because every fold draws the same ones."""
+    """A share of ``count`` features, by a hash of the seed and the number of steps so far.
+
+    Remembered, because every fold draws the same ones.
+    """
     if share >= 1:
         return np.arange(count, dtype=np.int32)
     kept = max(1, round(share * count))

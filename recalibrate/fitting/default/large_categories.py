@@ -81,7 +81,7 @@ class LargeCategories:
         limit = MARGIN_STEP_LIMIT if log.link == "logit" else inf
         offsets = self.encoder.offsets
         columns = np.arange(len(shifts))
-        table = GroupTable(np.ones(1, np.bool_), coefficient, columns, offsets, limit)
+        table = GroupTable(np.ones(1, np.bool_), coefficient, limit, columns, offsets)
         return log.append(Step(EVERYTHING, table, self.index, False, None))
 
     def _shifts(
