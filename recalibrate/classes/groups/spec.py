@@ -15,9 +15,9 @@ from recalibrate.classes.leastsquares import check_systems, solve_levels
 from recalibrate.core.fixedpoint import snap
 from recalibrate.core.learning import SCORE_COLUMN, FunctionClass, Lesson, Pace, Task
 from recalibrate.core.levels import Link
-from recalibrate.core.part import Answer, Draft, Part
+from recalibrate.core.part import Draft, Part, Sums
 from recalibrate.core.rounds import Block, Scores
-from recalibrate.core.source import StatsSource, total
+from recalibrate.core.source import StatsSource
 from recalibrate.data.columns import Columns
 from recalibrate.data.table import Schema, Table, read_table
 from recalibrate.groups.expressions import columns_of, parse
@@ -142,14 +142,14 @@ class GroupEncoder:
 
 @dataclass(frozen=True, eq=False)
 class GroupProducts:
-    """Question: rows, summed weight of every pair of groups and summed response of each."""
+    """Statistic: rows, summed weight of every pair of groups and summed response of each."""
 
     draft: Draft
     encoder: int
     levels: int
     offsets: NDArray[np.int64]
 
-    def ask(self, part: Part) -> Answer:
+    def of(self, part: Part) -> Sums:
         count = int(self.offsets[-1]) + 1
         rows = np.zeros(self.levels, np.int64)
         gram = np.zeros((self.levels, count, count), np.int64)
@@ -169,11 +169,11 @@ class GroupProducts:
 
 @dataclass(frozen=True, eq=False)
 class GroupWeights:
-    """Question: weight of every code of every column of a block, one after the other."""
+    """Statistic: weight of every code of every column of a block, one after the other."""
 
     sizes: tuple[int, ...]
 
-    def ask(self, part: Part) -> Answer:
+    def of(self, part: Part) -> Sums:
         mass = part.weight.astype(np.float64) if len(part.weight) else None
         codes = part.blocks[0]
         counts = [
@@ -246,8 +246,8 @@ class GroupLearner:
         advice = "groups (Groups(..., min_rows=...) leaves small crossings out)"
         check_systems(task, count, f"{count - 1} groups", advice)
         scale = task.source.scale
-        rows, gram, cross = total(
-            task.source, GroupProducts(task.draft, self.index, task.levels, offsets)
+        rows, gram, cross = task.source.sums(
+            GroupProducts(task.draft, self.index, task.levels, offsets)
         )
         ridge = np.full(count, task.penalty.l2)
         ridge[0] = 0.0
@@ -263,7 +263,7 @@ class GroupLearner:
         """Share of the rows' weight in every group."""
         offsets, labels = self.encoder.offsets, self.encoder.groups.labels
         sizes = tuple(int(size) + 1 for size in np.diff(offsets))
-        (weights,) = total(source, GroupWeights(sizes))
+        (weights,) = source.sums(GroupWeights(sizes))
         shares: dict[str, float] = {}
         for t, counts in enumerate(np.split(weights, np.cumsum(sizes)[:-1])):
             for k in range(len(counts) - 1):

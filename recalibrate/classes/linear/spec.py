@@ -15,9 +15,8 @@ from recalibrate.classes.leastsquares import solve_levels
 from recalibrate.core.fixedpoint import INT64_BITS, RESPONSE_LIMIT_BITS, Scale, snap
 from recalibrate.core.learning import FunctionClass, Lesson, Pace, Task, as_names, choose_columns
 from recalibrate.core.levels import Link
-from recalibrate.core.part import Answer, Draft, Part
+from recalibrate.core.part import Draft, Part, Sums
 from recalibrate.core.rounds import Block, Scores
-from recalibrate.core.source import total
 from recalibrate.data.columns import Columns
 from recalibrate.data.table import Table
 from recalibrate.kernels import gram as kernels
@@ -160,14 +159,14 @@ def column_terms(columns: Columns, name: str) -> list[Term]:
 
 @dataclass(frozen=True, eq=False)
 class Products:
-    """Question: rows, sum s x x' and sum g x of every level set."""
+    """Statistic: rows, sum s x x' and sum g x of every level set."""
 
     draft: Draft
     encoder: int
     levels: int
     terms: int
 
-    def ask(self, part: Part) -> Answer:
+    def of(self, part: Part) -> Sums:
         scale = part.scale
         rows = np.zeros(self.levels, np.int64)
         gram = np.zeros((self.levels, self.terms, self.terms), np.int64)
@@ -254,7 +253,7 @@ def fit_functions(
 ) -> Lesson:
     """Least squares on all level sets; the encoder's first column is the constant."""
     scale = task.source.scale
-    rows, gram, cross = total(task.source, Products(task.draft, encoder, task.levels, terms))
+    rows, gram, cross = task.source.sums(Products(task.draft, encoder, task.levels, terms))
     s_cut, gram_cut, g_cut, cross_cut = bits_to_cut(scale)
     gram_unit = 2.0 ** (s_cut + gram_cut - 2 * UNIT_BITS)
     cross_unit = 2.0 ** (g_cut + cross_cut - UNIT_BITS)
