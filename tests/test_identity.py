@@ -16,7 +16,7 @@ from recalibrate.core.boost import Settings, boost
 from recalibrate.core.fixedpoint import Scale, label_bits, make_scale
 from recalibrate.core.learning import Penalty
 from recalibrate.core.levels import Levels, to_margin
-from recalibrate.core.part import Answer, Part, Question, Rows
+from recalibrate.core.part import Part, Rows, Statistic, Sums
 from recalibrate.core.rounds import Rounds, Scores
 from recalibrate.data.columns import Columns
 from recalibrate.data.table import read_table
@@ -113,7 +113,7 @@ def test_threads_blocks_and_row_order_do_not_matter(name, mode, weighted):
 
 
 def test_two_threads_work_at_the_same_time(monkeypatch):
-    """Every question to two blocks waits until both blocks are being worked on."""
+    """Every statistic of two blocks waits until both blocks are being worked on."""
     X, y, base, _ = people(400)
     expected = content(rc.fit(base, X, y, alpha=0.01, threads=1, blocks=2).rounds)
     seen: set[int] = set()
@@ -121,16 +121,16 @@ def test_two_threads_work_at_the_same_time(monkeypatch):
 
     @dataclass(frozen=True)
     class Meeting:
-        question: Question
+        statistic: Statistic
         barrier: threading.Barrier
 
-        def ask(self, part: Part) -> Answer:
+        def of(self, part: Part) -> Sums:
             self.barrier.wait(timeout=60)  # raises if the other block has to wait for this one
             seen.add(threading.get_ident())
-            return self.question.ask(part)
+            return self.statistic.of(part)
 
-    def together(self, question):
-        return sums(self, Meeting(question, threading.Barrier(2)))
+    def together(self, statistic):
+        return sums(self, Meeting(statistic, threading.Barrier(2)))
 
     monkeypatch.setattr(LocalSource, "sums", together)
     assert content(rc.fit(base, X, y, alpha=0.01, threads=2, blocks=2).rounds) == expected
@@ -210,15 +210,15 @@ class Forgetful:
     def n_rows(self) -> int:
         return sum(len(piece) for piece in self.pieces)
 
-    def sums(self, question: Question) -> Answer:
-        return add_up(self._answers(question))
+    def sums(self, statistic: Statistic) -> Sums:
+        return add_up(self._each(statistic))
 
-    def _answers(self, question: Question) -> Iterable[Answer]:
+    def _each(self, statistic: Statistic) -> Iterable[Sums]:
         for k in self.rng.permutation(len(self.parts)):
             if self.rng.random() < 0.4:
                 self.parts[k] = self._make(self.pieces[k])
                 self.lost += 1
-            yield question.ask(self.parts[k])
+            yield statistic.of(self.parts[k])
 
     def scores(self, log: Rounds) -> Scores:
         return np.concatenate([part.scores(log) for part in self.parts])

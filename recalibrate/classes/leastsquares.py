@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from recalibrate.core.fixedpoint import snap
 from recalibrate.core.learning import Task
-from recalibrate.core.part import Question
-from recalibrate.core.source import total
+from recalibrate.core.part import Statistic
 from recalibrate.kernels.gram import solve_level
 
 COLLINEAR = 1e-9
@@ -39,7 +38,7 @@ def no_products(levels: int, count: int) -> tuple[NDArray[np.int64], ...]:
 
 def fit_levels(
     task: Task,
-    question: Question,
+    statistic: Statistic,
     ridge: float = 0.0,
     gram_unit: float = 1,
     cross_unit: float = 1,
@@ -48,7 +47,7 @@ def fit_levels(
 
     Parameters
     ----------
-    question
+    statistic
         Asks for the rows of every level set, the sums of s x x' (lower triangle) and of g x; the
         first column is constant.
     ridge
@@ -57,7 +56,7 @@ def fit_levels(
         What the sums count in, beyond the steps of s and g.
     """
     scale = task.source.scale
-    rows, sums, responses = total(task.source, question)
+    rows, sums, responses = task.source.sums(statistic)
     gram: NDArray[np.float64] = np.multiply(sums, scale.weight_step * gram_unit)
     cross: NDArray[np.float64] = np.multiply(responses, scale.response_step * cross_unit)
     present = (rows >= task.penalty.min_level_rows) & (gram[:, 0, 0] > 0)

@@ -19,7 +19,7 @@ from recalibrate.core.learning import Learner, Penalty, Task
 from recalibrate.core.levels import MARGIN_LIMIT, Levels, Link
 from recalibrate.core.part import Draft, Draw
 from recalibrate.core.rounds import Rounds, Step
-from recalibrate.core.source import StatsSource, total
+from recalibrate.core.source import StatsSource
 from recalibrate.core.statistics import LevelLosses, Losses, ScoreCells, mean_loss, mean_of
 from recalibrate.support.notices import warn_user
 from recalibrate.support.progress import Progress
@@ -160,7 +160,7 @@ def draw_levels(source: StatsSource, log: Rounds, settings: Settings) -> Levels:
         grid = Levels.uniform(settings.levels, settings.link)
         return Levels(grid.thresholds, None, grid.steps)
     low, high = (0.0, 1.0) if settings.link == "identity" else (-MARGIN_LIMIT, MARGIN_LIMIT)
-    (cells,) = total(source, ScoreCells(log, low, high))
+    (cells,) = source.sums(ScoreCells(log, low, high))
     return Levels.from_cells(cells, low, high, settings.levels)
 
 
@@ -303,7 +303,7 @@ class _Run:
         unrounded = float("nan") if asked is None else mean_loss(self.source, asked)
         if settings.keep_unrounded and asked is not None:
             log = asked
-        loss, weight = total(self.source, Losses(log))
+        loss, weight = self.source.sums(Losses(log))
         history = History(
             tuple(self.errors),
             tuple(self.held_out),
@@ -347,7 +347,7 @@ class _Run:
         taken = Step(draft.partition, lesson.table, self.encoder, settings.replaces, settings.grid)
         if settings.accept is None or self.validation is None:
             return taken
-        before, after = total(self.validation, LevelLosses(draft, taken, levels))
+        before, after = self.validation.sums(LevelLosses(draft, taken, levels))
         better = after < (1.0 - settings.accept) * before
         return replace(taken, table=taken.table.keep(better))
 

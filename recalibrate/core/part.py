@@ -1,7 +1,7 @@
 """A block of rows with its labels: the unit that every source works on.
 
 A part's scores are a cache of the list of steps: a part that was lost, or never saw the newest
-steps, replays them. All it answers are sums of integers, so that parts can be cut anywhere.
+steps, replays them. All it gives are sums of integers, so that parts can be cut anywhere.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from recalibrate.core.rounds import Rounds, Scores, State, Step
 from recalibrate.kernels import rows as kernels
 from recalibrate.support.hashing import mix
 
-Answer = tuple[NDArray[np.int64], ...]
+Sums = tuple[NDArray[np.int64], ...]
 LOSS_LIMIT = 32.0
 LABELS: Literal["labels"] = "labels"
 NO_KEYS = np.empty(0, dtype=np.uint64)
@@ -59,10 +59,10 @@ class Draft:
     draw: Draw | None = None
 
 
-class Question(Protocol):
-    """Anything that can be asked of a part and summed over parts."""
+class Statistic(Protocol):
+    """Integers that can be worked out for a part and summed over parts."""
 
-    def ask(self, part: Part) -> Answer:
+    def of(self, part: Part) -> Sums:
         """The part's share of the sums."""
 
 
@@ -151,9 +151,9 @@ class Part:
     def n_rows(self) -> int:
         return len(self.y)
 
-    def ask(self, question: Question) -> Answer:
+    def sums(self, statistic: Statistic) -> Sums:
         """The part's share of the sums."""
-        return question.ask(self)
+        return statistic.of(self)
 
     def memo(self) -> Memo:
         """What to keep of this part when its arrays have to go."""

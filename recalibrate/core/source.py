@@ -1,4 +1,4 @@
-"""What the loop sees of the rows, wherever they are: a place to put questions to."""
+"""What the loop sees of the rows, wherever they are: sums of statistics."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from recalibrate.core.fixedpoint import Scale
-from recalibrate.core.part import Answer, Part, Question
+from recalibrate.core.part import Part, Statistic, Sums
 from recalibrate.core.rounds import Rounds, Scores
 
 
 class StatsSource(Protocol):
-    """Rows in parts, which answer questions by sums."""
+    """Rows in parts, whose statistics are summed."""
 
     @property
     def n_rows(self) -> int:
@@ -19,7 +19,7 @@ class StatsSource(Protocol):
 
     @property
     def scale(self) -> Scale:
-        """Fixed point of all answers."""
+        """Fixed point of all sums."""
 
     @property
     def only_part(self) -> Part | None:
@@ -28,16 +28,11 @@ class StatsSource(Protocol):
     def share_out(self, work: Callable[[int], None], pieces: int) -> None:
         """Do some work on the driver's side in pieces, side by side where that is possible."""
 
-    def sums(self, question: Question) -> Answer:
-        """Sum of all parts' answers."""
+    def sums(self, statistic: Statistic) -> Sums:
+        """A statistic of all parts together."""
 
-    def each(self, question: Question) -> Iterable[Answer]:
-        """The answer of every part, in the order of the rows."""
+    def each(self, statistic: Statistic) -> Iterable[Sums]:
+        """The statistic of every part, in the order of the rows."""
 
     def scores(self, log: Rounds) -> Scores:
         """Scores of the rows, in the order they were given."""
-
-
-def total(source: StatsSource, question: Question) -> Answer:
-    """Sum of all parts' answers."""
-    return source.sums(question)

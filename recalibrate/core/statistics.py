@@ -8,31 +8,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.core.levels import QUANTILE_CELLS
-from recalibrate.core.part import Answer, Draft, Part
+from recalibrate.core.part import Draft, Part, Sums
 from recalibrate.core.rounds import Rounds, Step
-from recalibrate.core.source import StatsSource, total
+from recalibrate.core.source import StatsSource
 from recalibrate.kernels.rows import count_cells
 
 
 @dataclass(frozen=True, eq=False)
 class Losses:
-    """Question: summed loss under a model."""
+    """Statistic: summed loss under a model."""
 
     log: Rounds
 
-    def ask(self, part: Part) -> Answer:
+    def of(self, part: Part) -> Sums:
         return (part.loss(self.log), _weight_of(part))
 
 
 @dataclass(frozen=True, eq=False)
 class LevelLosses:
-    """Question: losses by level set before and after a step that is not taken yet."""
+    """Statistic: losses by level set before and after a step that is not taken yet."""
 
     draft: Draft
     step: Step
     levels: int
 
-    def ask(self, part: Part) -> Answer:
+    def of(self, part: Part) -> Sums:
         logit = self.draft.log.link == "logit"
         level = part.levels(self.draft)
         before = part.scores(self.draft.log)
@@ -45,13 +45,13 @@ class LevelLosses:
 
 @dataclass(frozen=True, eq=False)
 class ScoreCells:
-    """Question: weight in equal cells of the score's range, for quantile levels."""
+    """Statistic: weight in equal cells of the score's range, for quantile levels."""
 
     log: Rounds
     low: float
     high: float
 
-    def ask(self, part: Part) -> Answer:
+    def of(self, part: Part) -> Sums:
         out = np.zeros(QUANTILE_CELLS, dtype=np.int64)
         scale = QUANTILE_CELLS / (self.high - self.low)
         count_cells(part.scores(self.log), part.weight, self.low, scale, out)
@@ -65,7 +65,7 @@ def _weight_of(part: Part) -> NDArray[np.int64]:
 
 def mean_loss(source: StatsSource, log: Rounds) -> float:
     """Mean loss of a model on the rows: squared error, or log loss under the logit link."""
-    return mean_of(source, *total(source, Losses(log)))
+    return mean_of(source, *source.sums(Losses(log)))
 
 
 def mean_of(source: StatsSource, loss: NDArray[np.int64], weight: NDArray[np.int64]) -> float:

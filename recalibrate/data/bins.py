@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.data.columns import SCORE_BITS, Columns, integer_window
+from recalibrate.data.columns import SCORE_BITS, Columns, integer_window, sum_equal
 from recalibrate.data.table import Column, Table
 from recalibrate.kernels import binning
 from recalibrate.support.threads import share_out
@@ -185,9 +185,7 @@ def ordered_bins(column: Column, sums: NDArray[np.int64], most: int) -> FeatureB
     mean = np.full(len(mass), np.nan, dtype=np.float32)
     seen = np.flatnonzero(mass[1:]) + 1
     mean[seen] = total[seen] / mass[seen] * 2.0**-SCORE_BITS
-    distinct, place = np.unique(mean[seen], return_inverse=True)
-    by_mean = np.zeros(len(distinct), dtype=np.int64)
-    np.add.at(by_mean, place, mass[seen])
+    distinct, by_mean = sum_equal(mean[seen], mass[seen])
     edges = numeric_bins(column.name, distinct, by_mean, most).edges
     lookup = np.zeros(len(mass), dtype=np.int32)
     lookup[seen] = np.searchsorted(edges, mean[seen], side="left") + 1

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from typing import Any, NamedTuple, TypeVar
 
@@ -98,24 +99,25 @@ class Columns:
 
     def distribution(self, name: str, targets: Targets) -> Distribution:
         """Distinct values of a numeric column, see :func:`distribution`."""
-        return distribution(self._pieces, ValuesOf(name), targets, most=self._most)
+        return distribution(self._pieces, partial(values_of, name), targets, most=self._most)
 
     def span(self, name: str) -> Span:
         """Smallest and largest value of a numeric column."""
         low, high, missing = np.nan, np.nan, False
-        for own in self._pieces(SpanOf(name)):
+        for own in self._pieces(partial(span_of, name)):
             low, high = float(np.fmin(low, own.low)), float(np.fmax(high, own.high))
             missing = missing or own.missing
         return Span(low, high, missing)
 
     def category_weights(self, name: str) -> NDArray[np.int64]:
         """Summed weight of every code of a categorical column; first the missing, in rows."""
-        return _added(self._pieces(CategoryWeights(name, len(self.column(name).categories))))
+        kinds = len(self.column(name).categories)
+        return _added(self._pieces(partial(category_weights, name, kinds)))
 
     def category_scores(self, name: str, score: str) -> NDArray[np.int64]:
         """Summed weight of every code of a categorical column, and summed weighted score."""
         kinds = len(self.column(name).categories)
-        return _added(self._pieces(CategoryScores(name, score, kinds)))
+        return _added(self._pieces(partial(category_scores, name, score, kinds)))
 
 
 class Span(NamedTuple):
@@ -151,109 +153,69 @@ class Distribution:
 # ---- what is sent to where the rows are
 
 
-@dataclass(frozen=True)
-class ValuesOf:
+def values_of(name: str, piece: Piece) -> Weighted:
     """Values and weights of a column."""
-
-    name: str
-
-    def __call__(self, piece: Piece) -> Weighted:
-        return piece.table.column(self.name), piece.weight
+    return piece.table.column(name), piece.weight
 
 
-@dataclass(frozen=True)
-class SpanOf:
+def span_of(name: str, piece: Piece) -> Span:
     """Range of a column."""
-
-    name: str
-
-    def __call__(self, piece: Piece) -> Span:
-        values = piece.table.column(self.name)
-        missing = np.isnan(values)
-        present = values[~missing]
-        if not len(present):
-            return Span(np.nan, np.nan, bool(missing.any()))
-        return Span(float(present.min()), float(present.max()), bool(missing.any()))
+    values = piece.table.column(name)
+    missing = np.isnan(values)
+    present = values[~missing]
+    if not len(present):
+        return Span(np.nan, np.nan, bool(missing.any()))
+    return Span(float(present.min()), float(present.max()), bool(missing.any()))
 
 
-@dataclass(frozen=True)
-class CategoryWeights:
+def category_weights(name: str, kinds: int, piece: Piece) -> NDArray[np.int64]:
     """Summed weight of every code of a column with so many categories."""
+    from recalibrate.kernels import binning
 
-    name: str
-    kinds: int
-
-    def __call__(self, piece: Piece) -> NDArray[np.int64]:
-        from recalibrate.kernels import binning
-
-        values = piece.table.column(self.name)
-        mass = np.zeros(self.kinds + 1, dtype=np.int64)
-        binning.count_integers(values, piece.weight, 0, mass)
-        mass[0] = int(np.isnan(values).sum())  # rows, be their weight zero
-        return mass
+    values = piece.table.column(name)
+    mass = np.zeros(kinds + 1, dtype=np.int64)
+    binning.count_integers(values, piece.weight, 0, mass)
+    mass[0] = int(np.isnan(values).sum())  # rows, be their weight zero
+    return mass
 
 
-@dataclass(frozen=True)
-class CategoryScores:
+def category_scores(name: str, score: str, kinds: int, piece: Piece) -> NDArray[np.int64]:
     """Summed weight, and summed weighted score, of every code of a column."""
+    from recalibrate.kernels import binning
 
-    name: str
-    score: str
-    kinds: int
-
-    def __call__(self, piece: Piece) -> NDArray[np.int64]:
-        from recalibrate.kernels import binning
-
-        values, score = (piece.table.column(name) for name in (self.name, self.score))
-        sums = np.zeros((2, self.kinds + 1), dtype=np.int64)
-        binning.sum_scores(values, score, piece.weight, SCORE_RANGE, 2.0**SCORE_BITS, sums)
-        return sums
+    values, scores = piece.table.column(name), piece.table.column(score)
+    sums = np.zeros((2, kinds + 1), dtype=np.int64)
+    binning.sum_scores(values, scores, piece.weight, SCORE_RANGE, 2.0**SCORE_BITS, sums)
+    return sums
 
 
-@dataclass(frozen=True)
-class DistinctValues:
+def distinct_in(reader: Callable[[P], Weighted], most: float, piece: P) -> Distribution:
     """Distinct values in a piece, unless there are more than ``most``."""
-
-    reader: Callable[[Any], Weighted]
-    most: float
-
-    def __call__(self, piece: Any) -> Distribution:
-        values, mass = distinct_values(*self.reader(piece))
-        if len(values) <= self.most:
-            return Distribution(values, mass, True)
-        return Distribution(values[:0], mass[:0], False)
+    values, mass = distinct_values(*reader(piece))
+    if len(values) <= most:
+        return Distribution(values, mass, True)
+    return Distribution(values[:0], mass[:0], False)
 
 
-@dataclass(frozen=True, eq=False)
-class CountPrefixes:
+def count_by_prefix(
+    reader: Callable[[P], Weighted],
+    parents: NDArray[np.uint64],
+    above: int,
+    shift: int,
+    bits: int,
+    piece: P,
+) -> NDArray[np.int64]:
     """Weight of values by the next bits of their keys, see ``kernels.radix``."""
+    from recalibrate.kernels.radix import count_prefixes
 
-    reader: Callable[[Any], Weighted]
-    parents: NDArray[np.uint64]
-    above: int
-    shift: int
-    bits: int
-
-    def __call__(self, piece: Any) -> NDArray[np.int64]:
-        from recalibrate.kernels.radix import count_prefixes
-
-        values, weight = self.reader(piece)
-        width = values.dtype.itemsize
-        patterns = np.ascontiguousarray(values).view(f"u{width}")
-        cells = max(1, len(self.parents)) << self.bits
-        out = np.zeros(cells, dtype=np.int64)
-        count_prefixes(
-            values,
-            patterns,
-            8 * width - 1,
-            weight,
-            self.parents,
-            self.above,
-            self.shift,
-            1 << self.bits,
-            out,
-        )
-        return out
+    values, weight = reader(piece)
+    width = values.dtype.itemsize
+    patterns = np.ascontiguousarray(values).view(f"u{width}")
+    fan = 1 << bits
+    out = np.zeros(max(1, len(parents)) * fan, dtype=np.int64)
+    top = 8 * width - 1
+    count_prefixes(values, patterns, top, weight, parents, above, shift, fan, out)
+    return out
 
 
 def distribution(
@@ -270,7 +232,7 @@ def distribution(
     """
     most = MOST_DISTINCT if most is None else most
     merged: Distribution | None = None
-    for found in pieces(DistinctValues(reader, most)):
+    for found in pieces(partial(distinct_in, reader, most)):
         merged = found if merged is None else _merge(merged, found, most)
     if merged is None:
         raise ValueError("there are no rows")
@@ -285,10 +247,8 @@ def _merge(a: Distribution, b: Distribution, most: float) -> Distribution:
     complete = a.complete and b.complete
     mass = np.concatenate([a.mass, b.mass])
     if complete:
-        values, inverse = np.unique(values, return_inverse=True)
-        summed = np.zeros(len(values), dtype=np.int64)
-        np.add.at(summed, inverse, mass)
-        mass, complete = summed, len(values) <= most
+        values, mass = sum_equal(values, mass)
+        complete = len(values) <= most
     if not complete:
         values, mass = values[:0], mass[:0]
     return Distribution(values, mass, complete)
@@ -307,7 +267,8 @@ def _select(
     above = width
     for level, bits in enumerate(RADIX_BITS[width]):
         shift = above - bits
-        counts = _added(pieces(CountPrefixes(reader, prefixes, min(above, 63), shift, bits)))
+        count = partial(count_by_prefix, reader, prefixes, min(above, 63), shift, bits)
+        counts = _added(pieces(count))
         table = counts.reshape(-1, 1 << bits)
         reached = before[:, None] + np.cumsum(table, axis=1)
         parent, child = np.nonzero(table)
@@ -367,10 +328,15 @@ def distinct_values(values: Numbers, weight: NDArray[np.int64]) -> Weighted:
     if not len(weight):
         distinct, counts = np.unique(kept, return_counts=True)
         return distinct, counts.astype(np.int64)
-    distinct, inverse = np.unique(kept, return_inverse=True)
-    mass = np.zeros(len(distinct), dtype=np.int64)
-    np.add.at(mass, inverse, weight[present])
-    return distinct, mass
+    return sum_equal(kept, weight[present])
+
+
+def sum_equal(values: Numbers, mass: NDArray[np.int64]) -> Weighted:
+    """Distinct values, ascending, and the summed weight of each."""
+    distinct, place = np.unique(values, return_inverse=True)
+    summed = np.zeros(len(distinct), dtype=np.int64)
+    np.add.at(summed, place, mass)
+    return distinct, summed
 
 
 def integer_window(column: NDArray[np.float32]) -> tuple[int, int] | None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from recalibrate.bases.problem import Problem
 from recalibrate.core.boost import Settings
 from recalibrate.core.learning import Penalty
-from recalibrate.core.levels import Levels, to_margin
+from recalibrate.core.levels import Levels
 from recalibrate.support.checks import check_flag, check_number, check_whole
 
 LevelKind = Literal["uniform", "quantile"]
@@ -208,9 +208,3 @@ def _grid(
         return Levels.uniform(levels, problem.link)
     found = borders(levels)
     return Levels.around((found[:-1] + found[1:]) / 2)
-
-
-def ranked_values(problem: Problem) -> NDArray[np.float64]:
-    """Labels on the link's scale; 0/1 labels have no quantiles, so there base scores take over."""
-    labels = problem.labels
-    return problem.base if labels.kind == "binary" else to_margin(labels.values, problem.link)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from recalibrate.bases.protocol import Base
 from recalibrate.core.boost import Boosted, History, Settings, boost_in_turns
 from recalibrate.core.certificate import Certificate
 from recalibrate.core.learning import FunctionClass
+from recalibrate.core.levels import to_margin
 from recalibrate.core.rounds import Rounds
 from recalibrate.core.source import StatsSource
 from recalibrate.data.columns import Weighted, distribution
@@ -25,7 +27,6 @@ from recalibrate.fitting.arguments import (
     is_share,
     loop_settings,
     paper_settings,
-    ranked_values,
 )
 from recalibrate.fitting.default.recipe import follow_recipe
 from recalibrate.fitting.default.sample import Sample
@@ -75,7 +76,8 @@ class Run:
         """Borders of cells with equally many labels, for a grid by quantile."""
         size = self.store.size
         weighted = self.store.problem.labels.weight is not None
-        reader = RankedValues(levels, size.n_rows, size.heaviest if weighted else None)
+        heaviest = size.heaviest if weighted else None
+        reader = partial(ranked_values, levels, size.n_rows, heaviest)
 
         def targets(total: int) -> NDArray[np.int64]:
             inner = [-(-total * j // levels) for j in range(1, levels)]
@@ -207,20 +209,17 @@ class Run:
         )
 
 
-@dataclass(frozen=True)
-class RankedValues:
-    """Labels on the link's scale (of 0/1 labels base scores), by their own weights."""
+def ranked_values(levels: int, n_rows: int, heaviest: float | None, piece: Problem) -> Weighted:
+    """Work: labels on the link's scale, by their own weights.
 
-    levels: int
-    n_rows: int
-    heaviest: float | None
-
-    def __call__(self, piece: Problem) -> Weighted:
-        weight = piece.labels.weight
-        values = np.asarray(ranked_values(piece))
-        if weight is None or self.heaviest is None:
-            return values, np.empty(0, dtype=np.int64)
-        return values, integer_weights(weight, self.levels, self.n_rows, self.heaviest)
+    Labels 0 and 1 have no quantiles, so there base scores take over.
+    """
+    labels = piece.labels
+    binary = labels.kind == "binary"
+    values = np.asarray(piece.base if binary else to_margin(labels.values, piece.link))
+    if labels.weight is None or heaviest is None:
+        return values, np.empty(0, dtype=np.int64)
+    return values, integer_weights(labels.weight, levels, n_rows, heaviest)
 
 
 def check_share(validation: float | None) -> None:

@@ -118,19 +118,16 @@ class Training:
             )
 
 
-@dataclass(frozen=True)
-class LabelBits:
+def bits_of_labels(piece: Problem) -> int | None:
     """Work: bits after the point that hold every label of a piece, see ``core.fixedpoint``."""
-
-    def __call__(self, piece: Problem) -> int | None:
-        return label_bits(piece.labels.values)
+    return label_bits(piece.labels.values)
 
 
 def prepare(store: Store, H: FunctionClass, settings: Settings) -> Training:
     """Bind the class to the columns of all rows and encode them."""
     bits = None
     if settings.replaces:
-        found = list(store.map(LabelBits()))
+        found = list(store.map(bits_of_labels))
         bits = None if None in found else max(bit for bit in found if bit is not None)
     n_rows, newton = store.size.n_rows, settings.link == "logit"
     scale = make_scale(n_rows, extreme_weights(store), newton=newton, exact_bits=bits)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -56,23 +56,16 @@ def restrict(folds: list[Fold], kept: NDArray[np.intp], n_rows: int) -> list[Fol
     return found
 
 
-@dataclass(frozen=True)
-class LabelsOf:
-    """The labels, each counting once."""
-
-    def __call__(self, piece: Problem) -> Weighted:
-        return np.asarray(piece.labels.values), np.empty(0, dtype=np.int64)
+def labels_of(piece: Problem) -> Weighted:
+    """Work: the labels, each counting once."""
+    return np.asarray(piece.labels.values), np.empty(0, dtype=np.int64)
 
 
-@dataclass(frozen=True, eq=False)
-class Keys:
+def keys_of(
+    seed: int, cuts: NDArray[np.float64], piece: Problem
+) -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
     """Work: label band and hash of every row, see ``data.folds``."""
-
-    seed: int
-    cuts: NDArray[np.float64]
-
-    def __call__(self, piece: Problem) -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
-        return label_bands(piece.labels.values, self.cuts), piece.hashes(self.seed)
+    return label_bands(piece.labels.values, cuts), piece.hashes(seed)
 
 
 def _number(
@@ -82,7 +75,7 @@ def _number(
 
     Ten bytes a row are held; the rest is one bucket of rows at a time.
     """
-    found = list(store.map(Keys(seed, _cuts(store))))
+    found = list(store.map(partial(keys_of, seed, _cuts(store))))
     band = np.concatenate([bands for bands, _ in found])
     key = np.concatenate([keys for _, keys in found])
     lengths = [len(bands) for bands, _ in found]
@@ -113,6 +106,6 @@ def _buckets(
 def _cuts(store: Store) -> NDArray[np.float64]:
     """Labels at the quantiles that separate bands, as numpy finds them with method="lower"."""
     places = np.floor((store.size.n_rows - 1) * BAND_QUANTILES).astype(np.int64)
-    found = distribution(store.map, LabelsOf(), lambda _: places + 1)
+    found = distribution(store.map, labels_of, lambda _: places + 1)
     reached = np.cumsum(found.mass)
     return np.asarray(found.values[np.searchsorted(reached, places + 1)])

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from recalibrate.bases.problem import Problem
 from recalibrate.core.fixedpoint import Scale
-from recalibrate.core.part import NO_KEYS, Answer, Memo, Part, Question, Rows
+from recalibrate.core.part import NO_KEYS, Memo, Part, Rows, Statistic, Sums
 from recalibrate.core.rounds import Encoder, Rounds, Scores, State
 from recalibrate.data.columns import Columns
 from recalibrate.data.table import Table
@@ -165,9 +165,9 @@ class EncodedOnDisk:
 
 
 class PartOnDisk:
-    """A part whose arrays are in files between questions.
+    """A part whose arrays are in files between statistics.
 
-    What it works out (scores, level sets, packed statistics) is written back after every question,
+    What it works out (scores, level sets, packed words) is written back after every statistic,
     so that memory holds one block per thread, whatever the number of rows.
     """
 
@@ -182,10 +182,10 @@ class PartOnDisk:
     def n_rows(self) -> int:
         return len(self.rows)
 
-    def ask(self, question: Question) -> Answer:
+    def sums(self, statistic: Statistic) -> Sums:
         """The part's share of the sums."""
         with self._opened() as part:
-            return question.ask(part)
+            return statistic.of(part)
 
     def scores(self, log: Rounds) -> Scores:
         """Scores after the last step of ``log``, in memory."""

@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from recalibrate.core.fixedpoint import Scale
-from recalibrate.core.part import Answer, Part, Question
+from recalibrate.core.part import Part, Statistic, Sums
 from recalibrate.core.rounds import Rounds, Scores
 
 T = TypeVar("T")
@@ -17,13 +17,13 @@ R = TypeVar("R")
 
 
 class LocalPart(Protocol):
-    """A part whose arrays are in memory, or get there when it is asked."""
+    """A part whose arrays are in memory, or get there when they are needed."""
 
     @property
     def n_rows(self) -> int:
         """Number of rows."""
 
-    def ask(self, question: Question) -> Answer:
+    def sums(self, statistic: Statistic) -> Sums:
         """The part's share of the sums."""
 
     def scores(self, log: Rounds) -> Scores:
@@ -66,12 +66,14 @@ class LocalSource:
         else:
             list(self._pool.map(work, range(pieces)))
 
-    def sums(self, question: Question) -> Answer:
-        # One sum per thread: answers of many parts at once would fill the memory.
-        return add_up(self._map(lambda parts: add_up(p.ask(question) for p in parts), self._shares))
+    def sums(self, statistic: Statistic) -> Sums:
+        # One sum per thread: those of many parts at once would fill the memory.
+        return add_up(
+            self._map(lambda parts: add_up(p.sums(statistic) for p in parts), self._shares)
+        )
 
-    def each(self, question: Question) -> Iterable[Answer]:
-        return self._map(lambda part: part.ask(question), self.parts)
+    def each(self, statistic: Statistic) -> Iterable[Sums]:
+        return self._map(lambda part: part.sums(statistic), self.parts)
 
     def scores(self, log: Rounds) -> Scores:
         return np.concatenate([part.scores(log) for part in self.parts])
@@ -85,13 +87,13 @@ class LocalSource:
             self._pool.shutdown()
 
 
-def add_up(answers: Iterable[Answer]) -> Answer:
-    """Sum of some answers, which are not needed any more."""
-    parts = iter(answers)
+def add_up(found: Iterable[Sums]) -> Sums:
+    """Sums added up into the first of them; none is needed any more."""
+    parts = iter(found)
     sums = next(parts, None)
     if sums is None:
         raise ValueError("there are no rows to sum over")
-    for answer in parts:
-        for mine, other in zip(sums, answer, strict=True):
+    for others in parts:
+        for mine, other in zip(sums, others, strict=True):
             mine += other
     return sums

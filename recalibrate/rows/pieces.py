@@ -8,8 +8,9 @@ interchangeable, so every piece then hands over its own until there are enough.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from dataclasses import replace
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,20 +29,15 @@ HASHES_AT_ONCE = 1 << 26
 Hashes = NDArray[np.uint64]
 
 
-@dataclass(frozen=True, eq=False)
-class OnColumns(Generic[T]):
+def on_columns(work: Callable[[Piece], T], scale: Scale, piece: Problem) -> T:
     """Work on the columns of a piece and the quantised weights of its rows."""
-
-    work: Callable[[Piece], T]
-    scale: Scale
-
-    def __call__(self, piece: Problem) -> T:
-        return self.work(Piece(piece.table, self.scale.quantise_weight(piece.labels.weight)))
+    return work(Piece(piece.table, scale.quantise_weight(piece.labels.weight)))
 
 
 def columns_of(store: Store, scale: Scale) -> Columns:
     """Statistics of the columns of all pieces."""
-    return Columns(store.problem.table.schema, lambda work: store.map(OnColumns(work, scale)))
+    schema = store.problem.table.schema
+    return Columns(schema, lambda work: store.map(partial(on_columns, work, scale)))
 
 
 def gather(store: Store) -> Problem:
@@ -53,7 +49,7 @@ def sample_pieces(store: Store, count: int, seed: int) -> Problem:
     """The ``count`` rows with the smallest hashes, in the order of these."""
     key = _smallest(store, count, seed)
     wanted, copies = np.unique(key, return_counts=True)
-    found = list(store.map(RowsWith(seed, wanted, copies)))
+    found = list(store.map(partial(rows_with, seed, wanted, copies)))
     together = _join(store.problem, [rows for rows, _ in found])
     own = np.concatenate([keys for _, keys in found])
     enough = np.flatnonzero(_within(own, wanted, copies))
@@ -63,33 +59,21 @@ def sample_pieces(store: Store, count: int, seed: int) -> Problem:
     return replace(sample, given=replace(sample.given, labels=sample.labels.values, rows=None))
 
 
-@dataclass(frozen=True)
-class HashesOf:
+def hashes_of(seed: int, bits: int, first: int, piece: Problem) -> Hashes:
     """Work: hashes of a piece's rows that begin with certain bits."""
-
-    seed: int
-    bits: int
-    first: int
-
-    def __call__(self, piece: Problem) -> Hashes:
-        key = piece.hashes(self.seed)
-        return key if self.bits == 0 else key[key >> np.uint64(64 - self.bits) == self.first]
+    key = piece.hashes(seed)
+    return key if bits == 0 else key[key >> np.uint64(64 - bits) == first]
 
 
-@dataclass(frozen=True, eq=False)
-class RowsWith:
+def rows_with(
+    seed: int, wanted: Hashes, copies: NDArray[np.intp], piece: Problem
+) -> tuple[Problem, Hashes]:
     """Work: rows of a piece that have a wanted hash, no more copies than wanted."""
-
-    seed: int
-    wanted: Hashes
-    copies: NDArray[np.intp]
-
-    def __call__(self, piece: Problem) -> tuple[Problem, Hashes]:
-        key = piece.hashes(self.seed)
-        at = np.searchsorted(self.wanted, key).clip(0, len(self.wanted) - 1)
-        rows = np.flatnonzero(self.wanted[at] == key)
-        rows = rows[_within(key[rows], self.wanted, self.copies)]
-        return piece.take(rows), key[rows]
+    key = piece.hashes(seed)
+    at = np.searchsorted(wanted, key).clip(0, len(wanted) - 1)
+    rows = np.flatnonzero(wanted[at] == key)
+    rows = rows[_within(key[rows], wanted, copies)]
+    return piece.take(rows), key[rows]
 
 
 def _within(key: Hashes, wanted: Hashes, copies: NDArray[np.intp]) -> NDArray[np.bool_]:
@@ -103,7 +87,7 @@ def _smallest(store: Store, count: int, seed: int) -> Hashes:
     bits = ((store.size.n_rows - 1) // HASHES_AT_ONCE).bit_length()
     key, told = np.empty(0, np.uint64), np.empty(0, np.uint64)
     for first in range(1 << bits):  # equal hashes are looked at together
-        some = np.concatenate(list(store.map(HashesOf(seed, bits, first))))
+        some = np.concatenate(list(store.map(partial(hashes_of, seed, bits, first))))
         some.sort()
         new = np.ones(len(some), dtype=np.bool_)
         np.not_equal(some[1:], some[:-1], out=new[1:])

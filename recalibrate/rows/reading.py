@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from itertools import chain
 from operator import or_
 from typing import TYPE_CHECKING, Any
@@ -290,18 +290,14 @@ def _finish_block(
             codes[:] = recode(codes, lookup)
 
 
-@dataclass(frozen=True)
-class EveryNth:
+def every_nth(step: int, piece: Problem) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Work: labels and base scores of every so many rows."""
-
-    step: int
-
-    def __call__(self, piece: Problem) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        return np.array(piece.labels.values[:: self.step]), np.array(piece.base[:: self.step])
+    return np.array(piece.labels.values[::step]), np.array(piece.base[::step])
 
 
 def warn_by_sample(store: Store) -> None:
     """The usual warning about a base that has seen the rows, by a sample of them."""
     step = -(-store.size.n_rows // SAMPLE_ROWS)
-    y, base = (np.concatenate(each) for each in zip(*store.map(EveryNth(step)), strict=True))
+    found = store.map(partial(every_nth, step))
+    y, base = (np.concatenate(each) for each in zip(*found, strict=True))
     warn_if_too_good(replace(store.problem.labels, values=y), base, store.problem.link)

@@ -63,20 +63,20 @@ def base_model():
     return cloudpickle.loads(cloudpickle.dumps(lambda X: 0.3 + 0.2 * (X["sex"] == "F").to_numpy()))
 
 
-def kill_workers_at(client, monkeypatch, question, how_many):
-    """Kill workers for good before a question is sent; the list says when it happened."""
+def kill_workers_at(client, monkeypatch, number, how_many):
+    """Kill workers for good before a statistic is sent; the list says when it happened."""
     client.wait_for_workers(2)  # one that an earlier test killed may not be back yet
     sums, asked, killed = OnWorkers.sums, [], []
 
-    def answer(self, question_):
-        asked.append(question_)
-        if len(asked) == question:
+    def counted(self, statistic):
+        asked.append(statistic)
+        if len(asked) == number:
             for pid in list(client.run(os.getpid).values())[:how_many]:
                 os.kill(pid, signal.SIGKILL)
                 killed.append(pid)
-        return sums(self, question_)
+        return sums(self, statistic)
 
-    monkeypatch.setattr(OnWorkers, "sums", answer)
+    monkeypatch.setattr(OnWorkers, "sums", counted)
     return killed
 
 
@@ -232,7 +232,7 @@ class Unshippable:
 def test_a_worker_that_is_killed_changes_nothing(client, mode, monkeypatch):
     data = frame(500)
     expected = in_memory(data, CLASSES["trees"], True, **MODES[mode])
-    killed = kill_workers_at(client, monkeypatch, question=7, how_many=1)
+    killed = kill_workers_at(client, monkeypatch, number=7, how_many=1)
     X = partitions(data, 100, 200, 300, 400)
     model = rc.fit("score", X, "label", CLASSES["trees"], sample_weight="w", **MODES[mode])
     assert len(killed) == 1
@@ -257,7 +257,7 @@ def test_rows_that_are_not_what_they_were_are_refused(client, monkeypatch, tmp_p
     pieces = [dask.delayed(load)(k) for k in range(3)]
     X = dd.from_delayed(pieces, meta=data.iloc[:0], verify_meta=False)
     # Both: what one of them held may also be on the other, and then nothing is read again.
-    killed = kill_workers_at(client, monkeypatch, question=4, how_many=2)
+    killed = kill_workers_at(client, monkeypatch, number=4, how_many=2)
     with pytest.raises(RuntimeError, match="are not what they were"):
         rc.fit("score", X, "label", sample_weight="w", **LOOP)
     assert len(killed) == 2

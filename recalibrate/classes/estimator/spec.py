@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from recalibrate.core.fixedpoint import snap
 from recalibrate.core.learning import MARGIN_STEP_LIMIT, FunctionClass, Lesson, Task, choose_columns
 from recalibrate.core.levels import from_margin
-from recalibrate.core.part import Answer, Draft, Part
+from recalibrate.core.part import Draft, Part, Sums
 from recalibrate.core.rounds import Block, Scores
 from recalibrate.data.columns import Columns
 from recalibrate.data.table import Table
@@ -99,12 +99,12 @@ class Matrix:
 
 @dataclass(frozen=True, eq=False)
 class RowsOf:
-    """Question: the rows themselves (not a sum: an Estimator sees them all)."""
+    """Statistic: the rows themselves (not a sum: an Estimator sees them all)."""
 
     draft: Draft
     encoder: int
 
-    def ask(self, part: Part) -> Answer:
+    def of(self, part: Part) -> Sums:
         f = part.scores(self.draft.log)
         weight = part.weight if len(part.weight) else np.ones(part.n_rows, np.int64)
         return (  # type: ignore[return-value]  # rows are floats, and are not summed

@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from recalibrate.classes.groups.spec import GroupEncoder, GroupTable
 from recalibrate.core.fixedpoint import snap
 from recalibrate.core.learning import Lesson, Task
-from recalibrate.core.part import Answer, Draft, Part
-from recalibrate.core.source import total
+from recalibrate.core.part import Draft, Part, Sums
 from recalibrate.kernels.histogram import count_rows
 from recalibrate.kernels.routing import Placement
 
@@ -35,14 +34,14 @@ For 0/1 labels the variance of the sum, p (1 - p) per row, is what counts as eve
 
 @dataclass(frozen=True, eq=False)
 class CellSums:
-    """Question: words summed by level set, term and group; and squared responses by level."""
+    """Statistic: words summed by level set, term and group; and squared responses by level."""
 
     draft: Draft
     encoder: int
     levels: int
     offsets: NDArray[np.int64]
 
-    def ask(self, part: Part) -> Answer:
+    def of(self, part: Part) -> Sums:
         codes = part.blocks[self.encoder]
         words = part.words(self.draft)
         level = part.levels(self.draft)
@@ -82,8 +81,8 @@ class CellLearner:
         """Rows, sums and noise of all cells, [level set, group over all terms]."""
         scale = task.source.scale
         offsets = self._starts
-        question = CellSums(task.draft, self.index, task.levels, offsets)
-        words, squares = total(task.source, question)
+        statistic = CellSums(task.draft, self.index, task.levels, offsets)
+        words, squares = task.source.sums(statistic)
         shape = (task.levels, int(offsets[-1]), scale.words)
         rows, mass, response = scale.unpack(words.reshape(shape))
         s: NDArray[Any] = mass * scale.weight_step

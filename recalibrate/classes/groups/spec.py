@@ -14,9 +14,9 @@ from recalibrate.classes.leastsquares import Coefficients, check_systems, fit_le
 from recalibrate.core.fixedpoint import snap
 from recalibrate.core.learning import SCORE_COLUMN, FunctionClass, Lesson, Pace, Task
 from recalibrate.core.levels import Link
-from recalibrate.core.part import Answer, Draft, Part
+from recalibrate.core.part import Draft, Part, Sums
 from recalibrate.core.rounds import Block, Scores
-from recalibrate.core.source import StatsSource, total
+from recalibrate.core.source import StatsSource
 from recalibrate.data.columns import Columns
 from recalibrate.data.table import Schema, Table, read_table
 from recalibrate.groups.expressions import columns_of, parse
@@ -141,14 +141,14 @@ class GroupEncoder:
 
 @dataclass(frozen=True, eq=False)
 class GroupProducts:
-    """Question: rows, summed weight of every pair of groups and summed response of each."""
+    """Statistic: rows, summed weight of every pair of groups and summed response of each."""
 
     draft: Draft
     encoder: int
     levels: int
     offsets: NDArray[np.int64]
 
-    def ask(self, part: Part) -> Answer:
+    def of(self, part: Part) -> Sums:
         sums = no_products(self.levels, int(self.offsets[-1]) + 1)
         kernels.add_group_products(
             part.blocks[self.encoder],
@@ -163,11 +163,11 @@ class GroupProducts:
 
 @dataclass(frozen=True, eq=False)
 class GroupWeights:
-    """Question: weight of every code of every column of a block, one after the other."""
+    """Statistic: weight of every code of every column of a block, one after the other."""
 
     sizes: tuple[int, ...]
 
-    def ask(self, part: Part) -> Answer:
+    def of(self, part: Part) -> Sums:
         mass = part.weight.astype(np.float64) if len(part.weight) else None
         codes = part.blocks[0]
         counts = [
@@ -222,8 +222,8 @@ class GroupLearner:
         count = int(offsets[-1]) + 1
         advice = "groups (Groups(..., min_rows=...) leaves small crossings out)"
         check_systems(task, count, f"{count - 1} groups", advice)
-        question = GroupProducts(task.draft, self.index, task.levels, offsets)
-        present, solved, skipped = fit_levels(task, question)
+        products = GroupProducts(task.draft, self.index, task.levels, offsets)
+        present, solved, skipped = fit_levels(task, products)
         columns = np.arange(len(offsets) - 1)
         table = GroupTable(present, snap(solved), task.limit, columns, offsets)
         return Lesson(table, skipped)
@@ -232,7 +232,7 @@ class GroupLearner:
         """Share of the rows' weight in every group."""
         offsets, labels = self.encoder.offsets, self.encoder.groups.labels
         sizes = tuple(int(size) + 1 for size in np.diff(offsets))
-        (weights,) = total(source, GroupWeights(sizes))
+        (weights,) = source.sums(GroupWeights(sizes))
         shares: dict[str, float] = {}
         for t, counts in enumerate(np.split(weights, np.cumsum(sizes)[:-1])):
             for k in range(len(counts) - 1):

@@ -13,7 +13,7 @@ from recalibrate.classes.leastsquares import Coefficients, fit_levels, no_produc
 from recalibrate.core.fixedpoint import INT64_BITS, RESPONSE_LIMIT_BITS, Scale, snap
 from recalibrate.core.learning import FunctionClass, Lesson, Pace, Task, choose_columns
 from recalibrate.core.levels import Link
-from recalibrate.core.part import Answer, Draft, Part
+from recalibrate.core.part import Draft, Part, Sums
 from recalibrate.core.rounds import Block, Scores
 from recalibrate.data.columns import Columns
 from recalibrate.data.table import Table
@@ -154,14 +154,14 @@ def column_terms(columns: Columns, name: str) -> list[Term]:
 
 @dataclass(frozen=True, eq=False)
 class Products:
-    """Question: rows, sum s x x' and sum g x of every level set."""
+    """Statistic: rows, sum s x x' and sum g x of every level set."""
 
     draft: Draft
     encoder: int
     levels: int
     terms: int
 
-    def ask(self, part: Part) -> Answer:
+    def of(self, part: Part) -> Sums:
         sums = no_products(self.levels, self.terms)
         kernels.add_products(
             part.blocks[self.encoder],
@@ -223,11 +223,11 @@ def fit_functions(
     task: Task, encoder: int, terms: int, ridge: float, kind: type[LinearTable] = LinearTable
 ) -> Lesson:
     """Least squares on all level sets; the encoder's first column is the constant."""
-    question = Products(task.draft, encoder, task.levels, terms)
+    products = Products(task.draft, encoder, task.levels, terms)
     s_cut, gram_cut, g_cut, cross_cut = bits_to_cut(task.source.scale)
     gram_unit = 2.0 ** (s_cut + gram_cut - 2 * UNIT_BITS)
     cross_unit = 2.0 ** (g_cut + cross_cut - UNIT_BITS)
-    present, solved, skipped = fit_levels(task, question, ridge, gram_unit, cross_unit)
+    present, solved, skipped = fit_levels(task, products, ridge, gram_unit, cross_unit)
     # Snapped per quantised unit: coefficient * integer is then exact, and so are the sums.
     coefficient = snap(solved / UNIT)
     return Lesson(kind(present, coefficient, task.limit), skipped)

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from recalibrate.core.learning import Task
 from recalibrate.core.levels import Levels
-from recalibrate.core.part import Answer, Draft, Part
+from recalibrate.core.part import Draft, Part, Sums
 from recalibrate.core.rounds import Scores
-from recalibrate.core.source import total
 from recalibrate.kernels.alone import grow_alone
 from recalibrate.kernels.growing import close_depth, compact, make_nodes, open_depth
 from recalibrate.kernels.histogram import count_rows
@@ -66,10 +65,10 @@ def grow(task: Task, encoder: int, rules: Rules) -> Grower:
     above = np.empty(0, np.int64)
     for depth in range(rules.depth):
         slot = nodes.slot[: span.last]
-        question = Histogram(
+        statistic = Histogram(
             task.draft, encoder, trees, depth, rules.features, rules.offsets, slot, slots
         )
-        (summed,) = total(task.source, question)
+        (summed,) = task.source.sums(statistic)
         cells = open_depth(summed, above, span, rules, scale, values, nodes)
         _find(task, cells, span, rules, nodes)
         after, used, moving = close_depth(span, used, rules, nodes)
@@ -155,7 +154,7 @@ class Descent:
 
 @dataclass(frozen=True, eq=False)
 class Histogram:
-    """Question: histograms of the nodes that have a slot, at the depth reached so far."""
+    """Statistic: histograms of the nodes that have a slot, at the depth reached so far."""
 
     draft: Draft
     encoder: int
@@ -166,7 +165,7 @@ class Histogram:
     slot: Ints
     slots: int
 
-    def ask(self, part: Part) -> Answer:
+    def of(self, part: Part) -> Sums:
         codes = part.blocks[self.encoder]
         words = part.words(self.draft)
         descent = part.descent

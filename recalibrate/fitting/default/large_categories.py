@@ -25,7 +25,7 @@ from recalibrate.core.fixedpoint import snap
 from recalibrate.core.learning import MARGIN_STEP_LIMIT
 from recalibrate.core.part import Draft
 from recalibrate.core.rounds import Rounds, Step
-from recalibrate.core.source import StatsSource, total
+from recalibrate.core.source import StatsSource
 from recalibrate.data.table import Schema
 
 MANY_CATEGORIES = 128
@@ -90,8 +90,8 @@ class LargeCategories:
         """New shifts of column t, given those of the others in ``log``; ``shift`` are its own."""
         scale, offsets = source.scale, self.encoder.offsets
         starts = offsets + np.arange(len(offsets))  # every column's code 0, no group, included
-        question = CellSums(Draft(log, EVERYTHING), self.index, 1, starts.astype(np.uint64))
-        words, squares = total(source, question)
+        statistic = CellSums(Draft(log, EVERYTHING), self.index, 1, starts.astype(np.uint64))
+        words, squares = source.sums(statistic)
         _, mass, response = scale.unpack(words.reshape(int(starts[-1]), scale.words))
         own = slice(int(starts[t]) + 1, int(starts[t + 1]))
         s: NDArray[np.float64] = np.multiply(mass[own], scale.weight_step)

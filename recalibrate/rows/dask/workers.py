@@ -1,9 +1,9 @@
 """Rows on the workers of a Dask cluster.
 
-A worker keeps its parts between questions, in a table of its own process: a cache, no more. The
+A worker keeps its parts between statistics, in a table of its own process: a cache, no more. The
 rows themselves are results of Dask tasks, which Dask makes again where a worker is lost; a part
-that is not there, or knows fewer steps, replays the list of steps. Questions go out as one task
-per worker, and answers are added on the workers before one of them comes back.
+that is not there, or knows fewer steps, replays the list of steps. A statistic goes out as one task
+per worker, and sums are added on the workers before one of them comes back.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ import numpy as np
 
 from recalibrate.core.fixedpoint import Scale
 from recalibrate.core.levels import Levels
-from recalibrate.core.part import Answer, Part, Question, Rows
+from recalibrate.core.part import Part, Rows, Statistic, Sums
 from recalibrate.core.rounds import Rounds, Scores, Step
 from recalibrate.support.optional import require
 
 FAN_IN = 8
-"""Answers that one task adds up."""
+"""Sums that one task adds up."""
 
 
 def find_client(client: Any = None) -> Any:
@@ -48,31 +48,31 @@ def find_client(client: Any = None) -> Any:
 
 @dataclass(frozen=True)
 class Unknown:
-    """Answer of a worker that has not seen some of the steps."""
+    """Reply of a worker that has not seen some of the steps."""
 
 
 @dataclass(frozen=True, eq=False)
 class Packet:
-    """A question on its way to a worker.
+    """A statistic on its way to a worker.
 
     Attributes
     ----------
     fit
         Name of the rows' table on the workers.
-    question
-        The question, without its list of steps.
+    statistic
+        The statistic, without its list of steps.
     log
-        Numbers of the steps; None where the question has none.
+        Numbers of the steps; None where the statistic has none.
     steps
         Those that a worker may not have seen, by number.
     head
         The list without steps, if a worker may not have seen it.
     scale
-        Fixed point of the answers.
+        Fixed point of the sums.
     """
 
     fit: str
-    question: Any
+    statistic: Any
     log: tuple[int, ...] | None
     steps: dict[int, Step]
     head: Rounds | None
@@ -90,9 +90,9 @@ class Sender:
         self._seen: set[int] = set()
         self._head: object = None
 
-    def pack(self, question: Any, *, everything: bool = False) -> Packet:
-        """The question, with the steps that workers lack (or ``everything``)."""
-        log, bare = detach(question)
+    def pack(self, statistic: Any, *, everything: bool = False) -> Packet:
+        """The statistic, with the steps that workers lack (or ``everything``)."""
+        log, bare = detach(statistic)
         if log is None:
             return Packet(self.fit, bare, None, {}, None, self.scale)
         numbered = {self._number(step): step for step in log.steps}
@@ -100,9 +100,9 @@ class Sender:
         head = replace(log, steps=()) if everything or log.encoders is not self._head else None
         return Packet(self.fit, bare, tuple(numbered), new, head, self.scale)
 
-    def arrived(self, question: Any) -> None:
-        """All workers have seen the question's steps."""
-        log, _ = detach(question)
+    def arrived(self, statistic: Any) -> None:
+        """All workers have seen the statistic's steps."""
+        log, _ = detach(statistic)
         if log is not None:
             self._seen.update(self._number(step) for step in log.steps)
             self._head = log.encoders
@@ -113,14 +113,14 @@ class Sender:
         return self._known[id(step)][0]
 
 
-def detach(question: Any) -> tuple[Rounds | None, Any]:
-    """A question's list of steps, and the question without it."""
-    if hasattr(question, "draft"):
-        draft = question.draft
-        return draft.log, replace(question, draft=replace(draft, log=None))
-    if hasattr(question, "log"):
-        return question.log, replace(question, log=None)
-    return None, question
+def detach(statistic: Any) -> tuple[Rounds | None, Any]:
+    """A statistic's list of steps, and the statistic without it."""
+    if hasattr(statistic, "draft"):
+        draft = statistic.draft
+        return draft.log, replace(statistic, draft=replace(draft, log=None))
+    if hasattr(statistic, "log"):
+        return statistic.log, replace(statistic, log=None)
+    return None, statistic
 
 
 # ---- on a worker
@@ -136,9 +136,9 @@ class _Kept:
     parts: dict[int, Part] = field(default_factory=dict)
 
     def receive(self, packet: Packet) -> Any:
-        """The question with its list of steps; None if some of them are unknown."""
+        """The statistic with its list of steps; None if some of them are unknown."""
         if packet.log is None:
-            return packet.question
+            return packet.statistic
         if packet.head is not None and self.head is None:
             self.head = packet.head
         for number, step in packet.steps.items():
@@ -147,12 +147,12 @@ class _Kept:
         if self.head is None or any(number not in self.steps for number in packet.log):
             return None
         log = replace(self.head, steps=tuple(self.steps[number] for number in packet.log))
-        question = packet.question
-        if not hasattr(question, "draft"):
-            return replace(question, log=log)
-        draft = question.draft
+        statistic = packet.statistic
+        if not hasattr(statistic, "draft"):
+            return replace(statistic, log=log)
+        draft = statistic.draft
         return replace(
-            question, draft=replace(draft, log=log, partition=self._own(draft.partition))
+            statistic, draft=replace(draft, log=log, partition=self._own(draft.partition))
         )
 
     def part(self, number: int, rows: Rows, scale: Scale) -> Part:
@@ -172,40 +172,34 @@ class _Kept:
 _FITS: dict[str, _Kept] = {}
 
 
-def ask_parts(
+def sum_parts(
     packet: Packet, numbers: Sequence[int], rows: Sequence[Rows], threads: int
-) -> Answer | Unknown:
-    """Task: the summed answer of some parts."""
-    answers = _ask_each(packet, numbers, rows, threads)
-    return Unknown() if isinstance(answers, Unknown) else add_answers(answers)
+) -> Sums | Unknown:
+    """Task: the statistic of some parts together."""
+    found = each_part(packet, numbers, rows, threads)
+    return Unknown() if isinstance(found, Unknown) else add_sums(found)
 
 
-def ask_rows(
+def each_part(
     packet: Packet, numbers: Sequence[int], rows: Sequence[Rows], threads: int
-) -> list[Answer] | Unknown:
-    """Task: the answers of some parts, one by one."""
-    return _ask_each(packet, numbers, rows, threads)
-
-
-def _ask_each(
-    packet: Packet, numbers: Sequence[int], rows: Sequence[Rows], threads: int
-) -> list[Answer] | Unknown:
+) -> list[Sums] | Unknown:
+    """Task: the statistic of some parts, one by one."""
     kept = _FITS.setdefault(packet.fit, _Kept())
     with kept.lock:  # a task that Dask runs twice must not meet itself
-        question = kept.receive(packet)
-        if question is None:
+        statistic = kept.receive(packet)
+        if statistic is None:
             return Unknown()
         parts = [kept.part(k, own, packet.scale) for k, own in zip(numbers, rows, strict=True)]
         if threads == 1 or len(parts) == 1:
-            return [question.ask(part) for part in parts]
+            return [statistic.of(part) for part in parts]
         with ThreadPoolExecutor(threads) as pool:
-            return list(pool.map(question.ask, parts))
+            return list(pool.map(statistic.of, parts))
 
 
-def add_answers(answers: Sequence[Answer | Unknown]) -> Answer | Unknown:
-    """Task: the sum of some answers."""
-    known = [answer for answer in answers if not isinstance(answer, Unknown)]
-    if len(known) < len(answers):
+def add_sums(found: Sequence[Sums | Unknown]) -> Sums | Unknown:
+    """Task: sums of several workers added up."""
+    known = [sums for sums in found if not isinstance(sums, Unknown)]
+    if len(known) < len(found):
         return Unknown()
     return tuple(np.sum(each, axis=0) for each in zip(*known, strict=True))
 
@@ -220,11 +214,11 @@ def forget(fit: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class ScoresOf:
-    """Question: scores of the rows after the last step (not a sum)."""
+    """Statistic: scores of the rows after the last step (not a sum)."""
 
     log: Rounds
 
-    def ask(self, part: Part) -> Answer:
+    def of(self, part: Part) -> Sums:
         return (part.scores(self.log),)  # type: ignore[return-value]  # floats, not summed
 
 
@@ -256,24 +250,22 @@ class OnWorkers:
         for piece in range(pieces):
             work(piece)
 
-    def sums(self, question: Question) -> Answer:
-        found: Answer = self._send(question, lambda packet: self._summed(packet).result())
+    def sums(self, statistic: Statistic) -> Sums:
+        found: Sums = self._send(statistic, lambda packet: self._summed(packet).result())
         return found
 
-    def each(self, question: Question) -> Iterable[Answer]:
+    def each(self, statistic: Statistic) -> Iterable[Sums]:
         def one_by_one(packet: Packet) -> Any:
             groups = self._by_worker()
-            tasks = [self._submit(ask_rows, packet, *group) for group in groups]
+            tasks = [self._submit(each_part, packet, *group) for group in groups]
             found = self.client.gather(tasks)
-            if any(isinstance(answers, Unknown) for answers in found):
+            if any(isinstance(own, Unknown) for own in found):
                 return Unknown()
             pairs = zip(groups, found, strict=True)
-            return {
-                k: own for (_, ks), answers in pairs for k, own in zip(ks, answers, strict=True)
-            }
+            return {k: sums for (_, ks), own in pairs for k, sums in zip(ks, own, strict=True)}
 
-        answers = self._send(question, one_by_one)
-        return [answers[k] for k in range(len(self.rows))]
+        by_part = self._send(statistic, one_by_one)
+        return [by_part[k] for k in range(len(self.rows))]
 
     def scores(self, log: Rounds) -> Scores:
         return np.concatenate([own for (own,) in self.each(ScoresOf(log))])
@@ -283,20 +275,20 @@ class OnWorkers:
         with suppress(Exception):  # workers may be gone, and their memory with them
             self.client.run(forget, self._sender.fit)
 
-    def _send(self, question: Any, post: Callable[[Packet], Any]) -> Any:
+    def _send(self, statistic: Any, post: Callable[[Packet], Any]) -> Any:
         """Ask, and once more with all steps if a worker had not seen some of them."""
         for everything in (False, True, True, True):
-            found = post(self._sender.pack(question, everything=everything))
+            found = post(self._sender.pack(statistic, everything=everything))
             if not isinstance(found, Unknown):
-                self._sender.arrived(question)
+                self._sender.arrived(statistic)
                 return found
         raise RuntimeError("Dask workers keep losing the steps of the fit; is the cluster stable?")
 
     def _summed(self, packet: Packet) -> Any:
-        tasks = [self._submit(ask_parts, packet, *group) for group in self._by_worker()]
+        tasks = [self._submit(sum_parts, packet, *group) for group in self._by_worker()]
         while len(tasks) > 1:
             groups = [tasks[k : k + FAN_IN] for k in range(0, len(tasks), FAN_IN)]
-            tasks = [self.client.submit(add_answers, group, pure=False) for group in groups]
+            tasks = [self.client.submit(add_sums, group, pure=False) for group in groups]
         return tasks[0]
 
     def _submit(self, task: Any, packet: Packet, worker: str | None, numbers: list[int]) -> Any:
