@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from typing import Any, NoReturn
 
 import numpy as np
@@ -63,11 +64,8 @@ def _check_nesting(text: bytes) -> None:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        seen: set[str] = set()
-        for key, _ in pairs:
-            if key in seen:
-                raise ModelFileError(f"the header repeats the key {key!r}")
-            seen.add(key)
+        repeated = Counter(key for key, _ in pairs).most_common(1)[0][0]
+        raise ModelFileError(f"the header repeats the key {repeated!r}")
     return found
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from recalibrate.bases.graphbase import GraphBase, to_bytes
 from recalibrate.bases.protocol import as_base
-from recalibrate.classes.estimator.spec import Estimator, EstimatorTable, Matrix, Scaled
+from recalibrate.classes.estimator.spec import Estimator, EstimatorTable, Matrix, Scaled, scale
 from recalibrate.data.table import Schema
 from recalibrate.files import codec
 from recalibrate.files.bases import GraphBytes
@@ -85,7 +85,7 @@ def convert_regressors(table: EstimatorTable, encoder: Matrix) -> EstimatorTable
     """The table with every regressor as its graph, and its factor."""
 
     def convert(model: Any) -> Scaled | None:
-        own = model if isinstance(model, Scaled) else Scaled(model, 1.0)
+        own = scale(model, 1.0)
         return None if own.model is None else replace(own, model=_convert(own.model, width))
 
     width = len(encoder.names)

@@ -11,7 +11,7 @@ import onnx
 
 from recalibrate.bases.problem import Problem
 from recalibrate.bases.protocol import as_base
-from recalibrate.classes.estimator.spec import Estimator, EstimatorTable, Matrix, Scaled
+from recalibrate.classes.estimator.spec import Estimator, EstimatorTable, Matrix, scale
 from recalibrate.core.fixedpoint import VALUE_STEP
 from recalibrate.core.levels import Levels
 from recalibrate.data.columns import Columns
@@ -120,14 +120,12 @@ def _convert(model: Any, n_columns: int) -> onnx.ModelProto:
 
 
 def _regress(builder: GraphBuilder, model: Any, matrix: str, n_columns: int, prefix: str) -> str:
-    factor, inner = 1.0, model
-    if isinstance(model, Scaled):
-        factor, inner = model.factor, model.model
-    proto = _convert(inner, n_columns)
+    own = scale(model, 1.0)
+    proto = _convert(own.model, n_columns)
     taken = proto.graph.input[0]
     source = builder.cast(matrix, taken.type.tensor_type.elem_type)
     builder.include(proto, prefix, {taken.name: source})
     value = builder.cast(builder.column(prefix + proto.graph.output[0].name), "float64")
-    if factor != 1.0:
-        value = builder.op("Mul", value, builder.number(factor))
+    if own.factor != 1.0:
+        value = builder.op("Mul", value, builder.number(own.factor))
     return builder.snap(value, VALUE_STEP)

@@ -166,7 +166,7 @@ class Scaled:
 
 
 def scale(model: Any, factor: float) -> Scaled:
-    """A regressor multiplied; factors add up to one."""
+    """A regressor multiplied; a product of several factors is one."""
     if isinstance(model, Scaled):
         return Scaled(model.model, factor * model.factor)
     return Scaled(model, factor)

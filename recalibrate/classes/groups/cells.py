@@ -145,12 +145,7 @@ class CellTotals:
 
     def of(self, columns: slice) -> CellTotals:
         """Some of the columns."""
-        return CellTotals(
-            self.usable[:, columns],
-            self.s[:, columns],
-            self.g[:, columns],
-            self.variance[:, columns],
-        )
+        return CellTotals(**{name: part[:, columns] for name, part in vars(self).items()})
 
     @property
     def squares(self) -> NDArray[np.float64]:

@@ -172,14 +172,7 @@ class Histogram:
         if not isinstance(descent, Descent) or descent.trees is not self.trees:
             descent = part.descent = Descent(self.trees, part.levels(self.draft).copy())
         descent.follow(codes, self.depth)
-        return (
-            count_rows(
-                codes,
-                self.features,
-                self.offsets,
-                words,
-                descent.placement,
-                self.slot,
-                self.slots,
-            ),
+        summed = count_rows(
+            codes, self.features, self.offsets, words, descent.placement, self.slot, self.slots
         )
+        return (summed,)
