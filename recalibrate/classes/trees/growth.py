@@ -99,15 +99,15 @@ def _find(task: Task, cells: NDArray[np.int64], span: Span, rules: Rules, nodes:
     """Best split of every node of a depth; many nodes are shared out over the threads."""
     scale = task.source.scale
     width = int(rules.offsets[-1]) * scale.words
-    pieces = 1 if len(cells) < MANY_CELLS else 2
-    borders = np.linspace(span.first, span.last, pieces + 1).astype(int).tolist()
+    middle = [] if len(cells) < MANY_CELLS else [(span.first + span.last) // 2]
+    borders = [span.first, *middle, span.last]
 
     def find(piece: int) -> None:
         start, last = borders[piece : piece + 2]
         own = cells[(start - span.first) * width : (last - span.first) * width]
         best_splits(own, start, last, rules, scale, nodes)
 
-    task.source.share_out(find, pieces)
+    task.source.share_out(find, len(borders) - 1)
 
 
 def _values(task: Task) -> NDArray[np.float64]:
