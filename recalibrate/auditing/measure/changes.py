@@ -49,7 +49,7 @@ def changes(
     --------
     >>> import numpy as np
     >>> from recalibrate.auditing.measure.sweep import blocks
-    from recalibrate.data.labels import read_labels
+    >>> from recalibrate.data.labels import read_labels
     >>> labels = read_labels([0, 1, 1], n_rows=3)
     >>> before, after = np.array([0.4, 0.45, 0.7]), np.array([0.4, 0.6, 0.7])
     >>> found = changes(before, after, labels, thresholds=[0.5], most=1)
