@@ -98,9 +98,10 @@ class Run:
     def recipe(self, cv: Any, validation: Any) -> Recalibrated:
         """The default: stages that held-out rows have to approve of."""
         sample = Sample(self.store, self.seed, self.threads)
-        folds = self._folds(cv, validation, sample.store)
         if sample.numbers is not None and is_splitter(cv):
             folds = restrict(split(self.store.problem, cv), sample.numbers, self.store.size.n_rows)
+        else:
+            folds = self._folds(cv, validation, sample.store)
         if not folds:
             return self._unchanged()
         boosted, settings, notes = follow_recipe(
@@ -116,13 +117,13 @@ class Run:
     def loop(self, settings: Settings, cv: Any, validation: Any) -> Recalibrated:
         """The loop as the knobs say, its steps chosen on held-out rows if there are any."""
         training = prepare(self.store, self.H, settings)
-        if validation is False or gives_rows(validation):
-            held_out = None
-            if validation is False:
-                settings = replace(settings, patience=None)
-            else:
-                clip = settings.grid is not None
-                held_out = training.read_held_out(self.base, validation, clip=clip)
+        if validation is False:
+            self.store.drop()
+            plain = replace(settings, patience=None)
+            return self._model(training.run(plain, progress=self.progress), settings)
+        if gives_rows(validation):
+            clip = settings.grid is not None
+            held_out = training.read_held_out(self.base, validation, clip=clip)
             self.store.drop()
             boosted = training.run(settings, held_out=held_out, progress=self.progress)
             return self._model(boosted, settings)

@@ -258,6 +258,8 @@ def test_folds_of_a_splitter_are_cut_down_to_the_sample(monkeypatch):
     model = in_memory(data, None, True, cv=KFold(3))
     assert was_boosted(model)
     assert model.history_.held_out != expected.history_.held_out
+    pairs = in_memory(data, None, True, cv=KFold(3).split(data))  # can be read only once
+    assert content(pairs.rounds) == content(model.rounds)
 
 
 def test_estimators_are_worked_out_in_memory():
