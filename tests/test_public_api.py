@@ -3,6 +3,7 @@
 import importlib.metadata
 import inspect
 import pydoc
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -56,6 +57,20 @@ def test_public_modules_are_the_modules(name):
 def test_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="module 'recalibrate' has no attribute 'fitt'"):
         recalibrate.fitt  # noqa: B018 - the access is the test
+
+
+def test_completion_shows_public_names_only():
+    import recalibrate.auditing  # a submodule that is loaded is no public name
+
+    assert set(dir(recalibrate)) == PUBLIC
+
+
+def test_the_root_holds_public_objects_only():
+    root = Path(recalibrate.__file__).parent
+    modules = {path.stem for path in root.glob("*.py")}
+    assert modules == {
+        "__init__", "__main__", "deciding", "loading", "model", "scores", "simulate",
+    }  # fmt: skip
 
 
 def test_version_is_the_installed_one():
