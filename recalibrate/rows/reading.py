@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from recalibrate.bases.problem import (
     Given,
     Problem,
+    Reading,
     base_margin,
     choose_link,
     outside_unit,
@@ -46,22 +47,6 @@ if TYPE_CHECKING:
 
 SAMPLE_ROWS = 1 << 20
 """Rows by which it is judged whether a base has seen the labels."""
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How rows are read: arguments of ``fit``, and what Algorithm 1 asks for.
-
-    ``clip`` keeps scores inside the label bounds.
-    """
-
-    sample_weight: Any = None
-    bounds: tuple[float, float] | None = None
-    base_link: Link | None = None
-    target_class: Any = None
-    link: Link | None = None
-    categorical: Sequence[str] | None = None
-    clip: bool = False
 
 
 @dataclass(frozen=True)

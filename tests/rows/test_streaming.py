@@ -11,6 +11,7 @@ import pytest
 from test_identity import content, people
 
 import recalibrate as rc
+from recalibrate.bases.problem import Reading
 from recalibrate.data import columns
 from recalibrate.data.growing import GrowingColumn, recode
 from recalibrate.data.inputs import is_streamed
@@ -20,7 +21,7 @@ from recalibrate.fitting.default import sample as default_sample
 from recalibrate.rows import opening
 from recalibrate.rows import pieces as pieces_module
 from recalibrate.rows.files import scratch_folder
-from recalibrate.rows.reading import Reading, read_rows
+from recalibrate.rows.reading import read_rows
 
 CLASSES = {
     "trees": rc.Trees(depth=2, base_score=True, bins=20),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.bases.problem import Problem
+from recalibrate.bases.problem import Problem, Reading
 from recalibrate.bases.protocol import Base
 from recalibrate.bases.wrappers import select_columns
 from recalibrate.core.fixedpoint import Scale
@@ -31,7 +31,6 @@ from recalibrate.rows.reading import (
     Facts,
     Finish,
     RawRows,
-    Reading,
     Roles,
     assign_roles,
     read_base,
