@@ -147,17 +147,13 @@ class Levels:
         return cls((values[:-1] + values[1:]) / 2, values)
 
     @classmethod
-    def from_cells(
-        cls, weight: NDArray[np.int64], low: float, high: float, count: int, least: int = 0
-    ) -> Levels:
-        """At most ``count`` levels of about equal weight (and at least ``least``).
+    def from_cells(cls, weight: NDArray[np.int64], low: float, high: float, count: int) -> Levels:
+        """At most ``count`` levels of about equal weight.
 
         ``weight`` holds the summed weights of equal cells of [low, high]; cuts are cell borders,
         so that the result follows from integer sums alone.
         """
         total = int(weight.sum())
-        if least > 0:
-            count = max(1, min(count, total // least))
         reached = np.cumsum(weight)
         targets = [(total * k + count - 1) // count for k in range(1, count)]
         cuts = np.searchsorted(reached, targets, side="left") + 1

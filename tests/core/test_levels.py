@@ -109,13 +109,6 @@ def test_only_shares_of_the_weight_matter(weight, count, times):
     assert once.thresholds.tolist() == more.thresholds.tolist()
 
 
-@given(cells, st.integers(1, 12), st.integers(1, 40))
-def test_least_weight_lowers_the_number_of_levels(weight, count, least):
-    assume(weight.sum() > 0)
-    levels = Levels.from_cells(weight, 0.0, 1.0, count, least)
-    assert levels.count <= max(1, weight.sum() // least)
-
-
 def test_one_occupied_cell_is_one_level():
     weight = np.zeros(16, np.int64)
     weight[7] = 100
