@@ -121,7 +121,7 @@ def census(
     _check_options(gap, task)
     rng = np.random.default_rng(seed)
     codes = _people(rng, int(n_rows))
-    eta = _log_odds(codes)
+    eta = _visible(codes) + _hidden(codes)  # the log-odds
     probability = _expectation(eta, task)
     if task == "binary":
         y = (rng.random(n_rows) < probability).astype(np.float64)
@@ -280,10 +280,6 @@ def _hidden(codes: dict[str, Codes]) -> Floats:
         + 0.45 * female
     )
     return hidden
-
-
-def _log_odds(codes: dict[str, Codes]) -> Floats:
-    return _visible(codes) + _hidden(codes)
 
 
 def _income_scale(eta: Floats) -> Floats:

@@ -34,6 +34,23 @@ CERTAIN = 1e-4
 """Mean variance p (1 - p) below which a base claims to know every label."""
 
 
+@dataclass(frozen=True)
+class Reading:
+    """How rows are read: arguments of ``fit``, and what Algorithm 1 asks for.
+
+    Without ``link``, binary labels are fitted on the log-odds, others as they are. ``clip`` cuts
+    regression scores at the label bounds.
+    """
+
+    sample_weight: Any = None
+    bounds: tuple[float, float] | None = None
+    base_link: Link | None = None
+    target_class: Any = None
+    link: Link | None = None
+    categorical: Sequence[str] | None = None
+    clip: bool = False
+
+
 @dataclass(frozen=True, eq=False)
 class Given:
     """What a problem keeps of the rows as the user gave them.
@@ -105,32 +122,32 @@ class Problem:
         )
 
 
+def read_labelled(X: Any, y: Any, Z: Any, reading: Reading) -> tuple[Table, Labels]:
+    """The table that H looks at, and the labels of its rows."""
+    table = read_table(X if Z is None else Z, categorical=reading.categorical)
+    weight = reading.sample_weight
+    return table, read_labels(y, n_rows=table.n_rows, bounds=reading.bounds, sample_weight=weight)
+
+
 def read_problem(
     base: Base,
     X: Any,
     y: Any,
+    reading: Reading,
     *,
     scores: NDArray[np.float64] | None = None,
     Z: Any = None,
-    sample_weight: Any = None,
-    bounds: tuple[float, float] | None = None,
-    link: Link | None = None,
-    categorical: Sequence[str] | None = None,
-    clip: bool = False,
 ) -> Problem:
     """Check and align all inputs of a fit.
 
     ``scores`` are the base's scores of these rows where its own would not be honest.
-    Without ``link``, binary labels are fitted on the log-odds, others as they are.
-    ``clip`` cuts regression scores at the label bounds, as Algorithm 1 needs.
     """
-    features = X if Z is None else Z
-    table = read_table(features, categorical=categorical)
-    labels = read_labels(y, n_rows=table.n_rows, bounds=bounds, sample_weight=sample_weight)
-    scores = _given_scores(base, X) if scores is None else scores
+    table, labels = read_labelled(X, y, Z, reading)
+    if scores is None:
+        scores = base.values if isinstance(base, ScoreColumn) else base.scores(X)
     labels = settle_kind(labels, base, bool(np.any(outside_unit(scores))))
-    chosen = choose_link(link, labels)
-    margin = base_margin(base, scores, labels, chosen, table.n_rows, clip=clip)
+    chosen = choose_link(reading.link, labels)
+    margin = base_margin(base, scores, labels, chosen, table.n_rows, clip=reading.clip)
     given = Given(labels.values, None, labels.weight is not None)
     problem = Problem(table, labels, margin, chosen, given, own_table=Z is not None)
     if labels.weight is not None and (labels.weight == 0).any():
@@ -148,10 +165,6 @@ def _without_equal_weights(labels: Labels) -> Labels:
     weight = labels.weight
     equal = weight is not None and bool((weight == weight[0]).all())
     return replace(labels, weight=None) if equal else labels
-
-
-def _given_scores(base: Base, X: Any) -> NDArray[np.float64]:
-    return base.values if isinstance(base, ScoreColumn) else base.scores(X)
 
 
 def outside_unit(scores: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -206,9 +219,7 @@ def base_margin(
     if labels.kind == "regression":
         values = labels.scale(values)
     if clip or link == "logit":
-        values = np.clip(values, 0.0, 1.0)
-    if link == "logit" or clip:
-        return to_margin(values, link)
+        return to_margin(np.clip(values, 0.0, 1.0), link)
     return snap(np.clip(values, -SCORE_LIMIT, SCORE_LIMIT))
 
 

@@ -103,24 +103,19 @@ class Scale(NamedTuple):
             return np.empty(0, dtype=np.int64)
         return np.rint(weight * self.weight_factor).astype(np.int64)
 
-    def quantise_held_out(self, weight: NDArray[np.float64] | None) -> NDArray[np.int64]:
-        """Integer weights of rows that only validate; empty when every row weighs one.
+    def held_out(self, n_rows: int, largest: float) -> Scale:
+        """The scale that quantises weights of so many rows that only validate.
 
         Of these rows only means are taken, ratios in which the unit of the weights cancels. So a
         power of two brings the largest weight to the bits that the fitted rows' weights have,
         less the bits by which there are more rows than fitted ones.
         """
-        if weight is None or not self.weighted:
-            return np.empty(0, dtype=np.int64)
-        factor = self.held_out_factor(len(weight), float(weight.max()))
-        return np.rint(weight * factor).astype(np.int64)
-
-    def held_out_factor(self, n_rows: int, largest: float) -> float:
-        """What weights of so many held-out rows are multiplied with before they are rounded."""
+        if not self.weighted:
+            return self
         more = max(0, n_rows.bit_length() - self.row_bits)
         bits = max(LEAST_WEIGHT_BITS, self.weight_bits - more)
         _, exponent = np.frexp(largest)
-        return float(2.0 ** (bits - int(exponent)))
+        return self._replace(weight_factor=float(2.0 ** (bits - int(exponent))))
 
     def unpack(
         self, words: NDArray[np.int64]

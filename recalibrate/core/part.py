@@ -24,6 +24,7 @@ Sums = tuple[NDArray[np.int64], ...]
 LOSS_LIMIT = 32.0
 LABELS: Literal["labels"] = "labels"
 NO_KEYS = np.empty(0, dtype=np.uint64)
+NO_LEVELS = np.empty(0, dtype=np.int32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,33 +214,23 @@ class Part:
         return words
 
     def losses(
-        self, f: Scores, logit: bool, level: NDArray[np.int32] | None = None, levels: int = 1
+        self, f: Scores, logit: bool, level: NDArray[np.int32], levels: int
     ) -> NDArray[np.int64]:
-        """Summed losses of the scores ``f``, by level set when these are given."""
-        out = np.zeros(levels, dtype=np.int64)
-        at = np.empty(0, dtype=np.int32) if level is None else level
-        self._add_losses(f, np.empty(0, dtype=np.int32), at, logit, out)
-        return out
+        """Summed losses of the scores ``f`` by level set."""
+        return self._sum_losses(f, NO_LEVELS, level, logit, levels)
 
     def loss(self, log: Rounds) -> NDArray[np.int64]:
         """Summed loss of the scores after the last step of ``log``."""
         state = self._bring(log)
-        out = np.zeros(1, dtype=np.int64)
-        none = np.empty(0, dtype=np.int32)
-        f, at = (state.f, none) if state.values is None else (state.values, state.drawn_level)
-        self._add_losses(f, at, none, log.link == "logit", out)
-        return out
+        f, at = (state.f, NO_LEVELS) if state.values is None else (state.values, state.drawn_level)
+        return self._sum_losses(f, at, NO_LEVELS, log.link == "logit", 1)
 
-    def _add_losses(
-        self,
-        f: Scores,
-        at: NDArray[np.int32],
-        level: NDArray[np.int32],
-        logit: bool,
-        out: NDArray[np.int64],
-    ) -> None:
-        scale = 2.0**self.scale.loss_bits
+    def _sum_losses(
+        self, f: Scores, at: NDArray[np.int32], level: NDArray[np.int32], logit: bool, levels: int
+    ) -> NDArray[np.int64]:
+        out, scale = np.zeros(levels, dtype=np.int64), 2.0**self.scale.loss_bits
         kernels.add_losses(self.y, f, at, self.weight, level, logit, scale, LOSS_LIMIT, out)
+        return out
 
     def after(self, draft: Draft, step: Step) -> Scores:
         """Scores that a step would give, without taking it."""

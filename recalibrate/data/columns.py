@@ -73,7 +73,7 @@ class Columns:
         threads: int = 1,
     ) -> None:
         self.schema = schema
-        self._pieces = pieces
+        self.map = pieces
         self._most = inf if whole else MOST_DISTINCT
         self._threads = threads
 
@@ -89,22 +89,18 @@ class Columns:
         """A column by its name."""
         return self.schema.columns[self.schema.index(name)]
 
-    def map(self, work: Callable[[Piece], T]) -> Iterable[T]:
-        """What ``work`` finds in every piece."""
-        return self._pieces(work)
-
     def each(self, work: Callable[[T], R], items: Iterable[T]) -> list[R]:
         """``work`` on items, one for every column."""
         return share_out(work, items, self._threads)
 
     def distribution(self, name: str, targets: Targets) -> Distribution:
         """Distinct values of a numeric column, see :func:`distribution`."""
-        return distribution(self._pieces, partial(values_of, name), targets, most=self._most)
+        return distribution(self.map, partial(values_of, name), targets, most=self._most)
 
     def span(self, name: str) -> Span:
         """Smallest and largest value of a numeric column."""
         low, high, missing = np.nan, np.nan, False
-        for own in self._pieces(partial(span_of, name)):
+        for own in self.map(partial(span_of, name)):
             low, high = float(np.fmin(low, own.low)), float(np.fmax(high, own.high))
             missing = missing or own.missing
         return Span(low, high, missing)
@@ -112,12 +108,12 @@ class Columns:
     def category_weights(self, name: str) -> NDArray[np.int64]:
         """Summed weight of every code of a categorical column; first the missing, in rows."""
         kinds = len(self.column(name).categories)
-        return _added(self._pieces(partial(category_weights, name, kinds)))
+        return _added(self.map(partial(category_weights, name, kinds)))
 
     def category_scores(self, name: str, score: str) -> NDArray[np.int64]:
         """Summed weight of every code of a categorical column, and summed weighted score."""
         kinds = len(self.column(name).categories)
-        return _added(self._pieces(partial(category_scores, name, score, kinds)))
+        return _added(self.map(partial(category_scores, name, score, kinds)))
 
 
 class Span(NamedTuple):

@@ -26,7 +26,7 @@ MOST_CATEGORIES = 1 << 24
 class GrowingColumn:
     """One column, seen piece by piece.
 
-    Categories are numbered as they come. `lookup` translates these numbers to the codes of
+    Categories are numbered as they come. `recode` translates these numbers to the codes of
     `column`, which are those that all rows at once would have given.
 
     Parameters
@@ -73,16 +73,17 @@ class GrowingColumn:
         """The column, once all rows were seen."""
         return Column(self.name, self._kind(), sort_categories(self._values))
 
-    def lookup(self, column: Column) -> NDArray[np.float32] | None:
-        """Code of every provisional number (from 1) in the finished column.
+    def recode(self, values: NDArray[np.float32], column: Column) -> NDArray[np.float32]:
+        """Codes of the finished column in the place of provisional ones.
 
-        None for numbers, or if nothing changes.
+        The very same array for numbers, or if nothing changes.
         """
         order = {category_key(value): k for k, value in enumerate(column.categories, start=1)}
         codes = [order[category_key(value)] for value in self._values]
         if codes == list(range(1, len(codes) + 1)):
-            return None
-        return np.array([np.nan, *codes], dtype=np.float32)
+            return values
+        lookup = np.array([np.nan, *codes], dtype=np.float32)
+        return np.take(lookup, np.nan_to_num(values, nan=0.0).astype(np.intp))
 
     def _kind(self) -> Kind:
         if self._kinds and self._kinds != {"categories"}:
@@ -122,8 +123,3 @@ def growing(names: Sequence[str], categorical: Sequence[str] | None) -> list[Gro
     if unknown:
         raise ValueError(f"categorical= names columns that X does not have: {unknown}")
     return [GrowingColumn(name, forced=name in forced) for name in names]
-
-
-def recode(codes: NDArray[np.float32], lookup: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Codes of provisional numbers, by a column's ``lookup``."""
-    return np.take(lookup, np.nan_to_num(codes, nan=0.0).astype(np.intp))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.data.columns import distinct_values
+
 
 def quantile_edges(
     values: NDArray[np.floating], bins: int, weight: NDArray[np.float64] | None = None
@@ -38,16 +40,8 @@ def quantile_edges(
     >>> quantile_edges(np.array([0.0, 0.0, 0.0, 0.0, 1.0, 2.0]), 3)
     array([1.])
     """
-    if weight is None:
-        distinct, mass = np.unique(values, return_counts=True)
-    else:
-        units = integer_weights(weight, bins)
-        order = np.argsort(values)
-        ordered = values[order]
-        first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
-        distinct, mass = ordered[first], np.add.reduceat(units[order], first)
-        distinct, mass = distinct[mass > 0], mass[mass > 0]
-    return cut_at_quantiles(distinct, mass, bins)
+    units = np.empty(0, np.int64) if weight is None else integer_weights(weight, bins)
+    return cut_at_quantiles(*distinct_values(values, units), bins)
 
 
 def integer_weights(

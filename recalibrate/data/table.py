@@ -65,7 +65,7 @@ class Column:
         # many small frames of one dtype does not look up 300,000 categories for each of them.
         return []
 
-    def _read(self, values: Any, wide: bool) -> NDArray[Any]:
+    def _read(self, values: Any, wide: bool = False) -> NDArray[Any]:
         if self.kind == "categorical":
             return self._encode(values)
         return read_numbers(self.name, values, wide=wide)
@@ -319,13 +319,11 @@ def read_table(X: Any, *, categorical: Sequence[str] | None = None) -> Table:
         raise ValueError("categorical= : " + _no_such_columns(unknown, names))
     columns, sources = [], []
     for name, column_values in zip(names, values, strict=True):
+        column = Column(name, "numeric")
         if name in forced or is_categorical(name, column_values):
             column = Column(name, "categorical", read_categories(name, column_values))
-            sources.append(column._encode(column_values))
-        else:
-            column = Column(name, "numeric")
-            sources.append(read_numbers(name, column_values))
         columns.append(column)
+        sources.append(column._read(column_values))
     return Table(Schema(tuple(columns), given is not None), sources, len(sources[0]))
 
 

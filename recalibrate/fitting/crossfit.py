@@ -7,24 +7,17 @@ is scored by a copy that was trained without it. The base that is kept is traine
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.bases.problem import Given, Problem
+from recalibrate.bases.problem import Given, Problem, Reading, read_labelled
 from recalibrate.bases.protocol import Base, as_base
-from recalibrate.core.levels import Link
-from recalibrate.data.folds import (
-    Fold,
-    count_folds,
-    is_splitter,
-    split_folds,
-)
-from recalibrate.data.labels import Labels, read_labels
-from recalibrate.data.table import Table, read_table
+from recalibrate.data.folds import Fold, count_folds, is_splitter, split_folds
+from recalibrate.data.labels import Labels
+from recalibrate.data.table import Table
 from recalibrate.rows.dealing import deal
 from recalibrate.rows.memory import MemoryStore
 from recalibrate.support.notices import warn_user
@@ -96,14 +89,10 @@ def cross_fit(
     X: Any,
     y: Any,
     cv: Any,
+    reading: Reading,
     *,
     Z: Any = None,
-    sample_weight: Any = None,
-    bounds: tuple[float, float] | None = None,
-    categorical: Sequence[str] | None = None,
     seed: int = 0,
-    link: Link | None = None,
-    target_class: Any = None,
 ) -> CrossFitted:
     """Score every row by copies of the estimator that were not trained on it.
 
@@ -113,24 +102,22 @@ def cross_fit(
         Not fitted, and not changed: all training is done on copies.
     X
         Rows of the estimator, a DataFrame or array; it is trained on all their columns.
-    sample_weight
-        Weights of the rows; the estimator gets them if it takes any.
-    y, cv, Z, bounds, categorical, seed
+    y, cv, Z, seed
         As in `recalibrate.fit`.
-    link, target_class
-        As in `as_base`.
+    reading
+        How the rows are read; the estimator gets their weights if it takes any.
 
     Returns
     -------
     CrossFitted
     """
-    table = read_table(X if Z is None else Z, categorical=categorical)
-    labels = read_labels(y, n_rows=table.n_rows, bounds=bounds, sample_weight=sample_weight)
+    table, labels = read_labelled(X, y, Z, reading)
     folds = _folds(table, labels, cv, seed)
     training = _Training(estimator, X, labels)
 
     def base(rows: NDArray[np.intp] | None) -> Base:
-        return as_base(training.fit(rows), link=link, target_class=target_class)
+        fitted = training.fit(rows)
+        return as_base(fitted, link=reading.base_link, target_class=reading.target_class)
 
     total, count = np.zeros(table.n_rows), np.zeros(table.n_rows)
     for train, held_out in folds:

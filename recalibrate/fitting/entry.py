@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, Literal
 
-from recalibrate.bases.problem import Problem, read_problem
+from recalibrate.bases.problem import Problem, Reading, read_problem
 from recalibrate.bases.protocol import Base, as_base
 from recalibrate.bases.wrappers import remember_columns
 from recalibrate.core.kinds import read_class
@@ -30,7 +30,6 @@ from recalibrate.fitting.run import Run
 from recalibrate.model import Recalibrated
 from recalibrate.rows.memory import MemoryStore
 from recalibrate.rows.opening import check_memory, open_rows
-from recalibrate.rows.reading import Reading
 from recalibrate.rows.store import Store
 from recalibrate.support.checks import check_flag, check_whole
 from recalibrate.support.threads import resolve_threads
@@ -298,37 +297,14 @@ def _read_table(
 
     Then the plan has the folds of cross-fitting for choosing rounds, too.
     """
-    scores, weight = None, reading.sample_weight
+    scores = None
     if is_unfitted(base_model):
-        crossed = cross_fit(
-            base_model,
-            X,
-            y,
-            plan.cv,
-            Z=Z,
-            sample_weight=weight,
-            bounds=reading.bounds,
-            categorical=reading.categorical,
-            seed=seed,
-            link=reading.base_link,
-            target_class=reading.target_class,
-        )
-        base, scores, weight = crossed.base, crossed.scores, crossed.weight(weight)
+        crossed = cross_fit(base_model, X, y, plan.cv, reading, Z=Z, seed=seed)
+        base, scores = crossed.base, crossed.scores
+        reading = replace(reading, sample_weight=crossed.weight(reading.sample_weight))
         free = not plan.paper and plan.validation is None
         plan = replace(plan, cv=crossed.folds or None if free else None)
     else:
         base = as_base(base_model, link=reading.base_link, target_class=reading.target_class)
     base = remember_columns(base, X)
-    problem = read_problem(
-        base,
-        X,
-        y,
-        scores=scores,
-        Z=Z,
-        sample_weight=weight,
-        bounds=reading.bounds,
-        link=reading.link,
-        categorical=reading.categorical,
-        clip=reading.clip,
-    )
-    return base, problem, plan
+    return base, read_problem(base, X, y, reading, scores=scores, Z=Z), plan

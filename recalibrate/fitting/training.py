@@ -20,7 +20,7 @@ from recalibrate.core.rounds import Rounds
 from recalibrate.core.source import StatsSource
 from recalibrate.data.labels import read_more_labels
 from recalibrate.rows.memory import EncodedInMemory
-from recalibrate.rows.store import Encoded, HeldOutWeights, Store, Weigh, extreme_weights
+from recalibrate.rows.store import Encoded, Store, extreme_weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,11 +73,8 @@ class Training:
 
     def hold_out(self, store: Store) -> Encoded:
         """Rows that were set aside, encoded like the others."""
-        weigh: Weigh = self.scale.quantise_weight
-        if self.scale.weighted:
-            size = store.size
-            weigh = HeldOutWeights(self.scale.held_out_factor(size.n_rows, size.heaviest))
-        return store.encode((self.learner.encoder,), weigh)
+        scale = self.scale.held_out(store.size.n_rows, store.size.heaviest)
+        return store.encode((self.learner.encoder,), scale.quantise_weight)
 
     def read_held_out(self, base: Base, given: Any, clip: bool) -> Encoded:
         """Validation rows that the user gave, encoded like the others."""
@@ -99,7 +96,7 @@ class Training:
         self._check_weights(own.weight)
         block = self.learner.encoder.encode(table)
         ones = np.ones(n_rows) if own.weight is None else own.weight
-        weight = self.scale.quantise_held_out(ones)
+        weight = self.scale.held_out(n_rows, float(ones.max())).quantise_weight(ones)
         return EncodedInMemory(Rows((block,), own.values, margin, weight))
 
     def _check_weights(self, weight: NDArray[np.float64] | None) -> None:

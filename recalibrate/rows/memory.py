@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import AbstractContextManager, closing
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
@@ -40,18 +41,15 @@ class MemoryStore:
     problem: Problem
     threads: int = 1
     blocks: int | None = None
-    _gathered: list[Table] = field(default_factory=list)
 
     @property
     def size(self) -> Size:
         return size_of(self.problem)
 
-    @property
+    @cached_property
     def _table(self) -> Table:
         """The table, every column in one piece: binding and encoding both read all of it."""
-        if not self._gathered:
-            self._gathered.append(self.problem.table.gathered())
-        return self._gathered[0]
+        return self.problem.table.gathered()
 
     def map(self, work: Callable[[Problem], T]) -> Iterator[T]:
         yield work(self.problem)
@@ -77,7 +75,7 @@ class MemoryStore:
         return EncodedInMemory(rows, self.threads, self.blocks)
 
     def drop(self) -> None:
-        self._gathered.clear()
+        vars(self).pop("_table", None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,14 +110,9 @@ class EncodedInMemory:
         """Nothing to do: the arrays go when nobody refers to them any more."""
 
 
-@contextmanager
 def rows_in_memory(
     rows: Rows, scale: Scale, *, blocks: int | None = None, threads: int = 1
-) -> Iterator[LocalSource]:
+) -> AbstractContextManager[LocalSource]:
     """Arrays as a source, cut into ``blocks`` parts (None: one per thread where it pays)."""
     parts = [Part(rows.take(at), scale) for at in cut(len(rows), blocks, threads)]
-    source = LocalSource(parts, scale, threads=threads)
-    try:
-        yield source
-    finally:
-        source.close()
+    return closing(LocalSource(parts, scale, threads=threads))

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from recalibrate.bases.problem import Reading
 from recalibrate.bases.protocol import Base
 from recalibrate.data.inputs import is_collection, open_frames
 from recalibrate.rows.files import scratch_folder
-from recalibrate.rows.reading import Reading, read_rows
+from recalibrate.rows.reading import read_rows
 from recalibrate.rows.store import Store
 
 BYTES_A_ROW = 400

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from itertools import chain
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from recalibrate.bases.problem import (
     Given,
     Problem,
+    Reading,
     base_margin,
     choose_link,
     outside_unit,
@@ -25,7 +26,7 @@ from recalibrate.bases.problem import (
 from recalibrate.bases.protocol import Base, ScoreColumn, as_base
 from recalibrate.bases.wrappers import remember_columns, select_columns
 from recalibrate.core.levels import Link
-from recalibrate.data.growing import GrowingColumn, growing, recode
+from recalibrate.data.growing import GrowingColumn, growing
 from recalibrate.data.labels import (
     ALL_WEIGHTS_ZERO,
     Seen,
@@ -46,22 +47,6 @@ if TYPE_CHECKING:
 
 SAMPLE_ROWS = 1 << 20
 """Rows by which it is judged whether a base has seen the labels."""
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How rows are read: arguments of ``fit``, and what Algorithm 1 asks for.
-
-    ``clip`` keeps scores inside the label bounds.
-    """
-
-    sample_weight: Any = None
-    bounds: tuple[float, float] | None = None
-    base_link: Link | None = None
-    target_class: Any = None
-    link: Link | None = None
-    categorical: Sequence[str] | None = None
-    clip: bool = False
 
 
 @dataclass(frozen=True)
@@ -86,18 +71,23 @@ class Roles:
     features: tuple[str, ...]
 
 
+def check_roles(roles: Mapping[str, Any], names: Sequence[str], where: str) -> None:
+    """Refuse arguments that do not name a column; only ``y`` has to be there."""
+    for argument, name in roles.items():
+        if name is None and argument != "y":
+            continue
+        if not isinstance(name, str):
+            raise TypeError(
+                f"{argument} must be the name of a column where {where}, got {type(name).__name__}"
+            )
+        find_columns([name], names)
+
+
 def assign_roles(names: Sequence[str], base_model: Any, y: Any, reading: Reading) -> Roles:
     """Find labels, weights and scores among the columns."""
     sample_weight = reading.sample_weight
-    for argument, given in (("y", y), ("sample_weight", sample_weight)):
-        if given is None and argument == "sample_weight":
-            continue
-        if not isinstance(given, str):
-            raise TypeError(
-                f"{argument} must be the name of a column where rows come in pieces, got "
-                f"{type(given).__name__}"
-            )
-        find_columns([given], names)
+    given = {"y": y, "sample_weight": sample_weight}
+    check_roles(given, names, "rows come in pieces")
     score = base_model if isinstance(base_model, str) and base_model in names else None
     taken = {y, sample_weight, score}
     features = tuple(name for name in names if name not in taken)
@@ -281,13 +271,12 @@ def _finish_block(
     """Labels, scores and codes of a block as they are meant to be, in place."""
     y, score = files.y.open(in_place=True)[rows], files.score.open(in_place=True)[rows]
     y[:], score[:] = finish.labels(y), finish.scores(score)
-    # The schema has the base score as one more column.
-    schema = finish.problem.table.schema.columns[: len(columns)]
-    for own, column, stored in zip(columns, schema, files.columns, strict=True):
-        lookup = own.lookup(column)
-        if lookup is not None:
-            codes = stored.open(in_place=True)[rows]
-            codes[:] = recode(codes, lookup)
+    features = finish.problem.table.schema.columns[:-1]  # the last is the base score
+    for own, column, stored in zip(columns, features, files.columns, strict=True):
+        codes = stored.open(in_place=True)[rows]
+        recoded = own.recode(codes, column)
+        if recoded is not codes:
+            codes[:] = recoded
 
 
 def every_nth(step: int, piece: Problem) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

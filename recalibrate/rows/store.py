@@ -183,18 +183,6 @@ def extreme_weights(store: Store) -> NDArray[np.float64] | None:
     return np.array([store.size.lightest, store.size.heaviest])
 
 
-@dataclass(frozen=True)
-class HeldOutWeights:
-    """Quantises weights of rows that only validate: times a factor of their own."""
-
-    factor: float
-
-    def __call__(self, weight: Scores | None) -> NDArray[np.int64]:
-        if weight is None:
-            return np.empty(0, dtype=np.int64)
-        return np.rint(weight * self.factor).astype(np.int64)
-
-
 def encode_blocks(
     encoders: Sequence[Encoder | None], table: Table, threads: int = 1
 ) -> tuple[NDArray[Any], ...]:

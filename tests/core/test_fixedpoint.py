@@ -225,13 +225,15 @@ def test_weights_of_any_size(size):
 )
 def test_weights_of_held_out_rows_count_by_their_ratio(weight, n_fitted):
     scale = make_scale(n_fitted, np.array([1.0, 7.3]), newton=False)
-    quantised = scale.quantise_held_out(weight)
+    quantised = scale.held_out(len(weight), weight.max()).quantise_weight(weight)
     more = max(0, len(weight).bit_length() - scale.row_bits)
     bits = scale.weight_bits - more
     assert 2 ** (bits - 1) <= quantised.max() <= 2**bits, "as fine as there is room for"
     loss = int(LOSS_LIMIT) * 2**scale.loss_bits
     assert int(quantised.sum()) * loss <= LARGEST
-    np.testing.assert_array_equal(scale.quantise_held_out(weight * 2.0**-9), quantised)
+    small = weight * 2.0**-9
+    again = scale.held_out(len(small), small.max()).quantise_weight(small)
+    np.testing.assert_array_equal(again, quantised)
     # Half a unit of rounding on both sides, and a unit up to twice as coarse.
     np.testing.assert_allclose(
         quantised / quantised.max(), weight / weight.max(), atol=2.0 ** (1 - bits)
@@ -240,5 +242,6 @@ def test_weights_of_held_out_rows_count_by_their_ratio(weight, n_fitted):
 
 def test_held_out_rows_of_a_fit_without_weights_have_none():
     scale = make_scale(10, None, newton=False)
-    assert len(scale.quantise_held_out(np.ones(3))) == 0
-    assert len(make_scale(10, np.arange(1.0, 11), newton=False).quantise_held_out(None)) == 0
+    assert len(scale.held_out(3, 1e-310).quantise_weight(np.full(3, 1e-310))) == 0
+    weighted = make_scale(10, np.arange(1.0, 11), newton=False)
+    assert len(weighted.held_out(3, 1.0).quantise_weight(None)) == 0

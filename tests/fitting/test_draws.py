@@ -8,7 +8,7 @@ import pytest
 from test_identity import content, people
 
 import recalibrate as rc
-from recalibrate.bases.problem import read_problem
+from recalibrate.bases.problem import Reading, read_problem
 from recalibrate.bases.protocol import as_base
 from recalibrate.core.boost import Settings, boost
 from recalibrate.core.fixedpoint import make_scale
@@ -84,7 +84,7 @@ def test_equal_rows_have_keys_of_their_own_in_any_order():
     X, y, base = few_kinds(200)
     shuffled = np.random.default_rng(1).permutation(len(y))
     one, two = (
-        tell_apart(read_problem(as_base(base[at]), X.iloc[at], y[at]).hashes(0))
+        tell_apart(read_problem(as_base(base[at]), X.iloc[at], y[at], Reading()).hashes(0))
         for at in (np.arange(len(y)), shuffled)
     )
     assert len(np.unique(one)) == len(y)
@@ -114,7 +114,7 @@ def test_a_drawing_fit_does_not_depend_on_order_threads_or_blocks(weighted):
 
 def test_only_default_trees_that_draw_columns_draw_rows():
     X, y, base, _ = people(400)
-    problem = read_problem(as_base(base), X, y)
+    problem = read_problem(as_base(base), X, y, Reading())
     for H, draws in [
         (defaults.DEFAULT_CLASS, True),
         (replace(defaults.DEFAULT_CLASS, feature_share=1.0), False),
@@ -129,7 +129,7 @@ def test_only_default_trees_that_draw_columns_draw_rows():
 
 def test_rows_of_large_tables_have_no_keys(monkeypatch):
     X, y, base, _ = people(400)
-    problem = read_problem(as_base(base), X, y)
+    problem = read_problem(as_base(base), X, y, Reading())
     for most, count in [(400, 400), (300, 0)]:
         monkeypatch.setattr("recalibrate.fitting.default.sample.CHOOSING_ROWS", most)
         sample = Sample(MemoryStore(problem), 0, 1)

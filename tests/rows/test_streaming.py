@@ -11,8 +11,9 @@ import pytest
 from test_identity import content, people
 
 import recalibrate as rc
+from recalibrate.bases.problem import Reading
 from recalibrate.data import columns
-from recalibrate.data.growing import GrowingColumn, recode
+from recalibrate.data.growing import GrowingColumn
 from recalibrate.data.inputs import is_streamed
 from recalibrate.data.table import read_table
 from recalibrate.fitting.default import recipe
@@ -20,7 +21,7 @@ from recalibrate.fitting.default import sample as default_sample
 from recalibrate.rows import opening
 from recalibrate.rows import pieces as pieces_module
 from recalibrate.rows.files import scratch_folder
-from recalibrate.rows.reading import Reading, read_rows
+from recalibrate.rows.reading import read_rows
 
 CLASSES = {
     "trees": rc.Trees(depth=2, base_score=True, bins=20),
@@ -412,9 +413,7 @@ def test_a_column_grows_into_what_it_is_as_a_whole(name):
     else:
         pieces = [column.encode(values.iloc[rows].to_numpy()) for rows in ([0, 1], [2], [3])]
     assert column.column() == expected.schema.columns[0]
-    codes, lookup = np.concatenate(pieces), column.lookup(column.column())
-    if lookup is not None:
-        codes = recode(codes, lookup)
+    codes = column.recode(np.concatenate(pieces), column.column())
     np.testing.assert_array_equal(codes, expected.column(0))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from recalibrate.data.table import find_columns
 from recalibrate.data.vectors import Float64
 from recalibrate.groups.expressions import columns_of, parse
 from recalibrate.rows.dask.shipping import Packed, pack
+from recalibrate.rows.reading import check_roles
 from recalibrate.support.optional import require
 
 
@@ -78,18 +80,18 @@ def gather(
     features = _features(X, roles, [each for each in (model, baseline) if isinstance(each, str)])
     scorers = [_scorer(model, base, features)]
     if baseline is not None and baseline is not False:
-        own = baseline is True
-        scorers.append(
-            _own_base(model, base, features) if own else _scorer(baseline, base, features)
-        )
+        compared = partial(_own_base, model) if baseline is True else partial(_scorer, baseline)
+        scorers.append(compared(base, features))
     wanted = _columns(groups, H, features)
     kept = list(dict.fromkeys(name for name in (y, cluster, sample_weight) if name is not None))
-    tasks = [_take(part, scorers, [*kept, *wanted]) for part in X.to_delayed()]
-    import pandas as pd
-
-    found = [each for each in require("dask", "dask").compute(*tasks) if len(each[0])]
+    dask = require("dask", "dask")
+    take = dask.delayed(take_partition)
+    tasks = [take(part, scorers, [*kept, *wanted]) for part in X.to_delayed()]
+    found = [each for each in dask.compute(*tasks) if len(each[0])]
     if not found:
         raise ValueError("X has no rows")
+    import pandas as pd
+
     table = pd.concat([frame for frame, _ in found], ignore_index=True)
     scores = [np.concatenate(each) for each in zip(*(own for _, own in found), strict=True)]
     return Gathered(
@@ -100,10 +102,6 @@ def gather(
         None if cluster is None else table[cluster],
         None if sample_weight is None else table[sample_weight],
     )
-
-
-def _take(part: Any, scorers: list[Scorer], columns: list[str]) -> Any:
-    return require("dask", "dask").delayed(take_partition)(part, scorers, columns)
 
 
 def take_partition(
@@ -118,15 +116,7 @@ def take_partition(
 def _features(X: Any, roles: dict[str, Any], scores: list[str]) -> tuple[str, ...]:
     """Columns that have no other role; roles must be columns."""
     names = [str(name) for name in X.columns]
-    for argument, name in roles.items():
-        if name is None and argument != "y":
-            continue
-        if not isinstance(name, str):
-            raise TypeError(
-                f"{argument} must be the name of a column where X is a Dask DataFrame, got "
-                f"{type(name).__name__}"
-            )
-        find_columns([name], names)
+    check_roles(roles, names, "X is a Dask DataFrame")
     find_columns(scores, names)
     taken = {*roles.values(), *scores}
     return tuple(name for name in names if name not in taken)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import attrgetter, or_
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.bases.problem import Problem
+from recalibrate.bases.problem import Problem, Reading
 from recalibrate.bases.protocol import Base
 from recalibrate.bases.wrappers import select_columns
 from recalibrate.core.fixedpoint import Scale
@@ -21,17 +21,16 @@ from recalibrate.core.part import Rows
 from recalibrate.core.rounds import Encoder, Scores
 from recalibrate.core.source import StatsSource
 from recalibrate.data.columns import Columns
-from recalibrate.data.growing import GrowingColumn, growing, recode
+from recalibrate.data.growing import GrowingColumn, growing
 from recalibrate.data.table import Table
 from recalibrate.rows.dask.shipping import Packed, pack
-from recalibrate.rows.dask.workers import find_client, rows_on_workers
+from recalibrate.rows.dask.workers import OnWorkers, find_client
 from recalibrate.rows.memory import MemoryStore
 from recalibrate.rows.pieces import columns_of, gather, sample_pieces
 from recalibrate.rows.reading import (
     Facts,
     Finish,
     RawRows,
-    Reading,
     Roles,
     assign_roles,
     read_base,
@@ -106,12 +105,9 @@ def finish_partition(partition: Partition, expected: str, finish: Finish) -> Pro
             "same: Parquet files that nobody rewrites, or a persisted table."
         )
     rows, problem = partition.rows, finish.problem
-    columns = []
-    # The schema has the base score as one more column.
-    schema = problem.table.schema.columns[: len(rows.columns)]
-    for own, values, column in zip(partition.columns, rows.columns, schema, strict=True):
-        lookup = own.lookup(column)
-        columns.append(values if lookup is None else recode(values, lookup))
+    features = problem.table.schema.columns[:-1]  # the last is the base score
+    triples = zip(partition.columns, rows.columns, features, strict=True)
+    columns = [own.recode(values, column) for own, values, column in triples]
     base = finish.scores(rows.score)
     table = Table(problem.table.schema, [*columns, base], len(base))
     weight = None if problem.labels.weight is None else rows.weight
@@ -206,7 +202,7 @@ class EncodedOnWorkers:
     def open(
         self, scale: Scale, *, threads: int | None = None
     ) -> AbstractContextManager[StatsSource]:
-        return rows_on_workers(self.client, self.rows, sum(self.counts), scale)
+        return closing(OnWorkers(self.client, self.rows, sum(self.counts), scale))
 
     def take(self, rows: Selection) -> EncodedOnWorkers:
         chosen = [(own, rows.of(k)) for k, own in enumerate(self.rows)]

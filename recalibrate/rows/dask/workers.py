@@ -9,9 +9,9 @@ per worker, and sums are added on the workers before one of them comes back.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
@@ -307,15 +307,3 @@ class OnWorkers:
             present = [address for address in holders.get(future.key, ()) if address in workers]
             groups.setdefault(present[0] if present else None, []).append(number)
         return list(groups.items())
-
-
-@contextmanager
-def rows_on_workers(
-    client: Any, rows: Sequence[Any], n_rows: int, scale: Scale
-) -> Iterator[OnWorkers]:
-    """An engine over rows on Dask workers."""
-    source = OnWorkers(client, rows, n_rows, scale)
-    try:
-        yield source
-    finally:
-        source.close()

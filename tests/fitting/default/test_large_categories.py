@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import recalibrate as rc
-from recalibrate.bases.problem import read_problem
+from recalibrate.bases.problem import Reading, read_problem
 from recalibrate.classes.groups.cells import CellTotals
 from recalibrate.classes.groups.spec import GroupTable
 from recalibrate.core.fixedpoint import make_scale
@@ -35,7 +35,7 @@ def towns(seed, n, kinds=200, spread=0.5):
 
 def learn(base, X, y, names, *, weight=None, blocks=None, link=None):
     """The stage alone: the encoded rows, and the log after it."""
-    problem = read_problem(as_base(base), X, y, sample_weight=weight)
+    problem = read_problem(as_base(base), X, y, Reading(weight))
     link = link or problem.link
     problem = replace(problem, link=link)
     scale = make_scale(len(y), problem.labels.weight, newton=link == "logit")
@@ -58,7 +58,7 @@ def test_large_columns_are_categories_that_may_be_seen():
             "back`tick": [f"b{k}" for k in range(n)],
         }
     )
-    schema = read_problem(as_base(np.full(n, 0.5)), frame, np.arange(n) % 2).table.schema
+    schema = read_problem(as_base(np.full(n, 0.5)), frame, np.arange(n) % 2, Reading()).table.schema
     assert large_columns(schema, ("id", "few", "number", "back`tick")) == ("id",)
     assert large_columns(schema, ("few",)) == ()
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import recalibrate as rc
-from recalibrate.bases.problem import read_problem
+from recalibrate.bases.problem import Reading, read_problem
 from recalibrate.core.fixedpoint import make_scale
 from recalibrate.core.rounds import Rounds
 from recalibrate.fitting.default.level_sets import HeldOutScores, add_level_sets
@@ -20,7 +20,7 @@ def people(seed, n):
 
 def last_stage(X, margin, y, *, moved, H=None):
     """Steps of the stage where the held-out scores are ``margin``."""
-    problem = read_problem(as_base(sigmoid(margin)), X, y)
+    problem = read_problem(as_base(sigmoid(margin)), X, y, Reading())
     held_out = HeldOutScores(np.arange(len(y)), problem.base)
     scale = make_scale(len(y), None, newton=True)
     begun = Rounds(problem.link)

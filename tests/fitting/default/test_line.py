@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import recalibrate as rc
-from recalibrate.bases.problem import read_features, read_problem
+from recalibrate.bases.problem import Reading, read_features, read_problem
 from recalibrate.bases.protocol import as_base
 from recalibrate.core.rounds import Rounds
 from recalibrate.data.columns import Columns
@@ -20,7 +20,7 @@ def _problem(link):
     X = pd.DataFrame({"g": rng.choice(list("abc"), n), "x": rng.normal(size=n)})
     base = rng.uniform(0.05, 0.95, n)
     y = (rng.random(n) < np.clip(base + 0.1 * (X["g"] == "a") - 0.05 * (X["x"] > 0), 0, 1)) * 1.0
-    return read_problem(as_base(base), X, y, link=link), X, base, y
+    return read_problem(as_base(base), X, y, Reading(link=link)), X, base, y
 
 
 @pytest.mark.parametrize("link", ["identity", "logit"])
