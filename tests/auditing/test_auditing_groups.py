@@ -228,3 +228,40 @@ def test_more_groups_than_can_be_correlated(data, monkeypatch):
     monkeypatch.setattr(sweep, "MOST_CORRELATED", 3)
     report = audit(data.scores, data.X, data.y, ["SEX", "MAR"])
     assert report.critical == critical_value(None, 8, 0.05)
+
+
+def test_groups_below_min_rows_are_listed_with_their_rows_in_every_view():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"race": ["a"] * 500 + ["b"] * 458 + ["c"] * 42})
+    f = rng.uniform(0.2, 0.8, 1000)
+    y = (rng.random(1000) < f).astype(float)
+    y[958:] = 1.0
+    for report in (
+        audit(f, X, y, ["race"], min_rows=50),
+        audit(f, X, y, rc.Groups("race", min_rows=50)),
+    ):
+        assert [each.name for each in report.left_out] == ["race = c"]
+        assert report.left_out[0].why == "42 rows, fewer than min_rows=50"
+        assert report.verdict.endswith("Left out for their size: 1 more.")
+        for view in (str(report), report.to_markdown(), report.to_html(), report.to_json()):
+            assert "race = c" in view
+    with pytest.raises(ValueError, match="no group has at least 5000 rows"):
+        audit(f, X, y, ["race"], min_rows=5000)
+
+
+def test_a_mask_cannot_have_the_name_of_all_rows():
+    with pytest.raises(ValueError, match="'all' is the name of all rows"):
+        audit([0.5] * 4, None, [0, 1, 0, 1], {"all": np.ones(4, dtype=bool)})
+
+
+def test_thresholds_without_a_baseline_are_refused():
+    with pytest.raises(ValueError, match="pass a baseline"):
+        audit([0.5] * 4, None, [0, 1, 0, 1], thresholds=[0.5])
+
+
+def test_names_are_text_in_markdown():
+    masks = {"<img src=x onerror=alert(1)> [a](javascript:alert(1))": np.arange(40) < 20}
+    text = audit([0.5] * 40, None, [0, 1] * 20, masks).to_markdown()
+    assert "<img" not in text
+    assert "[a](javascript" not in text
+    assert "\\[a\\](javascript" in text

@@ -46,9 +46,8 @@ def covered(report):
 @pytest.mark.parametrize(
     "name",
     [
-        *("binary", "rare", "near certain", "weights", "clusters", "noisy", "certain"),
-        *("one group", "soft, off", "normal", "unequal", "lognormal", "student", "claims"),
-        *("clustered numbers", "small noisy", "small gamma"),
+        *("rare", "near certain", "weights", "clusters", "noisy", "certain", "small noisy"),
+        *("soft, off", "unequal", "lognormal", "claims", "clustered numbers", "small gamma"),
     ],
 )
 def test_limits_cover_the_true_gaps_of_all_groups_at_once(name):
