@@ -130,11 +130,6 @@ def apply(work: Callable[[Any], T], piece: Any) -> T:
 # ---- on the driver
 
 
-def submit(client: Any, task: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-    """A future of the task's result; the same task twice is run twice."""
-    return client.submit(task, *arguments, pure=False, **named)
-
-
 @dataclass(frozen=True, eq=False)
 class DaskStore:
     """Rows of a problem that are results of Dask tasks.
@@ -164,18 +159,14 @@ class DaskStore:
         return sum_sizes(self.sizes)
 
     def map(self, work: Callable[[Problem], T]) -> Iterator[T]:
-        yield from self.client.gather(
-            [submit(self.client, apply, work, piece) for piece in self.pieces]
-        )
+        yield from self.client.gather([self._submit(apply, work, piece) for piece in self.pieces])
 
     def columns(self, scale: Scale) -> Columns:
         return columns_of(self, scale)
 
     def take(self, rows: Selection) -> DaskStore:
         chosen = [(piece, rows.of(k)) for k, piece in enumerate(self.pieces)]
-        taken = tuple(
-            submit(self.client, Problem.take, piece, own) for piece, own in chosen if len(own)
-        )
+        taken = tuple(self._submit(Problem.take, piece, own) for piece, own in chosen if len(own))
         found = replace(self, pieces=taken)
         return replace(found, sizes=tuple(found.map(size_of)))
 
@@ -186,15 +177,16 @@ class DaskStore:
         return MemoryStore(gather(self), self.threads)
 
     def encode(self, encoders: Sequence[Encoder | None], weigh: Weigh) -> EncodedOnWorkers:
-        rows = tuple(
-            submit(self.client, encode_piece, piece, encoders, weigh) for piece in self.pieces
-        )
+        rows = tuple(self._submit(encode_piece, piece, encoders, weigh) for piece in self.pieces)
         return EncodedOnWorkers(self.client, rows, tuple(size.n_rows for size in self.sizes))
 
     def drop(self) -> None:
         """Let the workers forget the pieces; Dask makes them again if encoded rows are lost."""
         for piece in self.pieces:
             piece.release()
+
+    def _submit(self, task: Callable[..., Any], *arguments: Any) -> Any:
+        return self.client.submit(task, *arguments, pure=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,7 +207,7 @@ class EncodedOnWorkers:
     def take(self, rows: Selection) -> EncodedOnWorkers:
         chosen = [(own, rows.of(k)) for k, own in enumerate(self.rows)]
         chosen = [(own, numbers) for own, numbers in chosen if len(numbers)]
-        taken = tuple(submit(self.client, Rows.take, own, numbers) for own, numbers in chosen)
+        taken = tuple(self._submit(Rows.take, own, numbers) for own, numbers in chosen)
         return replace(self, rows=taken, counts=tuple(len(numbers) for _, numbers in chosen))
 
     def drop(self) -> None:
@@ -232,14 +224,15 @@ class EncodedOnWorkers:
         parts = np.split(weight, cuts) if len(weight) else [weight] * len(self.rows)
         pairs = zip(self.rows, parts, strict=True)
         return replace(
-            self, rows=tuple(submit(self.client, replace, own, weight=part) for own, part in pairs)
+            self, rows=tuple(self._submit(replace, own, weight=part) for own, part in pairs)
         )
 
     def _gather(self, task: Callable[[Rows], Any]) -> list[Any]:
-        found: list[Any] = self.client.gather(
-            [submit(self.client, apply, task, own) for own in self.rows]
-        )
+        found: list[Any] = self.client.gather([self._submit(apply, task, own) for own in self.rows])
         return found
+
+    def _submit(self, task: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        return self.client.submit(task, *arguments, pure=False, **named)
 
 
 def read_collection(
@@ -257,11 +250,13 @@ def read_collection(
     base = read_base(base_model, roles, reading, select_columns(X._meta, roles.features))
     packed = None
     if roles.score is None:
-        packed = submit(client, _hold, pack(base))
+        packed = client.submit(_hold, pack(base), pure=False)
     frames = client.compute(X.to_delayed())
-    partitions = [submit(client, read_partition, frame, roles, packed, reading) for frame in frames]
+    partitions = [
+        client.submit(read_partition, frame, roles, packed, reading, pure=False) for frame in frames
+    ]
     del frames  # Dask reads them again if it has to
-    told = client.gather([submit(client, describe, each) for each in partitions])
+    told = client.gather([client.submit(describe, each, pure=False) for each in partitions])
     if all(facts is None for facts, _, _ in told):
         raise ValueError("There are no rows: pass at least one row with its label.")
     columns = growing(roles.features, reading.categorical)
@@ -274,7 +269,8 @@ def read_collection(
     pieces, sizes = [], []
     for partition, (facts, _, checksum) in zip(partitions, told, strict=True):
         if facts is not None and facts.size.n_rows:
-            pieces.append(submit(client, finish_partition, partition, checksum, finish))
+            piece = client.submit(finish_partition, partition, checksum, finish, pure=False)
+            pieces.append(piece)
             sizes.append(facts.size)
     store = DaskStore(problem, client, tuple(pieces), tuple(sizes), threads)
     warn_by_sample(store)
