@@ -8,9 +8,9 @@ the number of rows, and the same numbers that sorting all rows would give.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from math import inf
 from typing import Any, NamedTuple, TypeVar
 
@@ -108,12 +108,12 @@ class Columns:
     def category_weights(self, name: str) -> NDArray[np.int64]:
         """Summed weight of every code of a categorical column; first the missing, in rows."""
         kinds = len(self.column(name).categories)
-        return _added(self.map(partial(category_weights, name, kinds)))
+        return reduce(np.add, self.map(partial(category_weights, name, kinds)))
 
     def category_scores(self, name: str, score: str) -> NDArray[np.int64]:
         """Summed weight of every code of a categorical column, and summed weighted score."""
         kinds = len(self.column(name).categories)
-        return _added(self.map(partial(category_scores, name, score, kinds)))
+        return reduce(np.add, self.map(partial(category_scores, name, score, kinds)))
 
 
 class Span(NamedTuple):
@@ -227,18 +227,15 @@ def distribution(
     summed weight reaches each of the targets are found, and their neighbours.
     """
     most = MOST_DISTINCT if most is None else most
-    merged: Distribution | None = None
-    for found in pieces(partial(distinct_in, reader, most)):
-        merged = found if merged is None else _merge(merged, found, most)
-    if merged is None:
-        raise ValueError("there are no rows")
+    found = pieces(partial(distinct_in, reader, most))
+    merged: Distribution = reduce(partial(_merge, most), found)
     if merged.complete:
         return merged
     values, mass = _select(pieces, reader, targets, merged.values.dtype)
     return Distribution(values, mass, False)
 
 
-def _merge(a: Distribution, b: Distribution, most: float) -> Distribution:
+def _merge(most: float, a: Distribution, b: Distribution) -> Distribution:
     values = np.concatenate([a.values, b.values])
     complete = a.complete and b.complete
     mass = np.concatenate([a.mass, b.mass])
@@ -264,7 +261,7 @@ def _select(
     for level, bits in enumerate(RADIX_BITS[width]):
         shift = above - bits
         count = partial(count_by_prefix, reader, prefixes, min(above, 63), shift, bits)
-        counts = _added(pieces(count))
+        counts = reduce(np.add, pieces(count))
         table = counts.reshape(-1, 1 << bits)
         reached = before[:, None] + np.cumsum(table, axis=1)
         parent, child = np.nonzero(table)
@@ -286,15 +283,6 @@ def _near(ends: NDArray[np.int64], wanted: NDArray[Any]) -> NDArray[np.intp]:
     at = np.searchsorted(ends, wanted, side="left").clip(0, len(ends) - 1)
     around = at[:, None] + np.arange(-NEIGHBOURS, NEIGHBOURS + 1)
     return np.unique(around.clip(0, len(ends) - 1))
-
-
-def _added(sums: Iterable[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Sum over pieces; there is at least one."""
-    parts: Iterator[NDArray[np.int64]] = iter(sums)
-    together = next(parts)
-    for own in parts:
-        together = together + own
-    return together
 
 
 def _values(keys: NDArray[np.uint64], dtype: np.dtype[Any]) -> Numbers:

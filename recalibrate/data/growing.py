@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.data.table import Column, Kind
+from recalibrate.data.table import Column, Kind, read_categorical
 from recalibrate.data.values import (
     Value,
     category_key,
@@ -118,8 +118,5 @@ def _kind(families: set[str]) -> str:
 
 def growing(names: Sequence[str], categorical: Sequence[str] | None) -> list[GrowingColumn]:
     """Columns that nothing is known of yet."""
-    forced = set(() if categorical is None else categorical)
-    unknown = sorted(forced - set(names))
-    if unknown:
-        raise ValueError(f"categorical= names columns that X does not have: {unknown}")
+    forced = read_categorical(categorical, names)
     return [GrowingColumn(name, forced=name in forced) for name in names]

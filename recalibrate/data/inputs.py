@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ def is_streamed(X: Any) -> bool:
     >>> is_streamed("rows/*.parquet"), is_streamed([[1.0, 2.0], [3.0, 4.0]])
     (True, False)
     """
-    if isinstance(X, (str, os.PathLike)):
+    if _is_path(X):
         return True
     if isinstance(X, (list, tuple)):
         return bool(X) and all(_is_path(item) or _is_frame(item) for item in X)
@@ -99,8 +99,6 @@ def _matches(pattern: str) -> list[str]:
 
 
 def _read_parquet(path: str) -> Iterator[pd.DataFrame]:
-    parquet = require("pyarrow.parquet", "parquet")
-    reader: Callable[..., Any] = parquet.ParquetFile
-    with reader(path) as file:
+    with require("pyarrow.parquet", "parquet").ParquetFile(path) as file:
         for batch in file.iter_batches(batch_size=BATCH_ROWS):
             yield batch.to_pandas()

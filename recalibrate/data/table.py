@@ -213,10 +213,6 @@ class Table:
         self.n_rows = n_rows
         self._sources = tuple(sources)
 
-    def __repr__(self) -> str:
-        """Show the size and the names."""
-        return f"Table({self.n_rows} rows: {listed(self.schema.names)})"
-
     def column(self, j: int | str) -> NDArray[np.float32]:
         """Return a column by position or name as a new array; NaN = missing, codes from 1."""
         position = self.schema.index(j) if isinstance(j, str) else j
@@ -313,10 +309,7 @@ def read_table(X: Any, *, categorical: Sequence[str] | None = None) -> Table:
         raise ValueError(
             f"Column names repeat: {listed(repeated)}. Rename them (names are compared as text)."
         )
-    forced = () if categorical is None else _distinct_names(categorical, "categorical")
-    unknown = [name for name in forced if name not in set(names)]
-    if unknown:
-        raise ValueError("categorical= : " + _no_such_columns(unknown, names))
+    forced = read_categorical(categorical, names)
     columns, sources = [], []
     for name, column_values in zip(names, values, strict=True):
         column = Column(name, "numeric")
@@ -325,6 +318,15 @@ def read_table(X: Any, *, categorical: Sequence[str] | None = None) -> Table:
         columns.append(column)
         sources.append(column._read(column_values))
     return Table(Schema(tuple(columns), given is not None), sources, len(sources[0]))
+
+
+def read_categorical(categorical: Sequence[str] | None, names: Sequence[str]) -> list[str]:
+    """The columns that are categories whatever they hold; names that X does not have are errors."""
+    forced = [] if categorical is None else _distinct_names(categorical, "categorical")
+    unknown = [name for name in forced if name not in set(names)]
+    if unknown:
+        raise ValueError("categorical= : " + _no_such_columns(unknown, names))
+    return forced
 
 
 def split_columns(X: Any) -> tuple[list[str] | None, list[Any]]:

@@ -21,6 +21,7 @@ from recalibrate.rows.files import Array, Scratch, Stored
 from recalibrate.rows.local import LocalSource
 from recalibrate.rows.memory import MemoryStore
 from recalibrate.rows.pieces import columns_of, gather, sample_pieces
+from recalibrate.rows.spool import SpooledFiles
 from recalibrate.rows.store import Selection, Size, Weigh, encode_blocks, size_of, sum_sizes
 
 T = TypeVar("T")
@@ -34,10 +35,9 @@ class DiskStore:
     ----------
     problem
         Everything but the rows.
-    features
-        The columns of the table but the base score, in order.
-    y, base, weight
-        Labels scaled to [0, 1], base scores on the link's scale, weights if rows have any.
+    files
+        Columns of the table but the base score, in order; labels scaled to [0, 1], base scores
+        on the link's scale, and weights as they were given.
     ranges
         First and last row of every piece.
     scratch
@@ -51,10 +51,7 @@ class DiskStore:
     """
 
     problem: Problem
-    features: tuple[Stored, ...]
-    y: Stored
-    base: Stored
-    weight: Stored | None
+    files: SpooledFiles
     ranges: tuple[slice, ...]
     scratch: Scratch
     threads: int
@@ -83,8 +80,8 @@ class DiskStore:
             blocks = tuple(map(put, encode_blocks(encoders, piece.table)))
             weight, no_keys = put(weigh(labels.weight)), put(NO_KEYS)
             if self.kept is None:  # labels and scores are there already
-                rows = self.ranges[k]
-                return Rows(blocks, self.y.part(rows), self.base.part(rows), weight, no_keys)
+                y, base = (file.part(self.ranges[k]) for file in (self.files.y, self.files.score))
+                return Rows(blocks, y, base, weight, no_keys)
             return Rows(blocks, put(labels.values), put(piece.base), weight, no_keys)
 
         pieces = dict(self._each(encode_piece))
@@ -92,7 +89,7 @@ class DiskStore:
 
     def drop(self) -> None:
         """Remove the columns, which encoded rows do not need: less for the disk to keep."""
-        for column in self.features:
+        for column in self.files.columns:
             self.scratch.drop(column)
 
     def _each(self, work: Callable[[int, Problem], T]) -> Iterator[tuple[int, T]]:
@@ -106,10 +103,12 @@ class DiskStore:
             yield from filter(None, pool.map(on_piece, range(len(self.ranges))))
 
     def _piece(self, k: int) -> Problem:
-        rows, problem = self.ranges[k], self.problem
-        weight = None if self.weight is None else self.weight.open()[rows]
-        y, base = self.y.open()[rows], self.base.open()[rows]
-        sources = [column.open()[rows] for column in self.features]
+        rows, problem, files = self.ranges[k], self.problem, self.files
+        weight = None
+        if files.weight is not None and problem.labels.weight is not None:
+            weight = files.weight.open()[rows]
+        y, base = files.y.open()[rows], files.score.open()[rows]
+        sources = [column.open()[rows] for column in files.columns]
         table = Table(problem.table.schema, [*sources, base], len(y))
         labels = replace(problem.labels, values=y, weight=weight)
         piece = replace(problem, table=table, labels=labels, base=base)

@@ -38,13 +38,7 @@ def open_rows(
         return
     with scratch_folder(cache) as scratch:
         yield read_rows(
-            open_frames(X),
-            base_model,
-            y,
-            reading,
-            scratch=scratch,
-            block_rows=block_rows,
-            threads=threads,
+            open_frames(X), base_model, y, reading, scratch, block_rows=block_rows, threads=threads
         )
 
 

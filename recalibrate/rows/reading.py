@@ -172,15 +172,9 @@ def read_raw(
     return RawRows(encoded, y, score, weight, Facts(seen, outside, size))
 
 
-def settle(
-    facts: Facts,
-    columns: Sequence[GrowingColumn],
-    base: Base,
-    roles: Roles,
-    reading: Reading,
-) -> Problem:
+def settle(facts: Facts, columns: Sequence[GrowingColumn], base: Base, reading: Reading) -> Problem:
     """The problem without its rows, once all were seen."""
-    weighted = roles.weight is not None
+    weighted = reading.sample_weight is not None
     if not facts.size.n_rows:
         raise ValueError(ALL_WEIGHTS_ZERO)
     schema = Schema(tuple(column.column() for column in columns), named=True)
@@ -200,8 +194,8 @@ def read_rows(
     base_model: Any,
     y: Any,
     reading: Reading,
-    *,
     scratch: Scratch,
+    *,
     block_rows: int,
     threads: int,
 ) -> tuple[Base, DiskStore]:
@@ -223,23 +217,13 @@ def read_rows(
     finally:
         files = spool.close()
     together = reduce(or_, facts)
-    problem = settle(together, columns, base, roles, reading)
+    problem = settle(together, columns, base, reading)
     n_rows = together.size.n_rows
     ranges = tuple(slice(a, min(a + block_rows, n_rows)) for a in range(0, n_rows, block_rows))
     finish = Finish(problem, base.link, together.seen, reading)
     for rows in ranges:
         _finish_block(rows, files, columns, finish)
-    store = DiskStore(
-        problem,
-        files.columns,
-        files.y,
-        files.score,
-        None if problem.labels.weight is None else files.weight,
-        ranges,
-        scratch,
-        threads,
-        together.size,
-    )
+    store = DiskStore(problem, files, ranges, scratch, threads, together.size)
     warn_by_sample(store)
     return base, store
 

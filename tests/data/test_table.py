@@ -530,10 +530,6 @@ def test_damaged_schemas_are_refused(state):
         Schema.from_dict(state)
 
 
-def test_repr_names_rows_and_columns(training):
-    assert repr(read_table(training)) == "Table(3 rows: 'age', 'sex', 'job', 'code')"
-
-
 # Properties
 
 _VALUES = st.one_of(

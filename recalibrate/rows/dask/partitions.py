@@ -264,7 +264,7 @@ def read_collection(
         for column, seen in zip(columns, own, strict=True):
             column.merge(seen)
     together = reduce(or_, [facts for facts, _, _ in told if facts is not None])
-    problem = settle(together, columns, base, roles, reading)
+    problem = settle(together, columns, base, reading)
     finish = Finish(problem, base.link, together.seen, reading)
     pieces, sizes = [], []
     for partition, (facts, _, checksum) in zip(partitions, told, strict=True):

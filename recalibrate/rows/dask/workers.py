@@ -223,7 +223,7 @@ class ScoresOf:
 
 
 class OnWorkers:
-    """A :class:`~recalibrate.rows.memory.StatsSource` over rows on Dask workers.
+    """A :class:`~recalibrate.core.source.StatsSource` over rows on Dask workers.
 
     Parameters
     ----------
