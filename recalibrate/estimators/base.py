@@ -69,8 +69,6 @@ class LSBoost(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no typ
 
     def _read_features(self, X: Any, *, reset: bool) -> Any:
         """X checked the way of scikit-learn; its cells are read, and refused, by the table."""
-        if not reset:
-            check_is_fitted(self)
         if hasattr(X, "columns") or hasattr(X, "to_pandas"):
             # Columns of a frame have types of their own, which one common array would lose.
             return validate_data(self, X, reset=reset, skip_check_array=True)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from recalibrate.data.labels import read_labels
 from recalibrate.estimators.base import Float64, LSBoost
@@ -141,13 +141,15 @@ class LSBoostClassifier(ClassifierMixin, LSBoost):  # type: ignore[misc]  # unty
         y = validate_data(self, y=y)
         check_classification_targets(y)
         X = self._read_features(X, reset=True)
-        weight = read_labels(np.zeros(len(y)), n_rows=len(X), sample_weight=sample_weight).weight
+        n_rows = len(X)
+        weight = read_labels(np.zeros(len(y)), n_rows=n_rows, sample_weight=sample_weight).weight
         self.classes_ = _two_classes(y if weight is None else y[weight > 0])
         positive = (y == self.classes_[1]).astype(np.float64)
         return self._boost(X, positive, weight, None)
 
     def predict_proba(self, X: Any) -> Float64:
         """Probabilities of the two ``classes_``, shape (n, 2)."""
+        check_is_fitted(self)
         return self.model_.predict_proba(self._read_features(X, reset=False))
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -156,6 +158,7 @@ class LSBoostClassifier(ClassifierMixin, LSBoost):  # type: ignore[misc]  # unty
 
     def staged_predict_proba(self, X: Any) -> Iterator[Float64]:
         """Probabilities before the first round (the constant) and after every one."""
+        check_is_fitted(self)
         for stage in self.model_.staged_predict(self._read_features(X, reset=False)):
             p = np.clip(stage, 0.0, 1.0)
             yield np.column_stack([1.0 - p, p])

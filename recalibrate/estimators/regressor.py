@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from recalibrate.data.labels import read_labels
 from recalibrate.estimators.base import Float64, LSBoost
@@ -135,8 +135,10 @@ class LSBoostRegressor(RegressorMixin, LSBoost):  # type: ignore[misc]  # untype
 
     def predict(self, X: Any) -> Float64:
         """Predicted mean of every row."""
+        check_is_fitted(self)
         return self.model_.predict(self._read_features(X, reset=False))
 
     def staged_predict(self, X: Any) -> Iterator[Float64]:
         """Predictions before the first round (the constant, on the grid) and after every one."""
+        check_is_fitted(self)
         yield from self.model_.staged_predict(self._read_features(X, reset=False))
