@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from recalibrate.classes.trees.spec import Trees
     from recalibrate.core.certificate import Certificate
     from recalibrate.estimators import LSBoostClassifier, LSBoostRegressor
+    from recalibrate.fitting.arguments import Engine, Loop
     from recalibrate.fitting.entry import fit
     from recalibrate.loading import load
     from recalibrate.model import Recalibrated
@@ -31,11 +32,13 @@ __version__ = "0.1.0"
 __all__ = [
     "AuditReport",
     "Certificate",
+    "Engine",
     "Estimator",
     "Groups",
     "LSBoostClassifier",
     "LSBoostRegressor",
     "Linear",
+    "Loop",
     "Polynomial",
     "Recalibrated",
     "Trees",
@@ -52,11 +55,13 @@ __all__ = [
 _HOME = {
     "AuditReport": "recalibrate.auditing",
     "Certificate": "recalibrate.core.certificate",
+    "Engine": "recalibrate.fitting.arguments",
     "Estimator": "recalibrate.classes.estimator.spec",
     "Groups": "recalibrate.classes.groups.spec",
     "LSBoostClassifier": "recalibrate.estimators",
     "LSBoostRegressor": "recalibrate.estimators",
     "Linear": "recalibrate.classes.linear.spec",
+    "Loop": "recalibrate.fitting.arguments",
     "Polynomial": "recalibrate.classes.polynomial.spec",
     "Recalibrated": "recalibrate.model",
     "Trees": "recalibrate.classes.trees.spec",

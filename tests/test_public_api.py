@@ -14,11 +14,13 @@ from recalibrate.support.optional import require
 PUBLIC = {
     "AuditReport",
     "Certificate",
+    "Engine",
     "Estimator",
     "Groups",
     "LSBoostClassifier",
     "LSBoostRegressor",
     "Linear",
+    "Loop",
     "Polynomial",
     "Recalibrated",
     "Trees",
