@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from recalibrate import losses, metrics
-    from recalibrate.auditing import AuditReport, audit
+    from recalibrate.auditing import AuditFailed, AuditReport, audit
     from recalibrate.classes.estimator.spec import Estimator
     from recalibrate.classes.groups.spec import Groups
     from recalibrate.classes.linear.spec import Linear
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AuditFailed",
     "AuditReport",
     "Certificate",
     "Engine",
@@ -53,6 +54,7 @@ __all__ = [
 # Where each lazy name lives. No module may be called like a public function (hence `fitting`
 # and `auditing`): importing a submodule binds its name here and would shadow the function.
 _HOME = {
+    "AuditFailed": "recalibrate.auditing",
     "AuditReport": "recalibrate.auditing",
     "Certificate": "recalibrate.core.certificate",
     "Engine": "recalibrate.fitting.arguments",

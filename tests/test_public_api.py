@@ -12,6 +12,7 @@ import recalibrate
 from recalibrate.support.optional import require
 
 PUBLIC = {
+    "AuditFailed",
     "AuditReport",
     "Certificate",
     "Engine",

@@ -189,7 +189,7 @@ def test_predictions_and_audit_of_a_collection(client):
     options = {"groups": groups, "baseline": True}
     expected = rc.audit(model, features, data["label"], sample_weight=data["w"], **options)
     report = rc.audit(model, X, "label", sample_weight="w", **options)
-    pd.testing.assert_frame_equal(report.table, expected.table)
+    pd.testing.assert_frame_equal(report.full_table, expected.full_table)
 
 
 def test_a_base_that_knows_the_labels_is_warned_about(client):
@@ -207,7 +207,7 @@ def test_scores_in_a_column(client):
     np.testing.assert_array_equal(model.predict(X, base="score").compute(), expected)
     report = rc.audit(model, X, "label", groups="sex", base="score", baseline="score")
     local = rc.audit(model, data, data["label"], groups="sex", base=data["score"], baseline=True)
-    pd.testing.assert_frame_equal(report.table, local.table)
+    pd.testing.assert_frame_equal(report.full_table, local.full_table)
 
 
 def test_what_needs_all_rows_is_refused(client):
