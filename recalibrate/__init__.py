@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from recalibrate.fitting.entry import fit
     from recalibrate.loading import load
     from recalibrate.model import Recalibrated
+    from recalibrate.monitoring import Monitor
 
 __version__ = "0.1.0"
 
@@ -36,6 +37,7 @@ __all__ = [
     "LSBoostClassifier",
     "LSBoostRegressor",
     "Linear",
+    "Monitor",
     "Polynomial",
     "Recalibrated",
     "Trees",
@@ -57,6 +59,7 @@ _HOME = {
     "LSBoostClassifier": "recalibrate.estimators",
     "LSBoostRegressor": "recalibrate.estimators",
     "Linear": "recalibrate.classes.linear.spec",
+    "Monitor": "recalibrate.monitoring",
     "Polynomial": "recalibrate.classes.polynomial.spec",
     "Recalibrated": "recalibrate.model",
     "Trees": "recalibrate.classes.trees.spec",

@@ -19,6 +19,7 @@ PUBLIC = {
     "LSBoostClassifier",
     "LSBoostRegressor",
     "Linear",
+    "Monitor",
     "Polynomial",
     "Recalibrated",
     "Trees",

@@ -60,7 +60,7 @@ def to_text(report: AuditReport) -> str:
         f"{confidence(report)} limits over all groups at once"
     )
     table = texts(group_columns(report, Digits.of(report)), report.groups[:_SHOWN])
-    lines = [head, verdict(report), *_aligned(table)]
+    lines = [head, verdict(report), *aligned(table)]
     if len(report.groups) > _SHOWN:
         lines.append(f"and {len(report.groups) - _SHOWN} more groups, see .table")
     if report.left_out:
@@ -105,7 +105,7 @@ def left_out(report: AuditReport, most: int) -> str:
     return "Left out: " + "; ".join(named) + (f"; and {more} more." if more > 0 else ".")
 
 
-def _aligned(table: Sequence[Sequence[str]]) -> list[str]:
+def aligned(table: Sequence[Sequence[str]]) -> list[str]:
     """Lines of a table: names to the left, numbers to the right."""
     columns = []
     for k, column in enumerate(zip(*table, strict=True)):
