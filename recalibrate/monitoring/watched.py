@@ -116,7 +116,7 @@ def watch(
 ) -> Watched:
     """Fix groups and bands by some rows, whose labels nobody has looked at."""
     n_rows = len(scores)
-    segments, left_out = read_segments(
+    segments, left_out, *_ = read_segments(
         groups, table, n_rows=n_rows, weight=None, depth=depth, min_rows=min_rows, bands=BANDS
     )
     bound = None
@@ -134,7 +134,8 @@ def watch(
     names = tuple(each.name for each in left_out)
     empty = Watched(bound, edges, cuts, np.empty((0, 0, 0)), names)
     codes, _ = empty.codes(table, n_rows)
-    counts = count_scores(codes[1::2], empty.offsets, len(empty.names), scores[1::2], cuts)
+    half = np.ascontiguousarray(codes[1::2])  # one kind of array for the compiled loop
+    counts = count_scores(half, empty.offsets, len(empty.names), scores[1::2], cuts)
     return Watched(bound, edges, cuts, counts, names)
 
 
