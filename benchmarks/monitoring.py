@@ -183,7 +183,10 @@ def report_power(given: argparse.Namespace) -> Power:
         quarters = np.nanpercentile(delays, [25, 50, 75, 90]) if len(delays) else []
         print(f"{name}: delay in looks, quartiles and 90 %: {[float(q) for q in quarters]}")
     off = np.abs(found.since - DAY)
-    print(f"estimated day within one look: {np.mean(off <= 1):.3f}, within three: {np.mean(off <= 3):.3f}")
+    print(
+        f"estimated day within one look: {np.mean(off <= 1):.3f}, "
+        f"within three: {np.mean(off <= 3):.3f}"
+    )
     return found
 
 

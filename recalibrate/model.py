@@ -112,7 +112,8 @@ class Recalibrated:
         >>> import numpy as np, pandas as pd, recalibrate as rc
         >>> rng = np.random.default_rng(0)
         >>> X = pd.DataFrame({"sex": rng.choice(["F", "M"], 4000)})
-        >>> model = rc.fit(lambda X: np.full(len(X), 0.4), X, rng.random(4000) < 0.4, rc.Groups("sex"))
+        >>> y, H = rng.random(4000) < 0.4, rc.Groups("sex")
+        >>> model = rc.fit(lambda X: np.full(len(X), 0.4), X, y, H)
         >>> recent = rng.random(4000) < np.where(X["sex"] == "F", 0.3, 0.5)
         >>> model.refit(X, recent).predict(pd.DataFrame({"sex": ["F", "M"]})).round(1)
         array([0.3, 0.5])

@@ -4,9 +4,6 @@ Comes in: batches of rows with their labels, as they arrive. Leaves: `Monitor`, 
 small JSON file, and a report with its views. Called by users and by the command line.
 """
 
-
-
-
 from recalibrate.monitoring.monitor import Monitor
 from recalibrate.monitoring.report import MonitorReport
 

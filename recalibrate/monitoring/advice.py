@@ -82,7 +82,9 @@ def advise(
         )
     n_rows = rows_of(X, None, y)
     if n_rows < FEWEST_ROWS:
-        raise ValueError(f"{n_rows} recent rows are too few for a refit: give {FEWEST_ROWS} or more.")
+        raise ValueError(
+            f"{n_rows} recent rows are too few for a refit: give {FEWEST_ROWS} or more."
+        )
     p = read_predictions(model, X, base, Z, None, state.scale, n_rows)[:, 0]
     target = read_targets(y, state.scale, n_rows)[:, 0]
     weight, _ = read_weights(sample_weight, n_rows, None)

@@ -21,6 +21,7 @@ from recalibrate.data.labels import (
 )
 from recalibrate.data.values import category_key, plain_value
 from recalibrate.data.vectors import Float64, to_array
+from recalibrate.monitoring.times import TimeKind
 from recalibrate.support.notices import listed, warn_user
 
 
@@ -128,9 +129,8 @@ def read_targets(y: Any, scale: Scale, n_rows: int) -> Float64:
     values = to_array(y, "y")
     if values.shape != (n_rows,):
         raise ValueError(f"y has shape {values.shape}, but there are {n_rows} rows.")
-    return (class_numbers(values, scale.classes)[:, None] == np.arange(len(scale.classes))).astype(
-        np.float64
-    )
+    numbers = class_numbers(values, scale.classes)
+    return np.eye(len(scale.classes))[numbers]
 
 
 def class_numbers(values: NDArray[Any], classes: Sequence[Any]) -> NDArray[np.int64]:
@@ -157,8 +157,8 @@ def read_weights(sample_weight: Any, n_rows: int, most: float | None) -> tuple[F
         most = 2.0 * float(weight.max()) or 1.0
     if (weight > most).any():
         raise ValueError(
-            f"sample_weight has a weight of {weight.max():g}, but this monitor counts on weights of "
-            f"at most {most:g}. The largest possible weight has to be known in advance: start a "
+            f"sample_weight has a weight of {weight.max():g}, but this monitor counts on weights "
+            f"of at most {most:g}. The largest possible weight has to be known in advance: start a "
             "monitor with max_weight=."
         )
     return weight / most, most
@@ -166,19 +166,35 @@ def read_weights(sample_weight: Any, n_rows: int, most: float | None) -> tuple[F
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Rows that are checked: groups by term, scores, targets (None without labels), weights."""
+    """Rows that are checked.
+
+    Attributes
+    ----------
+    codes : ndarray of int32, shape (n, terms)
+        Groups by term.
+    scores : ndarray of float64, shape (n, classes)
+    target : ndarray of float64, shape (n, classes), or None
+        None without labels.
+    weight : ndarray of float64, shape (n,)
+        Divided by the heaviest possible.
+    time : ndarray of float64, shape (n,)
+    kind : {"batch", "number", "date"}
+    heaviest : float
+    """
 
     codes: NDArray[np.int32]
     scores: Float64
     target: Float64 | None
     weight: Float64
     time: Float64
+    kind: TimeKind
+    heaviest: float
 
-    def digest(self, *, timed: bool) -> str:
+    def digest(self) -> str:
         """Hash of the content, to know the same batch again; a count of batches is no content."""
         found = hashlib.sha256()
         codes = self.codes.astype(np.uint8) if self.codes.max() < 256 else self.codes
-        time = self.time if timed else None
+        time = None if self.kind == "batch" else self.time
         for array in (codes, self.scores, self.target, self.weight, time):
             found.update(b"-" if array is None else np.ascontiguousarray(array).tobytes())
         return found.hexdigest()[:16]

@@ -48,8 +48,8 @@ def from_bytes(data: bytes) -> State:
         _refuse(f"it does not say that its format is {FORMAT!r}")
     if head.get("version") != VERSION:
         _refuse(
-            f"its version is {head.get('version')!r}, this program reads {VERSION}; install a newer "
-            "release of recalibrate-lsboost"
+            f"its version is {head.get('version')!r}, this program reads {VERSION}; install a "
+            "newer release of recalibrate-lsboost"
         )
     body = head.get("state")
     if not isinstance(body, dict) or head.get("checksum") != _checksum(body):
@@ -223,7 +223,7 @@ def _decode_alarm(
     place = Place(_whole(entry["direction"], 0, 1), _whole(entry["cell"], 0, watched.n_bands))
     own = entry["since"]
     numbers = [math.nan if own[name] is None else _number(own[name]) for name in _SINCE]
-    since = Since(*numbers, rows=_whole(own["rows"], 0))
+    since = Since(_whole(own["rows"], 0), *numbers)
     alarm = Alarm(
         _number(entry["time"]), _whole(entry["batch"], 1), _whole(entry["rows"], 0), place, since
     )
@@ -253,9 +253,7 @@ def _text(value: Any) -> str:
     return str(_checked(lambda v: isinstance(v, str), value, "text"))
 
 
-def _array(
-    values: Any, shape: tuple[int, ...], what: str, missing: float | None = None
-) -> Float64:
+def _array(values: Any, shape: tuple[int, ...], what: str, missing: float | None = None) -> Float64:
     _require(isinstance(values, list) and len(values) == math.prod(shape), f"size of {what}")
     kinds = {type(value) for value in values}
     allowed = {int, float} if missing is None else {int, float, type(None)}

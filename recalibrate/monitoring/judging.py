@@ -29,7 +29,7 @@ UNDER, OVER = 0, 1
 
 @dataclass(frozen=True)
 class Place:
-    """Where the evidence of a group is strongest: direction, and cell (0: all scores, else a band)."""
+    """A direction, and a cell of a group: 0 for all scores, else a band."""
 
     direction: int
     cell: int
@@ -37,13 +37,13 @@ class Place:
 
 @dataclass(frozen=True)
 class Since:
-    """Since when a group seems to be off: the bucket's start, and the gap since then with limits."""
+    """Since when a group seems to be off, and its rows and its gap since then, with limits."""
 
+    rows: int
     time: float
     gap: float
     low: float
     high: float
-    rows: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,11 +74,14 @@ class Judgement:
         _, n_classes, n_cells, n_groups, _ = self.suffixes.shape
         bands = n_cells - 1
         share = np.array([0.5, *[0.5 / bands] * bands] if bands else [1.0])
-        return np.log(share / (2.0 * n_classes * n_groups))
+        return np.asarray(np.log(share / (2.0 * n_classes * n_groups)))
 
     @cached_property
     def by_start(self) -> Float64:
-        """Logarithm of the evidence since every start; (directions, buckets, classes, cells, groups)."""
+        """Evidence since every start, in logarithms.
+
+        Shape (directions, buckets, classes, cells, groups).
+        """
         return np.stack(
             [log_evidence(own, self.tolerance) for own in (self.suffixes, self.suffixes * FLIP)]
         )
@@ -111,7 +114,7 @@ class Judgement:
         own = self.suffixes[b, k, place.cell, g]
         low, high = self._limits(own, b, place.cell)
         start = float(self.timeline.start[b])
-        return Since(start, float(mean_gap(own)), float(low), float(high), int(own[ROWS]))
+        return Since(int(own[ROWS]), start, float(mean_gap(own)), float(low), float(high))
 
     def gaps(self) -> tuple[Float64, Float64, Float64, Float64]:
         """Rows, mean gap so far and its limits; shape (classes, cells, groups)."""

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from recalibrate.data.vectors import to_array
-from recalibrate.model import Recalibrated
 from recalibrate.monitoring.batches import (
     Batch,
     Scale,
@@ -21,11 +18,12 @@ from recalibrate.monitoring.batches import (
     read_weights,
     rows_of,
 )
+from recalibrate.monitoring.opening import check_new, check_time, fingerprint, read_scale
 from recalibrate.monitoring.report import MonitorReport, make_report
 from recalibrate.monitoring.state import Rules, State
-from recalibrate.monitoring.times import TimeKind, read_time, show_time
+from recalibrate.monitoring.times import TimeKind, read_time
 from recalibrate.monitoring.watched import warn_unknown, watch
-from recalibrate.support.checks import check_number, check_range, check_whole
+from recalibrate.support.checks import check_number, check_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -119,7 +117,7 @@ class Monitor:
         min_rows: int | None = None,
         max_weight: float | None = None,
     ) -> None:
-        scale = _read_scale(model, bounds, classes)
+        scale = read_scale(model, bounds, classes)
         check_number("tolerance", tolerance, least=0.0, most=scale.span)
         check_number("alpha", alpha, above=0.0, most=0.5)
         check_whole("levels", levels, least=1, most=100)
@@ -212,16 +210,13 @@ class Monitor:
         """
         n_rows = rows_of(X, scores, y)
         state = self._state or self._begin(X, scores, base, Z, n_rows)
-        own, max_weight, kind = self._read(state, X, y, n_rows, time, scores, base, Z, sample_weight)
-        _check_time(state, own, kind, late)
-        digest = own.digest(timed=kind != "batch")
-        if digest in state.seen and not force:
-            raise ValueError(
-                "The same batch was added before: labels, scores, groups, weights and times are all "
-                "equal. Nothing was added; pass force=True if these are other rows."
-            )
+        batch = self._read(state, X, y, n_rows, time, scores, base, Z, sample_weight)
+        check_time(state, batch, late)
+        digest = batch.digest()
+        if not force:
+            check_new(state, digest)
         fresh = self._state is not None and not late
-        after = _with_weight(state, max_weight).after(own, kind, digest, shifts=fresh)
+        after = state.after(batch, digest, shifts=fresh)
         new = [key for key in after.alarms if key not in state.alarms]
         self._state = after
         return tuple(dict.fromkeys(after.watched.names[g] for _, g in new))
@@ -365,17 +360,17 @@ class Monitor:
         base: Any,
         Z: Any,
         sample_weight: Any,
-    ) -> tuple[Batch, float | None, TimeKind]:
+    ) -> Batch:
         found = read_predictions(self.model, X, base, Z, scores, state.scale, n_rows)
         codes, unknown = state.watched.codes(X if Z is None else Z, n_rows)
         target = None if y is None else read_targets(y, state.scale, n_rows)
-        weight, most = read_weights(sample_weight, n_rows, state.max_weight)
+        weight, heaviest = read_weights(sample_weight, n_rows, state.max_weight)
         kind: TimeKind = "batch"
         when = np.full(n_rows, state.n_batches + 1.0)
         if time is not None:
             when, kind = read_time(time, n_rows)
         warn_unknown(unknown)
-        return Batch(codes, found, target, weight, when), None if y is None else most, kind
+        return Batch(codes, found, target, weight, when, kind, heaviest)
 
     def __repr__(self) -> str:
         if self._state is None:
@@ -387,53 +382,3 @@ class Monitor:
         off = len({g for _, g in state.alarms})
         alarm = f"alarm in {off}" if off else "no alarm"
         return f"<Monitor: {state.n_rows:,} rows in {batches}, {groups}, {alarm}>"
-
-
-def fingerprint(model: Any) -> str:
-    """What tells one recalibrated model from another; empty for all other models."""
-    if not isinstance(model, Recalibrated):
-        return ""
-    from recalibrate.files import to_bytes
-
-    return hashlib.blake2b(to_bytes(model)[0], digest_size=16).hexdigest()
-
-
-def _read_scale(model: Any, bounds: Any, classes: Sequence[Any] | None) -> Scale:
-    known = getattr(model, "classes_", None) if classes is None else classes
-    several = () if known is None else tuple(np.asarray(known).tolist())
-    if classes is not None and len(several) < 3:
-        raise ValueError(
-            f"classes is for three classes and more, got {list(several)!r}; for two leave it out "
-            "and pass labels 0 and 1."
-        )
-    if len(set(several)) < len(several):
-        raise ValueError(f"classes has a label more than once: {list(several)!r}.")
-    if len(several) > 2:
-        if bounds is not None:
-            raise ValueError("bounds= is for a regression, but there are classes.")
-        return Scale(classes=several)
-    if bounds is not None:
-        return Scale(*check_range("bounds", bounds))
-    labels = getattr(model, "labels", None)
-    if isinstance(model, Recalibrated) and labels is not None and labels.kind == "regression":
-        return Scale(labels.low, labels.high)
-    return Scale()
-
-
-def _with_weight(state: State, max_weight: float | None) -> State:
-    return state if max_weight is None else replace(state, max_weight=max_weight)
-
-
-def _check_time(state: State, batch: Batch, kind: TimeKind, late: bool) -> None:
-    words = {"batch": "had no time", "number": "had numbers as time", "date": "had dates as time"}
-    if state.time_kind is not None and state.time_kind != kind:
-        raise ValueError(
-            f"Earlier batches {words[state.time_kind]}, this one {words[kind]}: give the same kind."
-        )
-    first = float(batch.time.min())
-    if batch.target is not None and first < state.timeline.frontier and not late:
-        raise ValueError(
-            f"time goes backwards: the batch begins at {show_time(first, kind)}, but rows up to "
-            f"{show_time(state.timeline.frontier, kind)} were added before. Nothing was added; pass "
-            "late=True if these are labels that arrived late."
-        )

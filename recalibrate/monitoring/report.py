@@ -208,9 +208,7 @@ class MonitorReport:
             "refit": plain(self.advice),
         }
 
-    def to_json(
-        self, path: str | os.PathLike[str] | None = None, *, indent: int | None = 2
-    ) -> str:
+    def to_json(self, path: str | os.PathLike[str] | None = None, *, indent: int | None = 2) -> str:
         """The report as JSON text, also written to a file where a path is given.
 
         Within a ``schema_version`` keys may be added, none is renamed, removed or given another
@@ -268,9 +266,7 @@ def _write(path: str | os.PathLike[str] | None, content: str) -> str:
 def make_report(state: State, advice: RefitAdvice | None) -> MonitorReport:
     """The views' record of a state."""
     judged = state.judgement if len(state.timeline) else None
-    keys = [
-        (k, g) for k in range(state.scale.n_scores) for g in range(len(state.watched.names))
-    ]
+    keys = [(k, g) for k in range(state.scale.n_scores) for g in range(len(state.watched.names))]
     gaps = None if judged is None else judged.gaps()
     return MonitorReport(
         n_rows=state.n_rows,

@@ -70,13 +70,13 @@ class Shift:
         adjusted = np.minimum(least * tests * look * (look + 1.0), 1.0)
         known = np.array([[*own, *[np.nan] * (p.shape[1] - len(own))] for own in cuts])
         with np.errstate(invalid="ignore", divide="ignore"):
-            shares = [
+            before, now = (
                 np.take_along_axis(b[:, :-1] / b[:, -1:], worst, axis=1)[:, 0]
                 for b in (other, below)
-            ]
+            )
         first = np.where(np.isnan(self.first) & (adjusted <= alpha), time, self.first)
         cut = np.take_along_axis(known, worst[:, 0], axis=1)
-        return Shift(look, adjusted, cut, *shares, first)
+        return Shift(look, adjusted, cut, before, now, first)
 
 
 def exact_p(below: Float64, size: Float64, other_below: Float64, other_size: Float64) -> Float64:
@@ -90,8 +90,9 @@ def exact_p(below: Float64, size: Float64, other_below: Float64, other_size: Flo
     from recalibrate.kernels.shift import two_sided
 
     arrays = np.broadcast_arrays(below, size, other_below, other_size)
+    a, b, c, d = (np.array(own, dtype=np.float64).ravel() for own in arrays)
     out = np.empty(arrays[0].shape)
-    two_sided(*(np.array(a, dtype=np.float64).ravel() for a in arrays), out.ravel())
+    two_sided(a, b, c, d, out.ravel())
     return out
 
 

@@ -113,19 +113,20 @@ class State:
         """The evidence as it is now."""
         return Judgement(self.timeline, self.rules.tolerance / self.scale.span, self.rules.alpha)
 
-    def after(self, batch: Batch, kind: TimeKind, digest: str, *, shifts: bool) -> State:
+    def after(self, batch: Batch, digest: str, *, shifts: bool) -> State:
         """After another batch; ``shifts``: also compare its scores with the reference."""
         found = replace(
             self,
             n_batches=self.n_batches + 1,
-            time_kind=kind,
+            time_kind=batch.kind,
             seen=(*self.seen, digest)[-MOST_SEEN:],
         )
         if shifts:
             found = found._look_at_scores(batch)
         if batch.target is None:
             return found
-        found = replace(found, n_rows=self.n_rows + len(batch.scores))
+        n_rows = self.n_rows + len(batch.scores)
+        found = replace(found, n_rows=n_rows, max_weight=batch.heaviest)
         for rows in self.timeline.pieces(batch.time):
             found = found._add(batch, rows)
         return found

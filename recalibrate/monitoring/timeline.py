@@ -84,7 +84,7 @@ class Timeline:
         Of all shares that are as simple and have a finite sum these fall slowest.
         """
         later = np.log1p(self.number.astype(np.float64))
-        return -later - 2.0 * np.log(later) - np.log(SUM_OF_SHARES)
+        return np.asarray(-later - 2.0 * np.log(later) - np.log(SUM_OF_SHARES))
 
     def suffixes(self) -> Float64:
         """Sums from the start of every bucket on."""
