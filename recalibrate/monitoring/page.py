@@ -155,17 +155,15 @@ def _over_time(report: MonitorReport) -> Markup:
         zip(report.groups, report.history, strict=True),
         key=lambda pair: (not pair[0].alarm, -pair[0].evidence),
     )
-    panels = [
-        part for pair in pairs[:_CHARTS] if len(report.ends) > 1 for part in _charts(report, *pair)
-    ]
-    if not panels:
+    if len(report.ends) < 2:
         return element("p", "There is one bucket of time only, nothing to compare yet.")
+    panels = [element("div", *_charts(report, *pair), class_="pair") for pair in pairs[:_CHARTS]]
     text = (
         "On the left the evidence, with the line of alarm (dashed). On the right the gap of every "
         "bucket of time alone (points, larger for more rows), and the tolerance (dashed). Groups "
         "with the strongest evidence first."
     )
-    return join([element("p", text), element("div", *panels, class_="panels")])
+    return join([element("p", text), *panels])
 
 
 def _charts(report: MonitorReport, group: GroupStatus, history: History) -> list[Markup]:

@@ -80,9 +80,9 @@ def columns(report: MonitorReport) -> list[Column[GroupStatus]]:
             f"Adjusted for all groups; alarm from {1 / report.alpha:g} on",
         ),
         numeric("p", lambda g: g.p, numbers.p_value, "Adjusted, and valid at any time"),
-        named("alarm", lambda g: g.alarm_time, "remark"),
-        named("where", lambda g: g.where, "remark"),
-        named("since", lambda g: g.since, "remark"),
+        named("alarm", lambda g: g.alarm_time, "number"),
+        named("where", lambda g: g.where, "number"),
+        named("since", lambda g: g.since, "number"),
         Column(
             "gap since",
             lambda g: Cell(
