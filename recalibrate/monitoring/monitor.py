@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+    from recalibrate.groups.groupset import GroupSet
+
 LEVELS = 5
 FILE_PATH = str | os.PathLike[str]
 
@@ -220,6 +222,11 @@ class Monitor:
         new = [key for key in after.alarms if key not in state.alarms]
         self._state = after
         return tuple(dict.fromkeys(after.watched.names[g] for _, g in new))
+
+    @property
+    def groups(self) -> GroupSet | None:
+        """The groups as they are bound; None before the first rows, or where there are none."""
+        return None if self._state is None else self._state.watched.groups
 
     @property
     def alarm(self) -> bool:
