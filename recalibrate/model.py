@@ -77,12 +77,25 @@ class Recalibrated:
         """Number of weak learners over all rounds and level sets."""
         return self.rounds.n_learners
 
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The classes, in the order of the columns of :meth:`predict_proba`.
+
+        For one class against the rest: False and True.
+        """
+        labels = self.labels
+        if labels.kind == "regression":
+            raise AttributeError("a model that was fitted to numbers has no classes")
+        if labels.chosen is not None:
+            return np.array([False, True])
+        return np.array(labels.classes or (0, 1))
+
     def as_base(self) -> Base:
         """The model as a base: `fit` appends rounds to it on new labels."""
         return ChainedBase(self)
 
     def predict(self, X: Any, base: Any = None, Z: Any = None) -> NDArray[np.float64]:
-        """Calibrated mean, or probability of label 1.
+        """Calibrated mean, or probability of label 1 (the second of :attr:`classes_`).
 
         Parameters
         ----------
@@ -116,7 +129,7 @@ class Recalibrated:
         return self._finish(self.rounds.apply(blocks, start))
 
     def predict_proba(self, X: Any, base: Any = None, Z: Any = None) -> NDArray[np.float64]:
-        """Probabilities of labels 0 and 1, shape (n, 2); of a Dask DataFrame a Dask DataFrame."""
+        """Probabilities of the two classes, shape (n, 2); of a Dask DataFrame a Dask DataFrame."""
         if self.labels.kind == "regression":
             raise AttributeError(
                 "predict_proba is for labels in [0, 1]; this model was fitted to labels between "

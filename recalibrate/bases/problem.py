@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.bases.protocol import Base, ScoreColumn, count_rows
+from recalibrate.bases.protocol import Base, ScoreColumn, as_base, classes_of, count_rows
 from recalibrate.core.fixedpoint import snap
 from recalibrate.core.learning import SCORE_COLUMN
 from recalibrate.core.levels import MARGIN_LIMIT, MARGIN_STEP, Link, from_margin, to_margin
+from recalibrate.data.classes import NOTHING_KNOWN, Known
 from recalibrate.data.folds import row_hash
-from recalibrate.data.labels import Labels, read_labels, read_scores
+from recalibrate.data.labels import Labels, read_labels, read_scores, warn_if_one_class
 from recalibrate.data.table import Schema, Table, read_table
-from recalibrate.support.notices import warn_user
+from recalibrate.data.values import plain_value
+from recalibrate.support.notices import listed, warn_user
 
 SCORE_LIMIT = 2.0**40
 """Regression scores are kept inside +- this many label ranges, far from float64's own limit."""
@@ -46,6 +48,8 @@ class Reading:
     bounds: tuple[float, float] | None = None
     base_link: Link | None = None
     target_class: Any = None
+    positive: Any = None
+    classes: Sequence[Any] | None = None
     link: Link | None = None
     categorical: Sequence[str] | None = None
     clip: bool = False
@@ -122,11 +126,59 @@ class Problem:
         )
 
 
-def read_labelled(X: Any, y: Any, Z: Any, reading: Reading) -> tuple[Table, Labels]:
+def open_base(model: Any, reading: Reading) -> Base:
+    """The base model, scoring the class that counts as 1."""
+    base = as_base(model, link=reading.base_link, target_class=reading.target_class)
+    wanted, classes = reading.positive, classes_of(base)
+    if wanted is None or classes is None or isinstance(classes, range) or wanted == classes[1]:
+        return base
+    return as_base(model, link=reading.base_link, target_class=wanted)
+
+
+def known_classes(base: Base | None, reading: Reading) -> Known:
+    """What is known of the classes before labels are read."""
+    chosen = reading.target_class if reading.positive is None else reading.positive
+    classes = None if base is None else classes_of(base)
+    if reading.classes is not None:
+        if classes is not None and not isinstance(classes, range):
+            raise ValueError(
+                f"classes= was given, but the base model tells its classes: {listed(classes)}. "
+                "Leave it out."
+            )
+        classes = tuple(plain_value(label) for label in reading.classes)
+        if len(set(classes)) < max(len(classes), 2):
+            raise ValueError(f"classes= must name at least two different classes, got {classes}")
+    return Known(classes, 1, chosen)
+
+
+def read_labelled(
+    X: Any, y: Any, Z: Any, reading: Reading, known: Known = NOTHING_KNOWN
+) -> tuple[Table, Labels]:
     """The table that H looks at, and the labels of its rows."""
     table = read_table(X if Z is None else Z, categorical=reading.categorical)
     weight = reading.sample_weight
-    return table, read_labels(y, n_rows=table.n_rows, bounds=reading.bounds, sample_weight=weight)
+    check_aligned(X, y=y, sample_weight=weight)
+    labels = read_labels(
+        y, n_rows=table.n_rows, bounds=reading.bounds, sample_weight=weight, known=known
+    )
+    return table, labels
+
+
+def check_aligned(X: Any, **others: Any) -> None:
+    """Refuse a Series whose index has the rows of X in another order: rows go by position."""
+    rows = getattr(X, "index", None)
+    if rows is None or callable(rows):
+        return
+    for name, given in others.items():
+        index = getattr(given, "index", None)
+        if index is None or callable(index) or len(index) != len(rows) or rows.equals(index):
+            continue
+        if rows.is_unique and rows.isin(index).all():
+            raise ValueError(
+                f"The index of {name} holds the same rows as that of X in another order, but rows "
+                f"are matched by their position. Pass {name}.loc[X.index], or {name}.to_numpy() "
+                "if the order is right as it is."
+            )
 
 
 def read_problem(
@@ -142,16 +194,22 @@ def read_problem(
 
     ``scores`` are the base's scores of these rows where its own would not be honest.
     """
-    table, labels = read_labelled(X, y, Z, reading)
+    table, labels = read_labelled(X, y, Z, reading, known_classes(base, reading))
     if scores is None:
         scores = base.values if isinstance(base, ScoreColumn) else base.scores(X)
     labels = settle_kind(labels, base, bool(np.any(outside_unit(scores))))
+    if labels.kind == "binary" and base.link == "identity" and are_labels(scores):
+        warn_user(
+            "all base scores are exactly 0 or 1. Are they predicted labels? Pass probabilities "
+            "(predict_proba), or log-odds with base_link='logit'."
+        )
     chosen = choose_link(reading.link, labels)
     margin = base_margin(base, scores, labels, chosen, table.n_rows, clip=reading.clip)
     given = Given(labels.values, None, labels.weight is not None)
     problem = Problem(table, labels, margin, chosen, given, own_table=Z is not None)
     if labels.weight is not None and (labels.weight == 0).any():
         problem = problem.take(np.flatnonzero(labels.weight > 0))
+    warn_if_one_class(problem.labels)
     warn_if_too_good(problem.labels, problem.base, chosen)
     return replace(
         problem,
@@ -173,10 +231,25 @@ def outside_unit(scores: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 
 def settle_kind(labels: Labels, base: Base, outside: bool) -> Labels:
-    """Labels in [0, 1] are a regression's if scores lie ``outside`` of that range."""
-    if labels.kind == "soft" and base.link == "identity" and outside:
+    """Labels in [0, 1] are a regression's if scores lie ``outside`` of that range.
+
+    So are two numbers that could have been classes.
+    """
+    if not outside or base.link != "identity":
+        return labels
+    if labels.kind == "soft":
         return replace(labels, kind="regression", observed=True)
+    numbers = all(isinstance(label, int) for label in labels.classes)
+    if labels.kind == "binary" and classes_of(base) is None and numbers and labels.classes:
+        low, high = sorted(labels.classes)
+        values = labels.values if low == labels.classes[0] else 1.0 - labels.values
+        return Labels(values, labels.weight, low, high, "regression", observed=True)
     return labels
+
+
+def are_labels(scores: NDArray[np.float64]) -> bool:
+    """Whether scores look like labels: all of them exactly 0 or 1, and both."""
+    return bool(((scores == 0.0) | (scores == 1.0)).all() and scores.min() < scores.max())
 
 
 def choose_link(link: Link | None, labels: Labels) -> Link:

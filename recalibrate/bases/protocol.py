@@ -55,7 +55,8 @@ class Base(Protocol):
     Notes
     -----
     A base that was told which class it scores keeps it as ``target_class``, so that a saved
-    model finds it again.
+    model finds it again. A classifier has ``classes``: their labels in the order of its outputs,
+    or a range where it only numbers them.
     """
 
     @property
@@ -239,6 +240,15 @@ def reopen_base(model: Any, link: Link, target_class: Any) -> Base:
 def class_of(base: Base) -> Any:
     """The class that a base was told to score; None if it was told none."""
     return getattr(base, "target_class", None)
+
+
+def classes_of(base: Base) -> Sequence[Any] | None:
+    """Classes of a classifier; a range where it only numbers them, None for other models.
+
+    Log-odds are about two classes, whatever they are called.
+    """
+    classes: Sequence[Any] | None = getattr(base, "classes", None)
+    return range(2) if classes is None and base.link == "logit" else classes
 
 
 def predicted_mean(base: Base, X: Any) -> NDArray[np.float64]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.bases.constant import Constant
-from recalibrate.bases.protocol import Base, ScoreColumn, class_of
+from recalibrate.bases.protocol import Base, ScoreColumn, class_of, classes_of
 from recalibrate.core.learning import SCORE_COLUMN
 from recalibrate.core.levels import Link
 from recalibrate.data.table import find_columns
@@ -51,6 +51,10 @@ class NamedBase:
     @property
     def target_class(self) -> Any:
         return class_of(self.inner)
+
+    @property
+    def classes(self) -> Sequence[Any] | None:
+        return classes_of(self.inner)
 
     def columns(self) -> tuple[str, ...] | None:
         """The columns that the table had."""
@@ -150,6 +154,14 @@ class ChainedBase:
     def _on_margins(self) -> bool:
         # Scores of a regression are on the scale of its labels, whatever the updates' scale.
         return self.model.rounds.link == "logit" and self.model.labels.kind != "regression"
+
+    @property
+    def classes(self) -> Sequence[Any] | None:
+        """The classes that the model was fitted to."""
+        labels = self.model.labels
+        if labels.kind == "regression" or labels.chosen is not None:
+            return None
+        return labels.classes or None
 
     def columns(self) -> tuple[str, ...] | None:
         """Columns of the first base and of H."""
