@@ -70,7 +70,7 @@ def test_bad_bounds(bounds, words):
 def test_labels_of_text():
     _, _, y = sample()
     refused(["y holds only one class: 'no'"], y=np.where(y == 1, "no", "no"))
-    refused(["y holds 3 classes", "shape (n, K)"], y=np.where(y == 1, "a", ["b", "c"] * 100))
+    refused(["y holds 3 classes"], y=np.where(y == 1, "a", ["b", "c"] * 100))
 
 
 @pytest.mark.parametrize(
