@@ -97,6 +97,8 @@ class Recalibrated:
     def predict(self, X: Any, base: Any = None, Z: Any = None) -> NDArray[np.float64]:
         """Calibrated mean, or probability of label 1 (the second of :attr:`classes_`).
 
+        Of more than two classes: the probabilities of all, as :meth:`predict_proba`.
+
         Parameters
         ----------
         X
@@ -129,13 +131,15 @@ class Recalibrated:
         return self._finish(self.rounds.apply(blocks, start))
 
     def predict_proba(self, X: Any, base: Any = None, Z: Any = None) -> NDArray[np.float64]:
-        """Probabilities of the two classes, shape (n, 2); of a Dask DataFrame a Dask DataFrame."""
+        """Probabilities of :attr:`classes_`, shape (n, K); of a Dask DataFrame a Dask DataFrame."""
         if self.labels.kind == "regression":
             raise AttributeError(
                 "predict_proba is for labels in [0, 1]; this model was fitted to labels between "
                 f"{self.labels.low:g} and {self.labels.high:g}: use predict"
             )
         p = self.predict(X, base=base, Z=Z)
+        if self.labels.kind == "classes":
+            return p
         if is_collection(X):
             from recalibrate.rows.dask.shipping import both_classes
 
@@ -375,9 +379,10 @@ class Recalibrated:
             self.base, given, self.labels, self.rounds.link, n_rows, clip=self.clip
         )
         names = tuple(dict.fromkeys(n for encoder in self.rounds.encoders for n in encoder.names))
-        table = read_features(self.schema, names, X if Z is None else Z, margin)
+        table = read_features(self.schema, names, X if Z is None else Z, margin, self.labels)
         blocks = self.rounds.encode(table, threads_for(n_rows))
-        plain = read_scores(given, n_rows=n_rows, probability=False)
+        outputs = self.labels.outputs
+        plain = read_scores(given, n_rows=n_rows, probability=False, outputs=outputs)
         return margin, blocks, from_margin(plain, self.base.link)
 
     def summary(self) -> str:

@@ -9,10 +9,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.bases.protocol import Base, ScoreColumn, as_base, classes_of, count_rows
+from recalibrate.bases.protocol import (
+    Base,
+    CallableBase,
+    ScoreColumn,
+    as_base,
+    base_outputs,
+    classes_of,
+    count_rows,
+)
 from recalibrate.core.fixedpoint import snap
-from recalibrate.core.learning import SCORE_COLUMN
-from recalibrate.core.levels import MARGIN_LIMIT, MARGIN_STEP, Link, from_margin, to_margin
+from recalibrate.core.learning import is_score, score_columns
+from recalibrate.core.levels import (
+    MARGIN_LIMIT,
+    MARGIN_STEP,
+    Link,
+    from_margin,
+    to_class_scores,
+    to_margin,
+)
 from recalibrate.data.classes import NOTHING_KNOWN, Known
 from recalibrate.data.folds import row_hash
 from recalibrate.data.labels import Labels, read_labels, read_scores, warn_if_one_class
@@ -85,7 +100,7 @@ class Problem:
     labels
         Labels scaled to [0, 1], their bounds and weights.
     base
-        Base scores on the scale of the link.
+        Base scores on the scale of the link; of several classes a column for each.
     link
         The scale that scores are updated on.
     given
@@ -107,7 +122,7 @@ class Problem:
 
     def hashes(self, seed: int) -> NDArray[np.uint64]:
         """Hash of everything that a fit sees of a row: rows are dealt and drawn by it."""
-        numbers = [self.labels.values, self.base]
+        numbers = [*by_column(self.labels.values), *by_column(self.base)]
         weight = self.labels.weight
         return row_hash(self.table, numbers if weight is None else [*numbers, weight], seed)
 
@@ -135,7 +150,18 @@ def open_base(model: Any, reading: Reading) -> Base:
     return as_base(model, link=reading.base_link, target_class=wanted)
 
 
-def known_classes(base: Base | None, reading: Reading) -> Known:
+def by_column(values: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+    """One vector, or one for every class."""
+    return [values] if values.ndim == 1 else list(values.T)
+
+
+def count_outputs(scores: Any) -> int:
+    """Numbers that a base gives per row; two columns are the probabilities of one class."""
+    shape: tuple[int, ...] = getattr(scores, "shape", ())
+    return shape[1] if len(shape) == 2 and shape[1] > 2 else 1
+
+
+def known_classes(base: Base | None, reading: Reading, outputs: int = 1) -> Known:
     """What is known of the classes before labels are read."""
     chosen = reading.target_class if reading.positive is None else reading.positive
     classes = None if base is None else classes_of(base)
@@ -148,7 +174,12 @@ def known_classes(base: Base | None, reading: Reading) -> Known:
         classes = tuple(plain_value(label) for label in reading.classes)
         if len(set(classes)) < max(len(classes), 2):
             raise ValueError(f"classes= must name at least two different classes, got {classes}")
-    return Known(classes, 1, chosen)
+    if outputs > 1 and classes is not None and len(classes) != outputs:
+        raise ValueError(
+            f"The base model gives {outputs} numbers per row, but there are {len(classes)} "
+            f"classes: {listed(classes)}."
+        )
+    return Known(classes, outputs, chosen)
 
 
 def read_labelled(
@@ -194,9 +225,12 @@ def read_problem(
 
     ``scores`` are the base's scores of these rows where its own would not be honest.
     """
-    table, labels = read_labelled(X, y, Z, reading, known_classes(base, reading))
+    if scores is None and not isinstance(base, CallableBase):  # labels are cheaper to refuse
+        read_labelled(X, y, Z, reading, known_classes(base, reading, base_outputs(base)))
     if scores is None:
         scores = base.values if isinstance(base, ScoreColumn) else base.scores(X)
+    known = known_classes(base, reading, count_outputs(scores))
+    table, labels = read_labelled(X, y, Z, reading, known)
     labels = settle_kind(labels, base, bool(np.any(outside_unit(scores))))
     if labels.kind == "binary" and base.link == "identity" and are_labels(scores):
         warn_user(
@@ -205,7 +239,7 @@ def read_problem(
         )
     chosen = choose_link(reading.link, labels)
     margin = base_margin(base, scores, labels, chosen, table.n_rows, clip=reading.clip)
-    given = Given(labels.values, None, labels.weight is not None)
+    given = Given(labels.strata, None, labels.weight is not None)
     problem = Problem(table, labels, margin, chosen, given, own_table=Z is not None)
     if labels.weight is not None and (labels.weight == 0).any():
         problem = problem.take(np.flatnonzero(labels.weight > 0))
@@ -213,7 +247,7 @@ def read_problem(
     warn_if_too_good(problem.labels, problem.base, chosen)
     return replace(
         problem,
-        table=with_scores(problem.table, problem.base),
+        table=with_scores(problem.table, problem.base, problem.labels),
         labels=_without_equal_weights(problem.labels),
     )
 
@@ -256,7 +290,13 @@ def choose_link(link: Link | None, labels: Labels) -> Link:
     """The link as given, or by the kind of the labels."""
     if link not in (None, "identity", "logit"):
         raise ValueError(f'link must be "identity" or "logit", got {link!r}')
-    return link or ("logit" if labels.kind == "binary" else "identity")
+    if labels.kind == "classes" and link == "identity":
+        raise ValueError(
+            "Several classes are recalibrated on their log-odds, so that probabilities sum to one: "
+            'link="identity", rounding and alpha are for one of them against the rest, '
+            "target_class=."
+        )
+    return link or ("logit" if labels.kind in ("binary", "classes") else "identity")
 
 
 def count_scores(scores: Any) -> int:
@@ -284,7 +324,10 @@ def base_margin(
     sum is exact in any order; or, with ``clip``, about to be rounded to a grid and as they are.
     """
     probability = base.link == "identity" and labels.kind != "regression"
-    values = read_scores(scores, n_rows=n_rows, probability=probability)
+    outputs = labels.outputs
+    values = read_scores(scores, n_rows=n_rows, probability=probability, outputs=outputs)
+    if outputs > 1:
+        return to_class_scores(values, base.link)
     if base.link == "logit" and link == "logit":
         return snap(np.clip(values, -MARGIN_LIMIT, MARGIN_LIMIT))
     if base.link == "logit":
@@ -296,29 +339,33 @@ def base_margin(
     return snap(np.clip(values, -SCORE_LIMIT, SCORE_LIMIT))
 
 
-def with_scores(table: Table, margin: NDArray[np.float64]) -> Table:
-    """The table with the base score as a further column."""
-    if SCORE_COLUMN in table.schema.names:
+def with_scores(table: Table, margin: NDArray[np.float64], labels: Labels) -> Table:
+    """The table with the base score as a further column, or a column for every class."""
+    taken = [name for name in table.schema.names if is_score(name)]
+    if taken:
         raise ValueError(
-            f"a feature is called {SCORE_COLUMN!r}, the name of the base model's own score; "
+            f"a feature is called {taken[0]!r}, the name of the base model's own score; "
             "rename that column"
         )
-    return table.append(SCORE_COLUMN, margin)
+    names = score_columns(labels.classes if labels.kind == "classes" else ())
+    for name, column in zip(names, by_column(margin), strict=True):
+        table = table.append(name, column)
+    return table
 
 
 def read_features(
-    schema: Schema, names: Sequence[str], X: Any, margin: NDArray[np.float64]
+    schema: Schema, names: Sequence[str], X: Any, margin: NDArray[np.float64], labels: Labels
 ) -> Table:
     """The table of new rows: the columns ``names`` of a fitted schema, and the base score."""
-    wanted = [name for name in names if name != SCORE_COLUMN]
+    wanted = [name for name in names if not is_score(name)]
     if not wanted:
         _check_lengths(count_rows(X), margin)
-        return with_scores(Table(Schema((), schema.named), [], len(margin)), margin)
-    own = schema.select([name for name in schema.names if name != SCORE_COLUMN])
+        return with_scores(Table(Schema((), schema.named), [], len(margin)), margin, labels)
+    own = schema.select([name for name in schema.names if not is_score(name)])
     # Columns of an array have only their position, so all of them have to be there.
     table = own.select(wanted).read(X) if schema.named else own.read(X).select(wanted)
     _check_lengths(table.n_rows, margin)
-    return with_scores(table, margin)
+    return with_scores(table, margin, labels)
 
 
 def _check_lengths(n_rows: int | None, margin: NDArray[np.float64]) -> None:
@@ -332,7 +379,11 @@ def _check_lengths(n_rows: int | None, margin: NDArray[np.float64]) -> None:
 def warn_if_too_good(labels: Labels, margin: NDArray[np.float64], link: Link) -> None:
     """Calibration rows that trained the base make every later number look better than it is."""
     mean = from_margin(margin, link)
-    if labels.kind == "binary":
+    if labels.kind == "classes":
+        hit = (labels.strata == mean.argmax(axis=1)).astype(np.float64)
+        many = len(hit) >= TOO_FEW_ROWS and float(hit.mean()) > TOO_GOOD_AUC
+        suspicious = many and _hides_noise(hit, mean.max(axis=1))
+    elif labels.kind == "binary":
         suspicious = _separates(labels.values, mean) and _hides_noise(labels.values, mean)
     elif labels.kind == "regression" and len(mean) >= TOO_FEW_ROWS:
         left = float(np.mean((labels.values - mean) ** 2))

@@ -72,7 +72,7 @@ class Base(Protocol):
         """Names of the columns the model takes from X; None means X as it is."""
 
     def scores(self, X: Any) -> NDArray[np.float64]:
-        """One finite float64 score per row of X."""
+        """One finite float64 score per row of X, or a column of them for every class."""
 
     def graph(self) -> object | None:
         """The model as an ONNX ``ModelProto``, or None (see ``why_no_graph``)."""
@@ -131,6 +131,7 @@ class CallableBase:
                 result,
                 n_rows=_length(result) if n_rows is None else n_rows,
                 probability=False,
+                outputs=None,
             )
         except (TypeError, ValueError) as error:
             kind = TypeError if isinstance(error, TypeError) else ValueError
@@ -203,7 +204,7 @@ def as_base(model: Any, *, link: Link | None = None, target_class: Any = None) -
     if _is_array(model):
         _refuse_target_class(target_class, "an array of scores")
         # Scores of any scale are taken here; whether they are probabilities depends on the labels.
-        values = read_scores(model, n_rows=_length(model), probability=False)
+        values = read_scores(model, n_rows=_length(model), probability=False, outputs=None)
         return ScoreColumn(values, link=link or "identity")
     entry = find_adapter(model)
     if entry is not None:
@@ -249,6 +250,13 @@ def classes_of(base: Base) -> Sequence[Any] | None:
     """
     classes: Sequence[Any] | None = getattr(base, "classes", None)
     return range(2) if classes is None and base.link == "logit" else classes
+
+
+def base_outputs(base: Base) -> int:
+    """Numbers that a base gives per row, as far as it tells before it has scored any."""
+    if isinstance(base, ScoreColumn):
+        return base.values.shape[1] if base.values.ndim == 2 else 1
+    return int(getattr(base, "outputs", 1))
 
 
 def predicted_mean(base: Base, X: Any) -> NDArray[np.float64]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from recalibrate.bases.constant import Constant
 from recalibrate.bases.protocol import Base, ScoreColumn, class_of, classes_of
-from recalibrate.core.learning import SCORE_COLUMN
+from recalibrate.core.learning import is_score
 from recalibrate.core.levels import Link
 from recalibrate.data.table import find_columns
 from recalibrate.support.notices import listed
@@ -170,7 +170,7 @@ class ChainedBase:
         if own is None or not model.schema.named:
             return None
         used = (name for encoder in model.rounds.encoders for name in encoder.names)
-        return tuple(dict.fromkeys([*own, *(name for name in used if name != SCORE_COLUMN)]))
+        return tuple(dict.fromkeys([*own, *(name for name in used if not is_score(name))]))
 
     def scores(self, X: Any) -> NDArray[np.float64]:
         """The model's log-odds, or its means."""

@@ -13,6 +13,8 @@ from recalibrate.data.vectors import Float64, to_array, to_floats
 from recalibrate.support.checks import check_range
 from recalibrate.support.notices import warn_user
 
+SUM_TOLERANCE = 1e-3
+"""Probabilities of classes that were rounded to a few digits still sum to 1."""
 ALL_WEIGHTS_ZERO = "sample_weight is zero for every row: at least one row must count."
 
 
@@ -54,6 +56,13 @@ class Labels:
     def outputs(self) -> int:
         """Numbers that a prediction consists of: one, or one for every class."""
         return len(self.classes) if self.kind == "classes" else 1
+
+    @property
+    def strata(self) -> Float64:
+        """What rows are told apart by when folds are dealt: labels, or numbers of classes."""
+        if self.kind != "classes":
+            return self.values
+        return np.asarray(self.values.argmax(axis=1), dtype=np.float64)
 
     @property
     def known(self) -> Known:
@@ -229,7 +238,7 @@ def _read_shares(y: Any, n_rows: int, known: Known) -> Float64 | None:
             f"y has shape {array.shape}, but there are {n_rows} rows and {known.outputs} classes: "
             "pass the class of every row, or a share for every row and class."
         )
-    shares = np.asfortranarray([to_floats(column, "y") for column in array.T]).T
+    shares = np.stack([to_floats(column, "y") for column in array.T]).T
     bad = ~(np.isfinite(shares) & (shares >= 0)).all(axis=1)
     bad |= np.abs(shares.sum(axis=1) - 1.0) > 1e-6
     _refuse(
@@ -323,7 +332,7 @@ def read_more_labels(
     return replace(like, values=like.scale(values), weight=weight)
 
 
-def read_scores(scores: Any, *, n_rows: int, probability: bool) -> Float64:
+def read_scores(scores: Any, *, n_rows: int, probability: bool, outputs: int | None = 1) -> Float64:
     """Check the scores of a base model.
 
     Parameters
@@ -334,11 +343,13 @@ def read_scores(scores: Any, *, n_rows: int, probability: bool) -> Float64:
         Rows of the table that the scores belong to.
     probability : bool
         Whether the scores must lie in [0, 1].
+    outputs : int or None
+        Numbers per row: 1, or one for every class; None: either.
 
     Returns
     -------
-    float64 array of shape (n_rows,)
-        The scores.
+    float64 array of shape (n_rows,) or (n_rows, outputs)
+        The scores. Of the probabilities of two classes, which sum to 1, those of the second.
 
     Examples
     --------
@@ -347,6 +358,16 @@ def read_scores(scores: Any, *, n_rows: int, probability: bool) -> Float64:
     """
     if n_rows == 0:
         raise ValueError("There are no rows: pass at least one row with its score.")
+    array = to_array(scores, "scores")
+    wide = array.ndim == 2 and array.shape[1] > 1
+    if wide and (outputs != 1 or array.shape[1] == 2):
+        found = _read_class_scores(array, n_rows, probability, outputs)
+        if found is not None:
+            return found
+    if outputs is not None and outputs > 1:
+        raise ValueError(
+            f"scores must have a column for each of {outputs} classes, but have shape {array.shape}"
+        )
     values = _finite_vector(scores, "scores", n_rows, "Scores must be finite numbers.")
     if probability:
         _refuse(
@@ -356,6 +377,30 @@ def read_scores(scores: Any, *, n_rows: int, probability: bool) -> Float64:
             'If they are margins or log-odds, tell fit with base_link="logit". If they are '
             "predictions of a regressor, cut them: pass a function such as lambda X: "
             "numpy.clip(model.predict(X), 0, 1).",
+        )
+    return values
+
+
+def _read_class_scores(
+    array: NDArray[Any], n_rows: int, probability: bool, outputs: int | None
+) -> Float64 | None:
+    """Scores of classes, checked; None for two columns that are no probabilities."""
+    columns = [
+        _finite_vector(column, "scores", n_rows, "Give finite numbers.") for column in array.T
+    ]
+    values = np.asfortranarray(np.stack(columns).T)
+    sums = values.sum(axis=1)
+    bad = (values < 0.0).any(axis=1) | (np.abs(sums - 1.0) > SUM_TOLERANCE)
+    if len(columns) == 2:
+        return None if bad.any() else values[:, 1]
+    if outputs is not None and len(columns) != outputs:
+        raise ValueError(f"scores have {len(columns)} columns, but there are {outputs} classes")
+    if probability:
+        _refuse(
+            bad,
+            sums,
+            "scores of classes must be probabilities that sum to 1 in every row",
+            'The number shown is the sum. If they are logits, tell fit with base_link="logit".',
         )
     return values
 

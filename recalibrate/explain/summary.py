@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from recalibrate.support.notices import listed
+
 if TYPE_CHECKING:
     from recalibrate.data.labels import Labels
     from recalibrate.model import Recalibrated
@@ -24,6 +26,7 @@ def summarise(model: Recalibrated) -> str:
     kind = {
         "binary": _two_classes(labels),
         "soft": "labels in [0, 1]",
+        "classes": f"{len(labels.classes)} classes ({listed(labels.classes, 10)})",
         "regression": f"labels from {labels.low:g} to {labels.high:g}",
     }[labels.kind]
     lines = [

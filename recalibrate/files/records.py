@@ -60,7 +60,9 @@ class SharedLevels:
 
 LEVEL_SETS = codec.Optional(SharedLevels())
 
-STEP = codec.Record(Step, {"partition": LEVEL_SETS, "table": TABLE, "grid": LEVEL_SETS})
+STEP = codec.Record(
+    Step, {"partition": LEVEL_SETS, "table": TABLE, "grid": LEVEL_SETS}, absent={"output": 0}
+)
 
 
 def _make_labels(

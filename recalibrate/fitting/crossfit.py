@@ -175,12 +175,12 @@ class _Training:
 
 def _folds(table: Table, labels: Labels, cv: Any, seed: int) -> list[Fold]:
     if is_splitter(cv):
-        return split_folds(cv, labels.values)
+        return split_folds(cv, labels.strata)
     count = min(count_folds(cv), table.n_rows)
     if count < 2:
         raise ValueError("a single row cannot be split into rows to train on and rows to score")
     blank = np.zeros(table.n_rows)  # there are no scores yet to tell rows apart
-    given = Given(labels.values, None, labels.weight is not None)
+    given = Given(labels.strata, None, labels.weight is not None)
     problem = Problem(table, labels, blank, "identity", given)
     folds = deal(MemoryStore(problem), count, seed)
     return [(fold.train.of(0), fold.held_out.of(0)) for fold in folds]

@@ -142,7 +142,7 @@ class Run:
         """The base as it is: there are too few rows to hold any out."""
         n_rows = self.store.size.n_rows
         note = f"{n_rows} row(s) cannot be split: the base is returned unchanged"
-        empty = Rounds(self.store.problem.link)
+        empty = Rounds(self.store.problem.link, outputs=self.store.problem.labels.outputs)
         return self._model(
             Boosted(empty, History(), None, empty), Settings(link=empty.link), notes=(note,)
         )

@@ -209,7 +209,7 @@ def settle(facts: Facts, columns: Sequence[GrowingColumn], base: Base, reading: 
         labels = replace(labels, weight=nothing)
     blank = Table(schema, [np.empty(0, np.float32)] * len(schema.columns), 0)
     given = Given(nothing, None, weighted)
-    table = with_scores(blank, nothing)
+    table = with_scores(blank, nothing, labels)
     return Problem(table, labels, nothing, choose_link(reading.link, labels), given)
 
 
