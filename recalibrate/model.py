@@ -347,7 +347,7 @@ class Recalibrated:
         >>> rng = np.random.default_rng(0)
         >>> X = pd.DataFrame({"sex": rng.choice(["F", "M"], 4000)})
         >>> y = rng.random(4000) < np.where(X["sex"] == "F", 0.3, 0.5)
-        >>> model = rc.fit(np.full(4000, 0.4), X, y, H=rc.Groups("sex"), levels=1, validation=False)
+        >>> model = rc.fit(np.full(4000, 0.4), X, y, rc.Groups("sex"), loop=rc.Loop(levels=1))
         >>> model.explain(X[:2], base=[0.4, 0.4]).table["rule"].iloc[1]
         'sex = M'
         """

@@ -12,13 +12,16 @@ import recalibrate
 from recalibrate.support.optional import require
 
 PUBLIC = {
+    "AuditFailed",
     "AuditReport",
     "Certificate",
+    "Engine",
     "Estimator",
     "Groups",
     "LSBoostClassifier",
     "LSBoostRegressor",
     "Linear",
+    "Loop",
     "Polynomial",
     "Recalibrated",
     "Trees",

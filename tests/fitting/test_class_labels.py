@@ -13,7 +13,11 @@ RNG = np.random.default_rng(5)
 N = 600
 X = pd.DataFrame({"a": RNG.normal(size=N), "sex": RNG.choice(["F", "M"], N)})
 Y = (RNG.random(N) < np.where(X["sex"] == "F", 0.3, 0.6)).astype(int)
-PLAIN = {"H": rc.Groups("sex"), "levels": 1, "validation": False, "max_rounds": 3}
+PLAIN = {
+    "H": rc.Groups("sex"),
+    "validation": False,
+    "loop": rc.Loop(levels=1, max_rounds=3),
+}
 
 SPELLINGS = {
     "0/1": (0, 1),

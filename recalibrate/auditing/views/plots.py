@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from recalibrate.auditing.records import Calibration, Curve, GroupAudit
-from recalibrate.auditing.views.ranking import worst_curves, worst_gaps
+from recalibrate.auditing.views.ranking import everybody_first, worst_curves
 from recalibrate.auditing.views.text import confidence
 from recalibrate.support.checks import check_whole
 from recalibrate.support.notices import listed
@@ -90,7 +90,7 @@ def _draw_curve(axes: Axes, curve: Curve, colour: str, label: str, *, hollow: bo
 def plot_gaps(report: AuditReport, most: int) -> Figure:
     """A forest plot of gaps with their simultaneous limits, worst groups first."""
     check_whole("most", most, least=1)
-    groups = worst_gaps(report, most)
+    groups = everybody_first(report, most)
     paired = report.overall_before is not None
     figure, axes = _forest([group.name for group in groups])
     for place, group in enumerate(groups):
