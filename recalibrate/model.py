@@ -19,7 +19,8 @@ from recalibrate.core.certificate import Certificate
 from recalibrate.core.levels import from_margin
 from recalibrate.core.rounds import Rounds
 from recalibrate.data.inputs import is_collection
-from recalibrate.data.labels import Labels, read_scores
+from recalibrate.data.labels import Labels
+from recalibrate.data.scores import read_scores
 from recalibrate.data.table import Schema
 from recalibrate.support.notices import warn_user
 from recalibrate.support.threads import threads_for

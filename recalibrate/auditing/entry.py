@@ -21,9 +21,8 @@ from recalibrate.auditing.predictions import (
 )
 from recalibrate.auditing.report import AuditReport
 from recalibrate.auditing.views.notes import method_notes
-from recalibrate.bases.problem import check_aligned
 from recalibrate.data.inputs import is_collection
-from recalibrate.data.labels import Labels, read_labels
+from recalibrate.data.labels import Labels, check_aligned, read_labels
 from recalibrate.data.table import Table, read_table
 from recalibrate.data.vectors import Float64
 from recalibrate.groups.cells import BANDS

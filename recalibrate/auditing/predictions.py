@@ -9,7 +9,8 @@ from typing import Any
 from recalibrate.bases.protocol import ScoreColumn, as_base, classes_of, predicted_mean, takes_base
 from recalibrate.core.levels import from_margin
 from recalibrate.data.classes import Known
-from recalibrate.data.labels import Labels, read_scores
+from recalibrate.data.labels import Labels
+from recalibrate.data.scores import read_scores
 from recalibrate.data.vectors import Float64
 
 

@@ -18,6 +18,7 @@ from recalibrate.bases.protocol import (
     classes_of,
     count_rows,
 )
+from recalibrate.bases.suspicion import warn_if_too_good
 from recalibrate.core.fixedpoint import snap
 from recalibrate.core.learning import is_score, score_columns
 from recalibrate.core.levels import (
@@ -30,25 +31,14 @@ from recalibrate.core.levels import (
 )
 from recalibrate.data.classes import NOTHING_KNOWN, Known
 from recalibrate.data.folds import row_hash
-from recalibrate.data.labels import Labels, read_labels, read_scores, warn_if_one_class
+from recalibrate.data.labels import Labels, check_aligned, read_labels, warn_if_one_class
+from recalibrate.data.scores import read_scores
 from recalibrate.data.table import Schema, Table, read_table
 from recalibrate.data.values import plain_value
 from recalibrate.support.notices import listed, warn_user
 
 SCORE_LIMIT = 2.0**40
 """Regression scores are kept inside +- this many label ranges, far from float64's own limit."""
-
-TOO_FEW_ROWS = 20
-"""Fewer rows say nothing about whether a base has seen them."""
-
-TOO_GOOD_AUC = 0.999
-"""A base that ranks more of the pairs of 0/1 labels right may have seen them."""
-
-TOO_GOOD_LEFT = 1e-4
-"""A base that leaves less of the variance of a regression has probably seen the labels."""
-
-CERTAIN = 1e-4
-"""Mean variance p (1 - p) below which a base claims to know every label."""
 
 
 @dataclass(frozen=True)
@@ -193,23 +183,6 @@ def read_labelled(
         y, n_rows=table.n_rows, bounds=reading.bounds, sample_weight=weight, known=known
     )
     return table, labels
-
-
-def check_aligned(X: Any, **others: Any) -> None:
-    """Refuse a Series whose index has the rows of X in another order: rows go by position."""
-    rows = getattr(X, "index", None)
-    if rows is None or callable(rows):
-        return
-    for name, given in others.items():
-        index = getattr(given, "index", None)
-        if index is None or callable(index) or len(index) != len(rows) or rows.equals(index):
-            continue
-        if rows.is_unique and rows.isin(index).all():
-            raise ValueError(
-                f"The index of {name} holds the same rows as that of X in another order, but rows "
-                f"are matched by their position. Pass {name}.loc[X.index], or {name}.to_numpy() "
-                "if the order is right as it is."
-            )
 
 
 def read_problem(
@@ -374,48 +347,3 @@ def _check_lengths(n_rows: int | None, margin: NDArray[np.float64]) -> None:
         raise ValueError(
             f"there are {len(margin)} base scores for {n_rows} rows; pass one score per row"
         )
-
-
-def warn_if_too_good(labels: Labels, margin: NDArray[np.float64], link: Link) -> None:
-    """Calibration rows that trained the base make every later number look better than it is."""
-    mean = from_margin(margin, link)
-    if labels.kind == "classes":
-        hit = (labels.strata == mean.argmax(axis=1)).astype(np.float64)
-        many = len(hit) >= TOO_FEW_ROWS and float(hit.mean()) > TOO_GOOD_AUC
-        suspicious = many and _hides_noise(hit, mean.max(axis=1))
-    elif labels.kind == "binary":
-        suspicious = _separates(labels.values, mean) and _hides_noise(labels.values, mean)
-    elif labels.kind == "regression" and len(mean) >= TOO_FEW_ROWS:
-        left = float(np.mean((labels.values - mean) ** 2))
-        suspicious = left < TOO_GOOD_LEFT * float(np.var(labels.values))
-    else:
-        suspicious = False
-    if suspicious:
-        warn_user(
-            "the base scores predict the labels almost perfectly. If the base model was trained "
-            "on these rows, what is learned here will not hold on new ones: calibrate on rows "
-            "that it has not seen."
-        )
-
-
-def _separates(y: NDArray[np.float64], p: NDArray[np.float64]) -> bool:
-    """Whether almost every positive row ranks above almost every negative one."""
-    positive, negative = p[y == 1], p[y == 0]
-    if min(len(positive), len(negative)) < TOO_FEW_ROWS / 2:
-        return False
-    right = np.searchsorted(np.sort(negative), positive, side="left").sum()
-    return bool(right > TOO_GOOD_AUC * len(positive) * len(negative))
-
-
-def _hides_noise(y: NDArray[np.float64], p: NDArray[np.float64]) -> bool:
-    """Whether there are fewer errors than the probabilities themselves announce.
-
-    An honest model of an easy task errs as often as it says. On its training rows a model errs
-    less, or it is certain of everything, as fully grown trees are.
-    """
-    noise = p * (1 - p)
-    if float(np.mean(noise)) < CERTAIN:
-        return True
-    spread = float(np.sqrt(np.sum(noise * (1 - 2 * p) ** 2)))
-    surplus = float(np.sum((y - p) ** 2 - noise))
-    return surplus < -2.0 * spread  # two standard errors

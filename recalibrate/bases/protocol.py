@@ -27,7 +27,7 @@ from recalibrate.bases.registry import (
     load_factory,
 )
 from recalibrate.core.levels import Link, from_margin
-from recalibrate.data.labels import read_scores
+from recalibrate.data.scores import read_scores
 
 _HOW_TO_PASS = (
     "Pass an array of scores, one per row, or a function that takes X and returns such an array "

@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from recalibrate.data.classes import MOST_CLASSES, NOTHING_KNOWN, Known, find_classes, one_hot
+from recalibrate.data.scores import checked_vector, one_per_row, refuse
 from recalibrate.data.vectors import Float64, to_array, to_floats
 from recalibrate.support.checks import check_range
 from recalibrate.support.notices import warn_user
 
-SUM_TOLERANCE = 1e-3
-"""Probabilities of classes that were rounded to a few digits still sum to 1."""
 ALL_WEIGHTS_ZERO = "sample_weight is zero for every row: at least one row must count."
 
 
@@ -193,7 +192,7 @@ def scale_labels(
     if bounds is not None:
         low, high = check_range("bounds", bounds)
         _check_span(low, high)
-        _refuse(
+        refuse(
             (values < low) | (values > high),
             values,
             f"y must lie inside bounds=({low:g}, {high:g})",
@@ -241,7 +240,7 @@ def _read_shares(y: Any, n_rows: int, known: Known) -> Float64 | None:
     shares = np.stack([to_floats(column, "y") for column in array.T]).T
     bad = ~(np.isfinite(shares) & (shares >= 0)).all(axis=1)
     bad |= np.abs(shares.sum(axis=1) - 1.0) > 1e-6
-    _refuse(
+    refuse(
         bad,
         np.asarray(shares.sum(axis=1)),
         "shares of classes must not be negative and sum to 1 in every row",
@@ -265,7 +264,7 @@ def read_values(y: Any, n_rows: int) -> NDArray[Any]:
     """Labels as the user gave them, checked: float64, bool, or objects where they are text."""
     if n_rows == 0:
         raise ValueError("There are no rows: pass at least one row with its label.")
-    array = _vector(y, "y", n_rows)
+    array = one_per_row(y, "y", n_rows)
     if array.dtype.kind == "O" and all(isinstance(value, bool | np.bool_) for value in array):
         array = array.astype(np.bool_)
     if array.dtype.kind == "b":
@@ -276,14 +275,14 @@ def read_values(y: Any, n_rows: int) -> NDArray[Any]:
         texts = np.array([isinstance(value, str) for value in array])
         missing = np.asarray(pd.isna(array))
         if (texts | missing).all() and texts.any():
-            _refuse(missing, array, "y must not be missing", "Drop these rows, or find labels.")
+            refuse(missing, array, "y must not be missing", "Drop these rows, or find labels.")
             return np.array([str(value) for value in array], dtype=object)
         if texts.any():
             raise ValueError(
                 f"y mixes text, such as {str(array[texts.argmax()])!r}, with other values, such as "
                 f"{array[(~texts).argmax()]!r}: pass labels of one kind."
             )
-    return _finite_vector(array, "y", n_rows, "Drop these rows, or find their labels.")
+    return checked_vector(array, "y", n_rows, "Drop these rows, or find their labels.")
 
 
 def read_more_labels(
@@ -323,86 +322,13 @@ def read_more_labels(
         raise ValueError(f"{what} holds text, but the fitted labels were numbers: pass numbers.")
     values = values.astype(np.float64)
     if not like.observed:
-        _refuse(
+        refuse(
             (values < like.low) | (values > like.high),
             values,
             f"{what} must lie between {like.low:g} and {like.high:g}, like the fitted labels",
             "Pass labels of the same kind.",
         )
     return replace(like, values=like.scale(values), weight=weight)
-
-
-def read_scores(scores: Any, *, n_rows: int, probability: bool, outputs: int | None = 1) -> Float64:
-    """Check the scores of a base model.
-
-    Parameters
-    ----------
-    scores : array-like of shape (n_rows,) or (n_rows, 1)
-        Finite numbers.
-    n_rows : int
-        Rows of the table that the scores belong to.
-    probability : bool
-        Whether the scores must lie in [0, 1].
-    outputs : int or None
-        Numbers per row: 1, or one for every class; None: either.
-
-    Returns
-    -------
-    float64 array of shape (n_rows,) or (n_rows, outputs)
-        The scores. Of the probabilities of two classes, which sum to 1, those of the second.
-
-    Examples
-    --------
-    >>> read_scores([[0.25], [0.5]], n_rows=2, probability=True)
-    array([0.25, 0.5 ])
-    """
-    if n_rows == 0:
-        raise ValueError("There are no rows: pass at least one row with its score.")
-    array = to_array(scores, "scores")
-    wide = array.ndim == 2 and array.shape[1] > 1
-    if wide and (outputs != 1 or array.shape[1] == 2):
-        found = _read_class_scores(array, n_rows, probability, outputs)
-        if found is not None:
-            return found
-    if outputs is not None and outputs > 1:
-        raise ValueError(
-            f"scores must have a column for each of {outputs} classes, but have shape {array.shape}"
-        )
-    values = _finite_vector(scores, "scores", n_rows, "Scores must be finite numbers.")
-    if probability:
-        _refuse(
-            (values < 0.0) | (values > 1.0),
-            values,
-            "scores must be probabilities in [0, 1]",
-            'If they are margins or log-odds, tell fit with base_link="logit". If they are '
-            "predictions of a regressor, cut them: pass a function such as lambda X: "
-            "numpy.clip(model.predict(X), 0, 1).",
-        )
-    return values
-
-
-def _read_class_scores(
-    array: NDArray[Any], n_rows: int, probability: bool, outputs: int | None
-) -> Float64 | None:
-    """Scores of classes, checked; None for two columns that are no probabilities."""
-    columns = [
-        _finite_vector(column, "scores", n_rows, "Give finite numbers.") for column in array.T
-    ]
-    values = np.asfortranarray(np.stack(columns).T)
-    sums = values.sum(axis=1)
-    bad = (values < 0.0).any(axis=1) | (np.abs(sums - 1.0) > SUM_TOLERANCE)
-    if len(columns) == 2:
-        return None if bad.any() else values[:, 1]
-    if outputs is not None and len(columns) != outputs:
-        raise ValueError(f"scores have {len(columns)} columns, but there are {outputs} classes")
-    if probability:
-        _refuse(
-            bad,
-            sums,
-            "scores of classes must be probabilities that sum to 1 in every row",
-            'The number shown is the sum. If they are logits, tell fit with base_link="logit".',
-        )
-    return values
 
 
 def _read_weight(sample_weight: Any, n_rows: int) -> Float64:
@@ -414,49 +340,32 @@ def _read_weight(sample_weight: Any, n_rows: int) -> Float64:
 
 def read_some_weights(sample_weight: Any, n_rows: int) -> Float64:
     """Weights of some of the rows, checked; unlike those of all rows they may all be zero."""
-    weight = _finite_vector(
+    weight = checked_vector(
         sample_weight, "sample_weight", n_rows, "Use weight 0 for rows that are not to count."
     )
-    _refuse(weight < 0.0, weight, "sample_weight must not be negative", "Use 0 to leave a row out.")
+    refuse(weight < 0.0, weight, "sample_weight must not be negative", "Use 0 to leave a row out.")
     return weight
+
+
+def check_aligned(X: Any, **others: Any) -> None:
+    """Refuse a Series whose index has the rows of X in another order: rows go by position."""
+    rows = getattr(X, "index", None)
+    if rows is None or callable(rows):
+        return
+    for name, given in others.items():
+        index = getattr(given, "index", None)
+        if index is None or callable(index) or len(index) != len(rows) or rows.equals(index):
+            continue
+        if rows.is_unique and rows.isin(index).all():
+            raise ValueError(
+                f"The index of {name} holds the same rows as that of X in another order, but rows "
+                f"are matched by their position. Pass {name}.loc[X.index], or {name}.to_numpy() "
+                "if the order is right as it is."
+            )
 
 
 def _check_span(low: float, high: float) -> None:
     if not np.isfinite(high - low):
         raise ValueError(
             f"The labels span {low:g} to {high:g}, more than float64 can hold: rescale them."
-        )
-
-
-def _finite_vector(data: Any, name: str, n_rows: int, advice: str) -> Float64:
-    """Convert to n_rows finite float64 numbers, never the caller's own array."""
-    encode = (
-        "Encode them as 0 and 1, for example y = (y == 'the positive label').astype(int)."
-        if name == "y"
-        else "Convert it to numbers."
-    )
-    values = to_floats(_vector(data, name, n_rows), name, encode)
-    _refuse(~np.isfinite(values), values, f"{name} must not be missing or infinite", advice)
-    return values
-
-
-def _vector(data: Any, name: str, n_rows: int) -> NDArray[Any]:
-    array = to_array(data, name)
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
-    if array.ndim != 1:
-        per_class = name == "scores" and array.ndim == 2 and array.shape[1] == 2
-        advice = "the column scores[:, 1]" if per_class else "a vector with one entry per row"
-        raise ValueError(f"{name} must be 1-d, but has shape {array.shape}: pass {advice}.")
-    if len(array) != n_rows:
-        raise ValueError(f"{name} has {len(array)} entries, but X has {n_rows} rows.")
-    return array
-
-
-def _refuse(bad: NDArray[np.bool_], values: Float64, rule: str, advice: str) -> None:
-    if bad.any():
-        row = int(bad.argmax())
-        raise ValueError(
-            f"{rule}: {int(bad.sum())} of {len(values)} entries break this rule, the first is "
-            f"{values[row]!s} in row {row} (from 0). {advice}"
         )

@@ -22,10 +22,10 @@ from recalibrate.bases.problem import (
     open_base,
     outside_unit,
     settle_kind,
-    warn_if_too_good,
     with_scores,
 )
 from recalibrate.bases.protocol import Base, ScoreColumn
+from recalibrate.bases.suspicion import warn_if_too_good
 from recalibrate.bases.wrappers import remember_columns, select_columns
 from recalibrate.core.levels import Link
 from recalibrate.data.classes import Known
@@ -33,11 +33,11 @@ from recalibrate.data.growing import GrowingColumn, growing
 from recalibrate.data.labels import (
     ALL_WEIGHTS_ZERO,
     Seen,
-    read_scores,
     read_some_weights,
     read_values,
     scale_labels,
 )
+from recalibrate.data.scores import read_scores
 from recalibrate.data.table import Schema, Table, find_columns, split_columns
 from recalibrate.rows.disk import DiskStore
 from recalibrate.rows.files import Scratch
