@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from recalibrate.fitting.entry import fit
     from recalibrate.loading import load
     from recalibrate.model import Recalibrated
+    from recalibrate.monitoring import Monitor
 
 __version__ = "0.1.0"
 
@@ -40,6 +41,7 @@ __all__ = [
     "LSBoostRegressor",
     "Linear",
     "Loop",
+    "Monitor",
     "Polynomial",
     "Recalibrated",
     "Trees",
@@ -64,6 +66,7 @@ _HOME = {
     "LSBoostRegressor": "recalibrate.estimators",
     "Linear": "recalibrate.classes.linear.spec",
     "Loop": "recalibrate.fitting.arguments",
+    "Monitor": "recalibrate.monitoring",
     "Polynomial": "recalibrate.classes.polynomial.spec",
     "Recalibrated": "recalibrate.model",
     "Trees": "recalibrate.classes.trees.spec",

@@ -18,7 +18,7 @@ from recalibrate.core.boost import History, Settings
 from recalibrate.core.certificate import Certificate
 from recalibrate.core.levels import from_margin
 from recalibrate.core.rounds import Rounds
-from recalibrate.data.inputs import is_collection
+from recalibrate.data.inputs import is_collection, is_streamed, open_frames, settle
 from recalibrate.data.labels import Labels
 from recalibrate.data.scores import read_scores
 from recalibrate.data.table import Schema
@@ -95,6 +95,47 @@ class Recalibrated:
         """The model as a base: `fit` appends rounds to it on new labels."""
         return ChainedBase(self)
 
+    def refit(self, X: Any, y: Any, H: Any = None, **options: Any) -> Recalibrated:
+        """The model with further rounds, fitted to recent rows; what it has learned stays.
+
+        Short for ``fit(model, X, y, H)``: rounds are validated on the recent rows, and where
+        these support no correction the predictions stay as they are.
+
+        Parameters
+        ----------
+        X, y
+            Rows that the model was not fitted on, and their labels.
+        H
+            The class to be multicalibrated for; by default the model's own.
+        **options
+            Further arguments of :func:`recalibrate.fit`.
+
+        Returns
+        -------
+        Recalibrated
+            A new model; this one is not changed.
+
+        Raises
+        ------
+        ValueError
+            If the model was fitted on an array of scores or a table ``Z=``: then its
+            predictions are the base of ``fit``.
+
+        Examples
+        --------
+        >>> import numpy as np, pandas as pd, recalibrate as rc
+        >>> rng = np.random.default_rng(0)
+        >>> X = pd.DataFrame({"sex": rng.choice(["F", "M"], 4000)})
+        >>> y, H = rng.random(4000) < 0.4, rc.Groups("sex")
+        >>> model = rc.fit(lambda X: np.full(len(X), 0.4), X, y, H)
+        >>> recent = rng.random(4000) < np.where(X["sex"] == "F", 0.3, 0.5)
+        >>> model.refit(X, recent).predict(pd.DataFrame({"sex": ["F", "M"]})).round(1)
+        array([0.3, 0.5])
+        """
+        from recalibrate.fitting.entry import fit
+
+        return fit(self, X, y, self.H if H is None else H, **options)
+
     def predict(self, X: Any, base: Any = None, Z: Any = None) -> NDArray[np.float64]:
         """Calibrated mean, or probability of label 1 (the second of :attr:`classes_`).
 
@@ -103,8 +144,9 @@ class Recalibrated:
         Parameters
         ----------
         X
-            New rows, as the base model takes them; columns are found by name. For a Dask
-            DataFrame the result is a Dask Series, and ``base`` the name of a column.
+            New rows, as the base model takes them; columns are found by name. For rows in
+            pieces (Parquet files, an iterable of DataFrames) ``base`` is the name of a column;
+            likewise for a Dask DataFrame, where the result is a Dask Series.
         base
             Their base scores, instead of asking the base model. Needed where the model was
             fitted on an array of scores.
@@ -126,6 +168,8 @@ class Recalibrated:
             from recalibrate.rows.dask.shipping import predict_partitions
 
             return predict_partitions(self, X, base)  # type: ignore[no-any-return]
+        if Z is None and is_streamed(X):
+            return self._predict_pieces(X, base)
         start, blocks, scores = self._encode(X, base, Z)
         if not self.rounds.steps and self.rounds.start is None:
             return scores
@@ -363,6 +407,19 @@ class Recalibrated:
 
         return plot_errors(self.history_, self.rounds.link)
 
+    def _predict_pieces(self, X: Any, base: Any) -> NDArray[np.float64]:
+        """Predictions for rows that are read a piece at a time."""
+        if base is not None and not isinstance(base, str):
+            raise TypeError(
+                "base must be the name of a column where rows come in pieces, got "
+                f"{type(base).__name__}"
+            )
+        pieces = (frame for frame in open_frames(X) if len(frame))
+        found = [self.predict(frame, None if base is None else frame[base]) for frame in pieces]
+        if not found:
+            raise ValueError(f"X has no rows: {X!r}")
+        return np.concatenate(found)
+
     def _finish(self, f: NDArray[np.float64]) -> NDArray[np.float64]:
         """From the link's scale to the labels' own."""
         mean = from_margin(f, self.rounds.link)
@@ -374,6 +431,7 @@ class Recalibrated:
         self, X: Any, base: Any, Z: Any
     ) -> tuple[NDArray[np.float64], list[NDArray[Any]], NDArray[np.float64]]:
         """Base scores on the link's scale, blocks of all encoders, base scores as means."""
+        X, Z = settle(X), settle(Z)
         given = self.base.scores(X) if base is None else base
         n_rows = count_scores(given)
         margin = base_margin(

@@ -22,6 +22,7 @@ PUBLIC = {
     "LSBoostRegressor",
     "Linear",
     "Loop",
+    "Monitor",
     "Polynomial",
     "Recalibrated",
     "Trees",

@@ -21,7 +21,7 @@ from recalibrate.auditing.predictions import (
 )
 from recalibrate.auditing.report import AuditReport
 from recalibrate.auditing.views.notes import method_notes
-from recalibrate.data.inputs import is_collection
+from recalibrate.data.inputs import is_collection, is_streamed, settle
 from recalibrate.data.labels import Labels, check_aligned, read_labels
 from recalibrate.data.table import Table, read_table
 from recalibrate.data.vectors import Float64
@@ -61,9 +61,10 @@ def audit(
         callable, or an array of predictions on the scale of the label.
     X : table
         Features, one row per label. May be None if predictions are arrays and groups are masks.
-        For a Dask DataFrame ``y``, ``base``, ``cluster`` and ``sample_weight`` are names of
-        columns; rows are scored on the workers, and predictions, labels and the columns that
-        the groups read are brought together here.
+        For rows in pieces (Parquet files, an iterable of DataFrames) and for a Dask DataFrame
+        ``y``, ``base``, ``cluster`` and ``sample_weight`` are names of columns; rows are scored
+        a piece at a time (Dask's on the workers), and predictions, labels and the columns that
+        the groups read are brought together.
     y : array-like
         Labels: classes of any kind, numbers in [0, 1], or any numbers. They are read as those of
         the audited model: of two classes its second (else the larger) counts as 1.
@@ -142,10 +143,11 @@ def audit(
     >>> bool(report.table["low"][1] > 0.05)
     True
     """
-    known = None
-    if is_collection(X):
+    X, Z, known = settle(X), settle(Z), None
+    if is_collection(X) or (Z is None and X is not None and is_streamed(X)):
+        from recalibrate.rows.gathering import gather
+
         known = audited_classes(model_or_scores, positive)
-        from recalibrate.rows.dask.gathering import gather
 
         local = gather(model_or_scores, X, y, groups, base, Z, baseline, H, cluster, sample_weight)
         model_or_scores, X, y, base = local.predictions, local.table, local.y, None

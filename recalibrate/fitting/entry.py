@@ -14,7 +14,7 @@ from recalibrate.core.kinds import read_class
 from recalibrate.core.learning import FunctionClass
 from recalibrate.core.levels import Link
 from recalibrate.data.folds import is_splitter
-from recalibrate.data.inputs import is_collection, is_streamed
+from recalibrate.data.inputs import is_collection, is_streamed, settle
 from recalibrate.fitting.arguments import (
     Engine,
     Loop,
@@ -80,8 +80,9 @@ def fit(
         estimator of scikit-learn's kind that is not fitted: every row is scored by a copy that
         was trained on the other folds, and the base is trained on all rows in the end.
     X
-        Calibration rows: a DataFrame (it may have columns that the base model does not use,
-        such as sensitive attributes) or an array. Rows that do not fit in memory: Parquet files
+        Calibration rows: a DataFrame of pandas, polars (lazy, too), Arrow or another library (it
+        may have columns that the base model does not use, such as sensitive attributes), or an
+        array. Rows that do not fit in memory: Parquet files
         (path, folder, pattern or list), an iterable of DataFrames, or a Dask DataFrame; ``y``,
         ``sample_weight`` and, if scores are a column, ``base_model`` are then column names.
     y
@@ -172,6 +173,7 @@ def fit(
     check_flag("exportable", exportable)
     threads = resolve_threads(engine.threads)
     seed = int(seed)  # numpy's integers overflow where Python's do not
+    X, Z = settle(X), settle(Z)
     reading = Reading(
         sample_weight,
         bounds,
