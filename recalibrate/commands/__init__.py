@@ -2,7 +2,8 @@
 
 Exit codes: 0 fine, 1 an audit's gate failed or a monitor has an alarm, 2 usage or bad input, 3 a
 fault of this program, 130 interrupted. Errors are one line on standard error; ``--debug`` shows
-where they come from. No file is overwritten without ``--force``, and every file appears whole or not at all.
+where they come from. No file is overwritten without ``--force``, and every file appears whole or
+not at all.
 """
 
 from collections.abc import Sequence
