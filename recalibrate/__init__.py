@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from recalibrate.classes.trees.spec import Trees
     from recalibrate.core.certificate import Certificate
     from recalibrate.estimators import LSBoostClassifier, LSBoostRegressor
+    from recalibrate.fitting.arguments import Engine, Loop
     from recalibrate.fitting.entry import fit
     from recalibrate.loading import load
     from recalibrate.model import Recalibrated
+    from recalibrate.monitoring import Monitor
 
 __version__ = "0.1.0"
 
@@ -32,11 +34,14 @@ __all__ = [
     "AuditFailed",
     "AuditReport",
     "Certificate",
+    "Engine",
     "Estimator",
     "Groups",
     "LSBoostClassifier",
     "LSBoostRegressor",
     "Linear",
+    "Loop",
+    "Monitor",
     "Polynomial",
     "Recalibrated",
     "Trees",
@@ -54,11 +59,14 @@ _HOME = {
     "AuditFailed": "recalibrate.auditing",
     "AuditReport": "recalibrate.auditing",
     "Certificate": "recalibrate.core.certificate",
+    "Engine": "recalibrate.fitting.arguments",
     "Estimator": "recalibrate.classes.estimator.spec",
     "Groups": "recalibrate.classes.groups.spec",
     "LSBoostClassifier": "recalibrate.estimators",
     "LSBoostRegressor": "recalibrate.estimators",
     "Linear": "recalibrate.classes.linear.spec",
+    "Loop": "recalibrate.fitting.arguments",
+    "Monitor": "recalibrate.monitoring",
     "Polynomial": "recalibrate.classes.polynomial.spec",
     "Recalibrated": "recalibrate.model",
     "Trees": "recalibrate.classes.trees.spec",

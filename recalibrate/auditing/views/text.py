@@ -70,7 +70,7 @@ def to_text(report: AuditReport) -> str:
     groups = everybody_first(report, _SHOWN)
     columns = [c for c in gap_columns(report, Digits.of(report)) if c.title != "detectable"]
     table = [[_short(cell) for cell in line] for line in texts(columns, groups)]
-    lines = [head, *wrap(verdict(report), _LINE), *_aligned(table)]
+    lines = [head, *wrap(verdict(report), _LINE), *aligned(table)]
     if len(report.groups) > len(groups):
         more = len(report.groups) - len(groups)
         lines.append(f"and {more} more groups: report.table has them, report.worst(20) the worst")
@@ -141,7 +141,7 @@ def left_out(report: AuditReport, most: int) -> str:
     )
 
 
-def _aligned(table: Sequence[Sequence[str]]) -> list[str]:
+def aligned(table: Sequence[Sequence[str]]) -> list[str]:
     """Lines of a table: names to the left, numbers to the right."""
     columns = []
     for k, column in enumerate(zip(*table, strict=True)):

@@ -35,17 +35,17 @@ def show_verdict(report: AuditReport) -> Markup:
         ]
     if found:
         sentences.append(f"The search through the columns found {_count(found)} off.")
+    head = "Miscalibrated beyond noise" if wrong else "No miscalibration beyond noise"
+    return verdict_box(wrong, head, report.verdict, " ".join(sentences))
+
+
+def verdict_box(wrong: bool, head: str, *paragraphs: str) -> Markup:
+    """A verdict that is marked as good or not by sign, word and colour."""
     sign = element("span", "!" if wrong else "✓", class_="sign", aria_hidden="true")
     return element(
         "div",
-        element(
-            "p",
-            sign,
-            "Miscalibrated beyond noise" if wrong else "No miscalibration beyond noise",
-            class_="head",
-        ),
-        element("p", report.verdict),
-        element("p", " ".join(sentences)),
+        element("p", sign, head, class_="head"),
+        *(element("p", each) for each in paragraphs if each),
         class_="verdict bad" if wrong else "verdict good",
     )
 
@@ -60,19 +60,19 @@ def show_tiles(report: AuditReport, digits: Digits) -> Markup:
     error = measures(report.kind)[0].title
     return element(
         "div",
-        _tile(
+        tile(
             "groups off by more than noise",
             f"{now.n_off} of {len(report.groups)}",
             "" if then is None else f"before: {then.n_off}",
         ),
-        _tile("largest gap beyond noise", *_largest_gap(report, digits)),
-        _tile(
+        tile("largest gap beyond noise", *_largest_gap(report, digits)),
+        tile(
             "could errors along the predictions be noise?",
             f"p {numbers.p_value(now.mce_p)}",
             "adjusted for all groups",
             "" if then is None else f"before: p {numbers.p_value(then.mce_p)}",
         ),
-        _tile(
+        tile(
             error,
             numbers.measure(now.mse),
             "" if then is None else f"before: {numbers.measure(then.mse)}",
@@ -96,7 +96,8 @@ def _largest_gap(report: AuditReport, digits: Digits) -> list[str]:
     return ["none", was, f"the same group now: {digits.signed(gap)}"]
 
 
-def _tile(title: str, figure: str, *remarks: str) -> Markup:
+def tile(title: str, figure: str, *remarks: str) -> Markup:
+    """A figure to remember, with its title and remarks."""
     lines = [element("p", remark) for remark in remarks if remark]
     return element(
         "div",
