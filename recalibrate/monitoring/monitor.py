@@ -62,8 +62,8 @@ class Monitor:
         Smallest and largest possible label of a regression; by default those of the model's
         fit, or 0 and 1.
     classes : sequence, optional
-        Labels of the classes in the order of the columns of scores, where there are more than
-        two; by default the model's.
+        Labels of the classes, where they are not 0 and 1: of two the one that scores are for
+        last, of more in the order of the columns of scores. By default the model's.
     depth, min_rows : int, optional
         Crossings of groups and smallest groups, as for the audit.
     max_weight : float, optional

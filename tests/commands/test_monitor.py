@@ -60,7 +60,7 @@ def test_from_the_reference_to_an_alarm(run, weeks):
         "--table", "t.csv",
     )  # fmt: skip
     assert code == 1
-    assert "sex = F under-predicted" in out
+    assert "sex = F under-predicted" in " ".join(out.split())
     monitor = rc.Monitor.load("m.json")
     assert out.startswith(str(monitor.report()))
     assert json.loads(Path("r.json").read_text()) == json.loads(monitor.to_json())
