@@ -52,6 +52,14 @@ class NamedBase:
     def target_class(self) -> Any:
         return class_of(self.inner)
 
+    @property
+    def examples(self) -> Any:
+        """Rows that the inner base keeps, with the remembered names; None if it keeps none."""
+        import pandas as pd
+
+        rows = getattr(self.inner, "examples", None)
+        return None if rows is None else pd.DataFrame(np.asarray(rows), columns=list(self.names))
+
     def columns(self) -> tuple[str, ...] | None:
         """The columns that the table had."""
         return self.names
