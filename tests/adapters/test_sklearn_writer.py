@@ -279,9 +279,9 @@ def test_kinds_of_missing_text_that_a_graph_cannot_tell_apart():
     base = as_base(model)
     base.scores(rows)
     assert base.why_no_graph == ""
-    new = rows[:3].assign(town=[None, "Bern", "Chur"])
+    new = rows[:3].assign(town=pd.Series([None, "Bern", "Chur"], dtype=object))
     # NaN is a category of the encoder, None is unknown to it.
-    nan = new.assign(town=[np.nan, "Bern", "Chur"])
+    nan = new.assign(town=pd.Series([np.nan, "Bern", "Chur"], dtype=object))
     assert model.predict_proba(new)[0, 1] != model.predict_proba(nan)[0, 1]
     with pytest.raises(ValueError, match="another kind of missing value"):
         base.scores(new)
