@@ -34,7 +34,7 @@ from recalibrate.scores import predicted_mean
 SAME = 1e-5
 """Base scores of converted models, relative to their mean: some operators compute in float32."""
 
-QUICK = {"levels": 2, "max_rounds": 2}
+QUICK = {"loop": rc.Loop(levels=2, max_rounds=2)}
 
 
 @dataclass(frozen=True)

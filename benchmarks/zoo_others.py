@@ -213,7 +213,13 @@ def _plain() -> dict[str, Callable[[], Given]]:
         "array of scores": lambda: Given(score(rows.iloc[:half]), rows, y, score),
         "list of scores": lambda: Given(score(rows.iloc[:half]), rows, y, score),
         "recalibrated model": lambda: Given(
-            rc.fit(model, rows.iloc[:400], y[:400], H=rc.Groups("sex"), levels=2, max_rounds=2),
+            rc.fit(
+                model,
+                rows.iloc[:400],
+                y[:400],
+                H=rc.Groups("sex"),
+                loop=rc.Loop(levels=2, max_rounds=2),
+            ),
             rows,
             y,
         ),

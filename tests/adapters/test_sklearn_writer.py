@@ -238,7 +238,9 @@ def test_isotonic(tmp_path):
     train, rows = table(0), table(1)[["age"]]
     model = IsotonicRegression(out_of_bounds="clip").fit(train["age"], outcome(train, "two"))
     check(model, rows, model.predict(rows["age"]))
-    recalibrated = rc.fit(model, rows, outcome(table(1), "two"), H=rc.Groups("age < 40"), levels=1)
+    recalibrated = rc.fit(
+        model, rows, outcome(table(1), "two"), H=rc.Groups("age < 40"), loop=rc.Loop(levels=1)
+    )
     recalibrated.to_onnx(tmp_path / "model.onnx", rows[:20])
 
 
@@ -250,7 +252,9 @@ def test_the_gate_makes_rows_that_the_model_takes(build, tmp_path):
     model = build().fit(train[[column]], outcome(train, "two"))
     inside = rows[column].between(train[column].min(), train[column].max())
     X, y = rows.loc[inside, [column]], outcome(rows, "two")[inside]
-    recalibrated = rc.fit(model, X, y, H=rc.Groups(f"{column} < {X[column].median()}"), levels=1)
+    recalibrated = rc.fit(
+        model, X, y, H=rc.Groups(f"{column} < {X[column].median()}"), loop=rc.Loop(levels=1)
+    )
     recalibrated.to_onnx(tmp_path / "model.onnx")
     served = rc.load(tmp_path / "model.onnx").predict(X)
     np.testing.assert_allclose(served, recalibrated.predict(X), rtol=0, atol=6e-8)  # float32
@@ -260,7 +264,7 @@ def test_unknown_categories_are_refused_in_our_words(tmp_path):
     train, rows = table(0), table(1)
     y = outcome(rows, "two")
     model = TEXTS["ordinal"]().fit(train, outcome(train, "two"))
-    recalibrated = rc.fit(model, rows, y, H=rc.Groups("age < 40"), levels=1)
+    recalibrated = rc.fit(model, rows, y, H=rc.Groups("age < 40"), loop=rc.Loop(levels=1))
     recalibrated.save(tmp_path / "model.rcal")
     recalibrated.to_onnx(tmp_path / "model.onnx", rows[:20])
     new = rows[:2].assign(town=["Bern", "Visp"])
