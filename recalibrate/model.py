@@ -19,7 +19,8 @@ from recalibrate.core.certificate import Certificate
 from recalibrate.core.levels import from_margin
 from recalibrate.core.rounds import Rounds
 from recalibrate.data.inputs import is_collection, is_streamed, open_frames, settle
-from recalibrate.data.labels import Labels, read_scores
+from recalibrate.data.labels import Labels
+from recalibrate.data.scores import read_scores
 from recalibrate.data.table import Schema
 from recalibrate.support.notices import warn_user
 from recalibrate.support.threads import threads_for
@@ -77,6 +78,19 @@ class Recalibrated:
         """Number of weak learners over all rounds and level sets."""
         return self.rounds.n_learners
 
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The classes, in the order of the columns of :meth:`predict_proba`.
+
+        For one class against the rest: False and True.
+        """
+        labels = self.labels
+        if labels.kind == "regression":
+            raise AttributeError("a model that was fitted to numbers has no classes")
+        if labels.chosen is not None:
+            return np.array([False, True])
+        return np.array(labels.classes or (0, 1))
+
     def as_base(self) -> Base:
         """The model as a base: `fit` appends rounds to it on new labels."""
         return ChainedBase(self)
@@ -123,7 +137,9 @@ class Recalibrated:
         return fit(self, X, y, self.H if H is None else H, **options)
 
     def predict(self, X: Any, base: Any = None, Z: Any = None) -> NDArray[np.float64]:
-        """Calibrated mean, or probability of label 1.
+        """Calibrated mean, or probability of label 1 (the second of :attr:`classes_`).
+
+        Of more than two classes: the probabilities of all, as :meth:`predict_proba`.
 
         Parameters
         ----------
@@ -154,19 +170,18 @@ class Recalibrated:
             return predict_partitions(self, X, base)  # type: ignore[no-any-return]
         if Z is None and is_streamed(X):
             return self._predict_pieces(X, base)
-        start, blocks, scores = self._encode(X, base, Z)
-        if not self.rounds.steps and self.rounds.start is None:
-            return scores
-        return self._finish(self.rounds.apply(blocks, start))
+        return self.answers(X, base, Z)[1]
 
     def predict_proba(self, X: Any, base: Any = None, Z: Any = None) -> NDArray[np.float64]:
-        """Probabilities of labels 0 and 1, shape (n, 2); of a Dask DataFrame a Dask DataFrame."""
+        """Probabilities of :attr:`classes_`, shape (n, K); of a Dask DataFrame a Dask DataFrame."""
         if self.labels.kind == "regression":
             raise AttributeError(
                 "predict_proba is for labels in [0, 1]; this model was fitted to labels between "
                 f"{self.labels.low:g} and {self.labels.high:g}: use predict"
             )
         p = self.predict(X, base=base, Z=Z)
+        if self.labels.kind == "classes":
+            return p
         if is_collection(X):
             from recalibrate.rows.dask.shipping import both_classes
 
@@ -175,8 +190,16 @@ class Recalibrated:
 
     def margins(self, X: Any, base: Any = None, Z: Any = None) -> NDArray[np.float64]:
         """Scores on the link's own scale (log-odds, or means scaled to [0, 1])."""
-        start, blocks, _ = self._encode(X, base, Z)
-        return self.rounds.apply(blocks, start)
+        return self.answers(X, base, Z)[0]
+
+    def answers(
+        self, X: Any, base: Any = None, Z: Any = None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Both at once: :meth:`margins` and :meth:`predict`."""
+        start, blocks, scores = self._encode(X, base, Z)
+        margins = self.rounds.apply(blocks, start)
+        unchanged = not self.rounds.steps and self.rounds.start is None
+        return margins, scores if unchanged else self._finish(margins)
 
     def staged_predict(
         self, X: Any, base: Any = None, Z: Any = None
@@ -420,9 +443,10 @@ class Recalibrated:
             self.base, given, self.labels, self.rounds.link, n_rows, clip=self.clip
         )
         names = tuple(dict.fromkeys(n for encoder in self.rounds.encoders for n in encoder.names))
-        table = read_features(self.schema, names, X if Z is None else Z, margin)
+        table = read_features(self.schema, names, X if Z is None else Z, margin, self.labels)
         blocks = self.rounds.encode(table, threads_for(n_rows))
-        plain = read_scores(given, n_rows=n_rows, probability=False)
+        outputs = self.labels.outputs
+        plain = read_scores(given, n_rows=n_rows, probability=False, outputs=outputs)
         return margin, blocks, from_margin(plain, self.base.link)
 
     def summary(self) -> str:
