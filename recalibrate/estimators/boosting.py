@@ -10,9 +10,9 @@ from recalibrate.bases.constant import Constant
 from recalibrate.classes.trees.spec import Trees
 from recalibrate.estimators.base import FitsModel, Float64
 
-PAPER_CLASS = Trees(depth=2)
-"""H of the paper's loop and of Algorithm 1, where none is given: the default's trees are made for
-many small steps."""
+SMALL_TREES = Trees(depth=2)
+"""H of a loop of the user's own and of Algorithm 1, where none is given: the trees of the default
+fit are made for many small steps."""
 
 
 class LSBoost(FitsModel):
@@ -29,6 +29,6 @@ class LSBoost(FitsModel):
         start = float(np.average(y, weights=weight))
         # The mean of equal numbers may differ from them in the last bit.
         base = Constant(float(np.clip(start, *(bounds or (0.0, 1.0)))))
-        exact = self.loop == "paper" or self.alpha is not None or self.B is not None
-        H = PAPER_CLASS if self.H is None and exact else self.H
+        default = self.loop is None and self.alpha is None and self.B is None
+        H = SMALL_TREES if self.H is None and not default else self.H
         return self._fit(base, X, y, weight, H=H, bounds=bounds)

@@ -34,7 +34,8 @@ class LSBoostClassifier(ClassifierMixin, LSBoost):  # type: ignore[misc]  # unty
     H
         The groups or class of functions to be right for: ``Groups(...)``, ``Trees(...)``,
         ``Linear(...)``, ``Polynomial(...)``, ``Estimator(...)`` or a short name such as "trees".
-        None: trees on all columns. Fields can be searched: ``H__depth``.
+        None: trees on all columns, of depth 2 where ``loop`` or ``alpha`` is given. Fields can
+        be searched: ``H__depth``.
     loop
         None is the default fit: small steps, validated on held-out rows, not rounded. "paper"
         is the loop of the paper's own experiments [1]_: 50 levels, every update rounded to the

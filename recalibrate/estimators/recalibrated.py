@@ -13,8 +13,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from recalibrate.core.levels import Link
+from recalibrate.data.labels import read_labels
 from recalibrate.estimators.base import FitsModel, Float64
 from recalibrate.estimators.classifier import two_classes
+from recalibrate.estimators.regressor import bounds_of
 from recalibrate.fitting.arguments import Loop
 
 DEFAULT_FOLDS = 5
@@ -52,27 +54,27 @@ class _Recalibrates(MetaEstimatorMixin, FitsModel):  # type: ignore[misc]  # unt
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        inner = get_tags(self.estimator)
-        for name in ("sparse", "allow_nan", "categorical", "string"):
-            both = getattr(tags.input_tags, name) or name == "sparse"
-            setattr(tags.input_tags, name, both and getattr(inner.input_tags, name))
+        inner = get_tags(self.estimator).input_tags
+        for name in ("allow_nan", "categorical", "string"):
+            both = getattr(tags.input_tags, name) and getattr(inner, name)
+            setattr(tags.input_tags, name, both)
         return tags
 
-    def _recalibrate(self, X: Any, y: Any, weight: Any, Z: Any) -> Self:
+    def _recalibrate(self, X: Any, y: Any, weight: Any, Z: Any, **options: Any) -> Self:
         """Around a model that is fitted, or around one that is cross-fitted on these rows."""
         if isinstance(self.estimator, FrozenEstimator):
-            return self._fit(self.estimator.estimator, X, y, weight, Z=Z)
+            return self._fit(self.estimator.estimator, X, y, weight, Z=Z, **options)
         if isinstance(self.cv, str):
             if self.cv != "prefit":
                 raise ValueError(
                     f"cv must be a number of folds, a splitter or 'prefit', got {self.cv!r}"
                 )
             check_is_fitted(self.estimator)
-            return self._fit(self.estimator, X, y, weight, Z=Z, cv=None)
+            return self._fit(self.estimator, X, y, weight, Z=Z, cv=None, **options)
         from sklearn.base import clone
 
         folds = DEFAULT_FOLDS if self.cv is None else self.cv
-        return self._fit(clone(self.estimator), X, y, weight, Z=Z, cv=folds)
+        return self._fit(clone(self.estimator), X, y, weight, Z=Z, cv=folds, **options)
 
     def _predicted(self, X: Any, Z: Any) -> Float64:
         check_is_fitted(self)
@@ -277,7 +279,9 @@ class RecalibratedRegressor(RegressorMixin, _Recalibrates):  # type: ignore[misc
         """
         y = validate_data(self, y=y, y_numeric=True).astype(np.float64)
         X = self._read_features(X, reset=True)
-        return self._recalibrate(X, y, sample_weight, Z)
+        weight = read_labels(y, n_rows=len(X), sample_weight=sample_weight).weight
+        bounds = bounds_of(y, weight)
+        return self._recalibrate(X, np.clip(y, *bounds), weight, Z, bounds=bounds)
 
     def predict(self, X: Any, Z: Any = None) -> Float64:
         """Predicted mean of every row."""

@@ -34,7 +34,8 @@ class LSBoostRegressor(RegressorMixin, LSBoost):  # type: ignore[misc]  # untype
     H
         The groups or class of functions to be right for: ``Groups(...)``, ``Trees(...)``,
         ``Linear(...)``, ``Polynomial(...)``, ``Estimator(...)`` or a short name such as "trees".
-        None: trees on all columns. Fields can be searched: ``H__depth``.
+        None: trees on all columns, of depth 2 where ``loop`` or ``alpha`` is given. Fields can
+        be searched: ``H__depth``.
     loop
         None is the default fit: small steps, validated on held-out rows, not rounded. "paper"
         is the loop of the paper's own experiments [1]_: 50 levels, every update rounded to the
@@ -104,10 +105,7 @@ class LSBoostRegressor(RegressorMixin, LSBoost):  # type: ignore[misc]  # untype
         values = validate_data(self, y=y, y_numeric=True).astype(np.float64)
         X = self._read_features(X, reset=True)
         weight = read_labels(values, n_rows=len(X), sample_weight=sample_weight).weight
-        counted = values if weight is None else values[weight > 0]
-        low, high = float(counted.min()), float(counted.max())
-        # Any width will do for a single value, but adding 1 does nothing to a large one.
-        bounds = (low, high if high > low else low + max(1.0, abs(low)))
+        bounds = bounds_of(values, weight)
         # Rows of weight zero do not count, but must lie inside the bounds as well.
         return self._boost(X, np.clip(values, *bounds), weight, bounds)
 
@@ -120,3 +118,11 @@ class LSBoostRegressor(RegressorMixin, LSBoost):  # type: ignore[misc]  # untype
         """Predictions before the first round (the constant, on the grid) and after every one."""
         check_is_fitted(self)
         yield from self.model_.staged_predict(self._read_features(X, reset=False))
+
+
+def bounds_of(y: Float64, weight: Float64 | None) -> tuple[float, float]:
+    """Smallest and largest label among rows that count."""
+    counted = y if weight is None else y[weight > 0]
+    low, high = float(counted.min()), float(counted.max())
+    # Any width will do for a single value, but adding 1 does nothing to a large one.
+    return low, high if high > low else low + max(1.0, abs(low))
