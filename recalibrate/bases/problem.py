@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.bases.protocol import Base, ScoreColumn, count_rows
+from recalibrate.bases.protocol import Base, ScoreColumn, as_base, count_rows
 from recalibrate.core.fixedpoint import snap
 from recalibrate.core.learning import SCORE_COLUMN
 from recalibrate.core.levels import MARGIN_LIMIT, MARGIN_STEP, Link, from_margin, to_margin
@@ -39,7 +39,8 @@ class Reading:
     """How rows are read: arguments of ``fit``, and what Algorithm 1 asks for.
 
     Without ``link``, binary labels are fitted on the log-odds, others as they are. ``clip`` cuts
-    regression scores at the label bounds.
+    regression scores at the label bounds. A model file that can run code is opened only with
+    ``trust``.
     """
 
     sample_weight: Any = None
@@ -49,6 +50,12 @@ class Reading:
     link: Link | None = None
     categorical: Sequence[str] | None = None
     clip: bool = False
+    trust: bool = False
+
+    def open_base(self, model: Any) -> Base:
+        """The base of a model, a model file, a callable or an array of scores."""
+        told = {"link": self.base_link, "target_class": self.target_class, "trust": self.trust}
+        return as_base(model, **told)
 
 
 @dataclass(frozen=True, eq=False)

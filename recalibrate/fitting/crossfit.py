@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.bases.problem import Given, Problem, Reading, read_labelled
-from recalibrate.bases.protocol import Base, as_base
+from recalibrate.bases.protocol import Base
 from recalibrate.data.folds import Fold, count_folds, is_splitter, split_folds
 from recalibrate.data.labels import Labels
 from recalibrate.data.table import Table
@@ -117,7 +117,7 @@ def cross_fit(
 
     def base(rows: NDArray[np.intp] | None) -> Base:
         fitted = training.fit(rows)
-        return as_base(fitted, link=reading.base_link, target_class=reading.target_class)
+        return reading.open_base(fitted)
 
     total, count = np.zeros(table.n_rows), np.zeros(table.n_rows)
     for train, held_out in folds:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from recalibrate.bases.problem import Problem, Reading, read_problem
-from recalibrate.bases.protocol import Base, as_base
+from recalibrate.bases.protocol import Base
 from recalibrate.bases.wrappers import remember_columns
 from recalibrate.core.kinds import read_class
 from recalibrate.core.learning import FunctionClass
@@ -66,6 +66,7 @@ def fit(
     max_rounds: int | None = None,
     keep_unrounded: bool | None = None,
     exportable: bool = False,
+    trust: bool = False,
     threads: int | None = None,
     blocks: int | None = None,
     cache: str | os.PathLike[str] | None = None,
@@ -158,6 +159,9 @@ def fit(
         run stopped by the tolerance: the rejected one).
     exportable
         Refuse at once, before anything is fitted, what ``to_onnx`` could not export.
+    trust
+        Whether a base model's file may be of a kind that can run any code when it is opened:
+        TorchScript (.pt) and .pt2 files.
     threads, blocks
         How the work is cut; the model is the same for all values.
     cache, block_rows
@@ -214,6 +218,7 @@ def fit(
     check_run(threads, blocks, seed)
     check_whole("block_rows", block_rows, least=1)
     check_flag("exportable", exportable)
+    check_flag("trust", trust)
     threads = resolve_threads(threads)
     seed = int(seed)  # numpy's integers overflow where Python's do not
     reading = Reading(
@@ -224,6 +229,7 @@ def fit(
         "identity" if plan.paper else link,
         categorical,
         clip=plan.paper or bool(rounded),
+        trust=trust,
     )
     store: Store
     with ExitStack() as opened:
@@ -305,6 +311,6 @@ def _read_table(
         free = not plan.paper and plan.validation is None
         plan = replace(plan, cv=crossed.folds or None if free else None)
     else:
-        base = as_base(base_model, link=reading.base_link, target_class=reading.target_class)
+        base = reading.open_base(base_model)
     base = remember_columns(base, X)
     return base, read_problem(base, X, y, reading, scores=scores, Z=Z), plan

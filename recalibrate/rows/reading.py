@@ -23,7 +23,7 @@ from recalibrate.bases.problem import (
     warn_if_too_good,
     with_scores,
 )
-from recalibrate.bases.protocol import Base, ScoreColumn, as_base
+from recalibrate.bases.protocol import Base, ScoreColumn
 from recalibrate.bases.wrappers import remember_columns, select_columns
 from recalibrate.core.levels import Link
 from recalibrate.data.growing import GrowingColumn, growing
@@ -98,10 +98,10 @@ def assign_roles(names: Sequence[str], base_model: Any, y: Any, reading: Reading
 
 def read_base(base_model: Any, roles: Roles, reading: Reading, X: pd.DataFrame) -> Base:
     """The base model, tied to the columns of X, or the promise of its scores in a column."""
-    link = reading.base_link
     if roles.score is not None:
-        return ScoreColumn(np.empty(0), link=link or "identity", name=f"column {roles.score!r}")
-    base = as_base(base_model, link=link, target_class=reading.target_class)
+        link = reading.base_link or "identity"
+        return ScoreColumn(np.empty(0), link=link, name=f"column {roles.score!r}")
+    base = reading.open_base(base_model)
     if isinstance(base, ScoreColumn):
         raise TypeError(
             "an array of scores cannot be matched to rows that come in pieces: make the scores a "
