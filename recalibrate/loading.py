@@ -17,9 +17,6 @@ from recalibrate.support.checks import check_flag
 if TYPE_CHECKING:
     from recalibrate.graph import ServedModel
 
-ONNX_MARK = "recalibrate_format"
-"""Key of the metadata that marks exported graphs as ours."""
-
 
 def load(
     path: str | os.PathLike[str], *, base: Any = None, trust: bool = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recalibrate.commands.data import check_file, column_of
@@ -113,15 +114,11 @@ def needs_scores(model: Any) -> bool:
 
 
 def _is_exported(path: str) -> bool:
-    import onnx
+    from recalibrate.graph.facts import MARK
+    from recalibrate.support.onnxfile import read_graph
 
-    from recalibrate.loading import ONNX_MARK
-
-    try:
-        graph = onnx.load(path, load_external_data=False)
-    except Exception as error:  # protobuf has errors of its own
-        raise ValueError(f"{path!r} is not an ONNX file: {error}") from error
-    return any(entry.key == ONNX_MARK for entry in graph.metadata_props)
+    graph = read_graph(Path(path).read_bytes(), repr(path), Path(path).parent)
+    return any(entry.key == MARK for entry in graph.metadata_props)
 
 
 def _read_class(text: str | None) -> str | int | None:

@@ -21,13 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.bases.constant import Constant
-from recalibrate.bases.graphbase import GraphBase, check_graph
+from recalibrate.bases.graphbase import GraphBase
 from recalibrate.bases.protocol import Base, ScoreColumn, class_of, reopen_base
 from recalibrate.bases.wrappers import ChainedBase, select_columns
 from recalibrate.core.levels import Link
 from recalibrate.data.values import Value, plain_value, tag_value, untag_value
 from recalibrate.files import codec
 from recalibrate.support.errors import ModelFileError
+from recalibrate.support.onnxfile import read_graph
 
 PLAIN_NAME = re.compile(r"[^\\/:*?\"<>|\x00-\x1f\x7f]{1,255}")
 """Names of files without folders, drives, streams or control characters, on any system."""
@@ -120,7 +121,7 @@ class GraphBytes:
 
     def decode(self, data: Any, where: str, reader: codec.Reader) -> bytes:
         content = codec.Array(np.uint8).decode(data, where, reader).tobytes()
-        check_graph(content, self.what)
+        read_graph(content, self.what)
         return content
 
 
