@@ -13,11 +13,16 @@ from recalibrate.auditing.measure.assemble import Findings, find_everything
 from recalibrate.auditing.measure.changes import changes
 from recalibrate.auditing.measure.sample import read_clusters, take_sample
 from recalibrate.auditing.measure.segments import read_segments
-from recalibrate.auditing.predictions import count_rows, read_baseline, read_predictions
+from recalibrate.auditing.predictions import (
+    audited_classes,
+    count_rows,
+    read_baseline,
+    read_predictions,
+)
 from recalibrate.auditing.report import AuditReport
 from recalibrate.auditing.views.notes import method_notes
-from recalibrate.data.inputs import is_collection
-from recalibrate.data.labels import Labels, read_labels
+from recalibrate.data.inputs import is_collection, is_streamed, settle
+from recalibrate.data.labels import Labels, check_aligned, read_labels
 from recalibrate.data.table import Table, read_table
 from recalibrate.data.vectors import Float64
 from recalibrate.groups.cells import BANDS
@@ -32,6 +37,7 @@ def audit(
     *,
     base: Any = None,
     Z: Any = None,
+    positive: Any = None,
     baseline: Any = None,
     H: Any = None,
     richer: Any = None,
@@ -55,11 +61,13 @@ def audit(
         callable, or an array of predictions on the scale of the label.
     X : table
         Features, one row per label. May be None if predictions are arrays and groups are masks.
-        For a Dask DataFrame ``y``, ``base``, ``cluster`` and ``sample_weight`` are names of
-        columns; rows are scored on the workers, and predictions, labels and the columns that
-        the groups read are brought together here.
+        For rows in pieces (Parquet files, an iterable of DataFrames) and for a Dask DataFrame
+        ``y``, ``base``, ``cluster`` and ``sample_weight`` are names of columns; rows are scored
+        a piece at a time (Dask's on the workers), and predictions, labels and the columns that
+        the groups read are brought together.
     y : array-like
-        Labels: 0/1, numbers in [0, 1], or any numbers.
+        Labels: classes of any kind, numbers in [0, 1], or any numbers. They are read as those of
+        the audited model: of two classes its second (else the larger) counts as 1.
     groups : Groups, str, sequence of str, True, mapping or boolean DataFrame, optional
         Expressions over columns such as ``["sex", "sex * race", "age < 25"]`` (a numeric column
         with many values is cut into quantile bands); True for every column; or masks by name,
@@ -69,6 +77,8 @@ def audit(
         Scores of the base model for these rows, for models fitted on an array of scores.
     Z : table, optional
         The table that the groups speak of, if X is not one.
+    positive : label, optional
+        Of two classes: the label that counts as 1, which the predictions are about.
     baseline : model, callable, array-like or True, optional
         Predictions to compare with, typically the base model's; True for the model's own base.
     H : class of functions such as Trees or Groups, its short name, or True, optional
@@ -133,8 +143,11 @@ def audit(
     >>> bool(report.table["low"][1] > 0.05)
     True
     """
-    if is_collection(X):
-        from recalibrate.rows.dask.gathering import gather
+    X, Z, known = settle(X), settle(Z), None
+    if is_collection(X) or (Z is None and X is not None and is_streamed(X)):
+        from recalibrate.rows.gathering import gather
+
+        known = audited_classes(model_or_scores, positive)
 
         local = gather(model_or_scores, X, y, groups, base, Z, baseline, H, cluster, sample_weight)
         model_or_scores, X, y, base = local.predictions, local.table, local.y, None
@@ -146,7 +159,9 @@ def audit(
     if len(thresholds) and (baseline is None or baseline is False):
         raise ValueError("thresholds= counts decisions that flip: pass a baseline= to flip from")
     n_rows = count_rows(X, y)
-    labels = read_labels(y, n_rows=n_rows, sample_weight=sample_weight)
+    check_aligned(X, y=y, sample_weight=sample_weight, cluster=cluster)
+    known = known if known is not None else audited_classes(model_or_scores, positive)
+    labels = read_labels(y, n_rows=n_rows, sample_weight=sample_weight, known=known)
     clusters = None if cluster is None else read_clusters(cluster, n_rows)
     after = read_predictions(model_or_scores, X, base, Z, labels, "model_or_scores")
     before = read_baseline(baseline, model_or_scores, X, base, Z, labels)

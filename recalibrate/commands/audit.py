@@ -173,7 +173,7 @@ def _audit(args: Namespace, console: Console, model: Any) -> AuditReport:
 def _as_means(scores: Any, args: Namespace) -> Any:
     """Predictions on the scale of the label."""
     from recalibrate.core.levels import sigmoid
-    from recalibrate.data.labels import read_scores
+    from recalibrate.data.scores import read_scores
 
     if args.base_link != "logit":
         return scores

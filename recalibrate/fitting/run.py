@@ -30,6 +30,7 @@ from recalibrate.fitting.arguments import (
 )
 from recalibrate.fitting.default.recipe import follow_recipe
 from recalibrate.fitting.default.sample import Sample
+from recalibrate.fitting.default.settings import main_settings
 from recalibrate.fitting.paper import certify
 from recalibrate.fitting.training import Training, prepare
 from recalibrate.fitting.validation import Fitted, Verdict, judge, run_folds
@@ -64,12 +65,16 @@ class Run:
     def follow(self, plan: Plan) -> Recalibrated:
         """The model."""
         if plan.paper:
-            settings = paper_settings(plan.alpha, plan.B, plan.knobs, self.seed)
+            settings = paper_settings(plan.alpha, plan.B, plan.loop, self.seed)
             B = 1.0 if plan.B is None else plan.B
             return self.paper(settings, float(plan.alpha or 0.0), B, plan.validation)
+        problem = self.store.problem
+        if plan.default and problem.labels.kind == "classes":
+            settings = main_settings(problem, self.H, self.seed)
+            return self.loop(settings, plan.cv, plan.validation)
         if plan.default:
             return self.recipe(plan.cv, plan.validation)
-        settings = loop_settings(self.store.problem, plan.knobs, self.seed, self.borders)
+        settings = loop_settings(self.store.problem, plan.loop, self.seed, self.borders)
         return self.loop(settings, plan.cv, plan.validation)
 
     def borders(self, levels: int) -> NDArray[np.float64]:
@@ -115,7 +120,7 @@ class Run:
         return self._model(boosted, settings, notes=notes)
 
     def loop(self, settings: Settings, cv: Any, validation: Any) -> Recalibrated:
-        """The loop as the knobs say, its steps chosen on held-out rows if there are any."""
+        """The loop as its settings say, its steps chosen on held-out rows if there are any."""
         training = prepare(self.store, self.H, settings)
         if validation is False:
             self.store.drop()
@@ -142,7 +147,7 @@ class Run:
         """The base as it is: there are too few rows to hold any out."""
         n_rows = self.store.size.n_rows
         note = f"{n_rows} row(s) cannot be split: the base is returned unchanged"
-        empty = Rounds(self.store.problem.link)
+        empty = Rounds(self.store.problem.link, outputs=self.store.problem.labels.outputs)
         return self._model(
             Boosted(empty, History(), None, empty), Settings(link=empty.link), notes=(note,)
         )

@@ -206,7 +206,13 @@ def test_held_out_weights_larger_than_fitted_ones(times):
             "sample_weight": weight * factor,
         }
         model = rc.fit(
-            base, X, y, rc.Trees(depth=1), sample_weight=weight, validation=held_out, max_rounds=3
+            base,
+            X,
+            y,
+            rc.Trees(depth=1),
+            sample_weight=weight,
+            validation=held_out,
+            loop=rc.Loop(max_rounds=3),
         )
         return model.history_.held_out
 

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from settings import fit_with
 from sklearn.linear_model import LinearRegression
 
 import recalibrate as rc
@@ -53,7 +54,7 @@ def quietly(*args, **options):
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="no round lowered")
         warnings.filterwarnings("ignore", message="group term .* has no rows; dropped")
-        return rc.fit(*args, **options)
+        return fit_with(*args, **options)
 
 
 # --- the run ------------------------------------------------------------------------------------
@@ -158,7 +159,7 @@ def test_errors_are_those_of_the_predictions(H):
     stages = [np.mean((f - y) ** 2) for f in model.staged_predict(X, base=base)]
     assert c.rounds >= 1
     assert c.errors[:-1] == pytest.approx(stages, abs=LOSS)
-    witness = rc.fit(base, X, y, H, alpha=0.02, keep_unrounded=True)
+    witness = rc.fit(base, X, y, H, alpha=0.02, loop=rc.Loop(keep_unrounded=True))
     unrounded = witness.predict(X, base=base)
     rejected = Levels.uniform(c.m).round(witness.margins(X, base=base))
     assert c.errors[-1] == pytest.approx(np.mean((rejected - y) ** 2), abs=LOSS)
@@ -178,10 +179,8 @@ def test_rejected_round_is_free(H):
         y,
         H,
         link="identity",
-        rounded=True,
-        levels=50,
+        loop=rc.Loop(rounded=True, levels=50, max_rounds=paper.certificate_.rounds),
         validation=False,
-        max_rounds=paper.certificate_.rounds,
     )
     assert without.history_.errors == paper.certificate_.errors[:-1]
     np.testing.assert_array_equal(
@@ -263,14 +262,16 @@ def test_bound_holds_with_weights(H):
 
 def test_skipped_level_sets_enter_the_bound():
     base, X, y = sample(6)
-    model = rc.fit(base, X, y, GROUPS, alpha=0.05, min_level_rows=8)
+    model = rc.fit(base, X, y, GROUPS, alpha=0.05, loop=rc.Loop(min_level_rows=8))
     c = model.certificate_
     f = model.predict(X, base=base)
     _, level, count = np.unique(f, return_inverse=True, return_counts=True)
     small = count[level] < 8
     # Shares and roots: approx only spares the last bits, here and below.
     assert 0 < c.skipped == pytest.approx(small.mean())
-    witness = rc.fit(base, X, y, GROUPS, alpha=0.05, min_level_rows=8, keep_unrounded=True)
+    witness = rc.fit(
+        base, X, y, GROUPS, alpha=0.05, loop=rc.Loop(min_level_rows=8, keep_unrounded=True)
+    )
     update = witness.margins(X, base=base)
     np.testing.assert_array_equal(update[small], f[small])
     gain = np.mean((f - y) ** 2) - np.mean((update - y) ** 2)
@@ -387,7 +388,7 @@ def test_held_out_estimate_is_the_gain_of_the_witness():
     X, y, _ = drawn(1, 600)
     new_X, new_y, _ = drawn(2, 300)
     model = rc.fit(score_of, X, y, STUMPS, alpha=0.05, validation=(new_X, new_y))
-    witness = rc.fit(score_of, X, y, STUMPS, alpha=0.05, keep_unrounded=True)
+    witness = rc.fit(score_of, X, y, STUMPS, alpha=0.05, loop=rc.Loop(keep_unrounded=True))
     before = (model.margins(new_X) - new_y) ** 2
     after = (witness.margins(new_X) - new_y) ** 2
     held_out = model.certificate_.held_out
@@ -514,18 +515,18 @@ def best_stumps(X, y, f):
 def test_alpha_and_b_out_of_range(options, words):
     base, X, y = sample(0, n=20)
     with pytest.raises(ValueError, match=words):
-        rc.fit(base, X, y, STUMPS, **options)
+        fit_with(base, X, y, STUMPS, **options)
 
 
 @pytest.mark.parametrize("option", ["levels", "step", "tolerance", "max_rounds", "cv", "l2"])
 def test_options_of_the_loop_do_not_go_with_alpha(option):
     base, X, y = sample(0, n=20)
     with pytest.raises(ValueError, match=rf"{option}.*alpha|alpha.*{option}"):
-        rc.fit(base, X, y, STUMPS, alpha=0.1, **{option: 1})
+        fit_with(base, X, y, STUMPS, alpha=0.1, **{option: 1})
 
 
 def test_only_the_options_that_were_given_are_named():
     base, X, y = sample(0, n=20)
     options = {"l2": 2.0, "link": "logit", "min_level_rows": 2}
     with pytest.raises(ValueError, match=r"no room for l2=2\.0, link='logit': only min_level_rows"):
-        rc.fit(base, X, y, STUMPS, alpha=0.1, **options)
+        fit_with(base, X, y, STUMPS, alpha=0.1, **options)
