@@ -170,10 +170,7 @@ class Recalibrated:
             return predict_partitions(self, X, base)  # type: ignore[no-any-return]
         if Z is None and is_streamed(X):
             return self._predict_pieces(X, base)
-        start, blocks, scores = self._encode(X, base, Z)
-        if not self.rounds.steps and self.rounds.start is None:
-            return scores
-        return self._finish(self.rounds.apply(blocks, start))
+        return self.answers(X, base, Z)[1]
 
     def predict_proba(self, X: Any, base: Any = None, Z: Any = None) -> NDArray[np.float64]:
         """Probabilities of :attr:`classes_`, shape (n, K); of a Dask DataFrame a Dask DataFrame."""
@@ -193,8 +190,16 @@ class Recalibrated:
 
     def margins(self, X: Any, base: Any = None, Z: Any = None) -> NDArray[np.float64]:
         """Scores on the link's own scale (log-odds, or means scaled to [0, 1])."""
-        start, blocks, _ = self._encode(X, base, Z)
-        return self.rounds.apply(blocks, start)
+        return self.answers(X, base, Z)[0]
+
+    def answers(
+        self, X: Any, base: Any = None, Z: Any = None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Both at once: :meth:`margins` and :meth:`predict`."""
+        start, blocks, scores = self._encode(X, base, Z)
+        margins = self.rounds.apply(blocks, start)
+        unchanged = not self.rounds.steps and self.rounds.start is None
+        return margins, scores if unchanged else self._finish(margins)
 
     def staged_predict(
         self, X: Any, base: Any = None, Z: Any = None

@@ -6,7 +6,7 @@ onnxruntime only when asked to score. It may not refer to other files.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -84,14 +84,22 @@ class GraphBase:
         taken, proto = graph.inputs, graph.proto
         if taken.columns or proto is None:
             return tuple(
-                Input(n, kind, ("N", 1), (n,), ("base",), values=taken.values)
+                Input(
+                    n,
+                    kind,
+                    ("N", 1),
+                    (n,),
+                    ("base",),
+                    values=taken.values,
+                    known={n: taken.known[n]} if n in taken.known else {},
+                )
                 for n, kind in taken.columns
             )
         name = proto.graph.input[0].name
         if taken.matrix is not None:
             shape = ("N", len(taken.matrix))
-            columns, values = taken.matrix, taken.values
-            return (Input(name, taken.precision, shape, columns, ("base",), values=values),)
+            port = Input(name, taken.precision, shape, taken.matrix, ("base",))
+            return (replace(port, values=taken.values, known=taken.known),)
         kind, sizes = taken.tensor or ("float32", ("N",))
         return (Input(name, kind, sizes, (), ("base",)),)
 
