@@ -27,10 +27,10 @@ def add_table(parser: ArgumentParser, *, required: bool = True) -> None:
     add_names(group, "--text", about)
 
 
-def add_labels(parser: ArgumentParser) -> None:
+def add_labels(parser: ArgumentParser, *, required: bool = True) -> None:
     """Labels and weights of the rows, and columns that are no features."""
     group = parser.add_argument_group("labels")
-    group.add_argument("--label", metavar="NAME", required=True, help="column of the labels")
+    group.add_argument("--label", metavar="NAME", required=required, help="column of the labels")
     group.add_argument(
         "--positive", metavar="VALUE", help="the label that counts as 1; all others count as 0"
     )
