@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TextIO
 
+from recalibrate.support.notices import printable
+
 
 @dataclass(frozen=True)
 class Console:
@@ -58,7 +60,8 @@ class Console:
 
 
 def _write(stream: TextIO, text: str) -> None:
-    """A line; characters that the stream cannot show are written as their codes."""
+    """A line; characters that the stream cannot or should not show are written as their codes."""
+    text = printable(text)
     try:
         stream.write(f"{text}\n")
     except UnicodeEncodeError as error:
