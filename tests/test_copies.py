@@ -40,7 +40,7 @@ def through_joblib(model, folder):
 
 
 WAYS = {
-    "pickle": lambda model, folder: pickle.loads(pickle.dumps(model)),
+    "pickle": lambda model, folder: pickle.loads(pickle.dumps(model)),  # noqa: S301 - our own
     "deepcopy": lambda model, folder: copy.deepcopy(model),
     "copy": lambda model, folder: copy.copy(model),
     "joblib": through_joblib,

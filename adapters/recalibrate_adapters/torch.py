@@ -161,8 +161,7 @@ def read_script(path: Path, *, link: Link | None = None, target_class: Any = Non
     import torch
 
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of TorchScript as a whole
+        with _quiet_about_scripts():
             load: Callable[..., Any] = torch.jit.load
             model = load(str(path), map_location="cpu")
     except Exception as error:  # torch raises whatever its reader, or the file's code, does
@@ -186,6 +185,14 @@ def read_program(path: Path, *, link: Link | None = None, target_class: Any = No
             f"{str(path)!r} is not a file of torch.export.save ({first_line(error)})"
         ) from error
     return TorchBase(program, link=link, target_class=target_class)
+
+
+@contextmanager
+def _quiet_about_scripts() -> Iterator[None]:
+    """TorchScript is deprecated as a whole, which is for its users to decide about."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        yield
 
 
 # Functions and not lambdas, so that a base can be sent to other processes.
@@ -234,7 +241,8 @@ class _Model:
         if save is None:
             return {"source": self.source}
         content = BytesIO()
-        save(self.source, content)
+        with _quiet_about_scripts():
+            save(self.source, content)
         return {save.__module__.split(".")[1]: content.getvalue()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -245,7 +253,8 @@ class _Model:
             source = content
         else:
             load: Any = torch.export.load if kind == "export" else torch.jit.load
-            source = load(BytesIO(content))
+            with _quiet_about_scripts():
+                source = load(BytesIO(content))
         self.__init__(source)  # type: ignore[misc]
 
     def place(self, rows: torch.Tensor) -> torch.Tensor:
