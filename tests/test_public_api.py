@@ -91,7 +91,7 @@ def test_audit_takes_its_options_by_name():
     by_name = {n for n, p in parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY}
     assert by_name == {
         "base", "Z", "positive", "baseline", "H", "richer", "cluster", "sample_weight",
-        "thresholds", "depth", "min_rows", "bands", "bins", "alpha",
+        "thresholds", "reference", "depth", "min_rows", "bands", "bins", "alpha",
     }  # fmt: skip
 
 

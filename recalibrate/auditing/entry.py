@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from recalibrate.auditing.findings import Discoveries, Richness
 from recalibrate.auditing.measure.assemble import Findings, find_everything
 from recalibrate.auditing.measure.changes import changes
+from recalibrate.auditing.measure.rates import Tally, find_rates, read_references
 from recalibrate.auditing.measure.sample import read_clusters, take_sample
 from recalibrate.auditing.measure.segments import read_segments
 from recalibrate.auditing.predictions import (
@@ -44,6 +45,7 @@ def audit(
     cluster: Any = None,
     sample_weight: Any = None,
     thresholds: Sequence[float] = (),
+    reference: str | Sequence[str] | None = None,
     depth: int = 1,
     min_rows: int | None = None,
     bands: int = BANDS,
@@ -93,8 +95,14 @@ def audit(
     sample_weight : array-like, optional
         Weights of the rows.
     thresholds : sequence of float
-        With a baseline: count the decisions that flip at these predictions, see
-        ``report.changes``.
+        Decisions are positive where the prediction is at least that: selection rates, impact
+        ratios, and for 0/1 labels true and false positive rates and precision by group
+        (``report.rates``); with a baseline also the decisions that flip (``report.changes``).
+    reference : str or sequence of str, optional
+        Names of the groups that rates are compared with, such as ``"sex = M"``. A group is
+        compared with the one of its own column or crossing, else with the first. By default it
+        is the largest group of the same column or crossing, and all rows for conditions and
+        masks.
     depth : int
         Also audit intersections of up to this many of the groups; expressions that share a
         column are not crossed.
@@ -156,8 +164,8 @@ def audit(
         check_whole(name, value, least=least)
     check_whole("min_rows", min_rows, least=1)
     check_number("alpha", alpha, above=0.0, most=0.5)
-    if len(thresholds) and (baseline is None or baseline is False):
-        raise ValueError("thresholds= counts decisions that flip: pass a baseline= to flip from")
+    for threshold in thresholds:
+        check_number("every threshold", threshold)
     n_rows = count_rows(X, y)
     check_aligned(X, y=y, sample_weight=sample_weight, cluster=cluster)
     known = known if known is not None else audited_classes(model_or_scores, positive)
@@ -168,7 +176,7 @@ def audit(
     table = X if Z is None else Z
     if H is not None and H is not False:
         table = _read_columns(table, n_rows)
-    segments, left_out = read_segments(
+    segments, left_out, covered = read_segments(
         groups,
         table,
         n_rows=n_rows,
@@ -177,9 +185,14 @@ def audit(
         min_rows=min_rows,
         bands=bands,
     )
+    named = read_references(segments, reference)
     sample = take_sample(labels, clusters)
-    scaled = [labels.scale(f[sample.rows]) for f in (after, before) if f is not None]
-    found = find_everything(segments, sample, labels, scaled, n_bins=bins, alpha=alpha)
+    predictions = [f[sample.rows] for f in (after, before) if f is not None]
+    tallies = [Tally(segments, sample, f, thresholds) for f in predictions]
+    scaled = [labels.scale(f) for f in predictions]
+    found = find_everything(
+        segments, sample, labels, scaled, observers=tallies, n_bins=bins, alpha=alpha
+    )
     discoveries, rich = _search(H, richer, table, after, labels, clusters, alpha)
     return AuditReport(
         kind=labels.kind,
@@ -189,6 +202,7 @@ def audit(
         critical=found.critical,
         **_findings(found),
         left_out=left_out,
+        coverage=covered,
         notes=method_notes(
             labels.kind,
             n_bins=bins,
@@ -196,9 +210,15 @@ def audit(
             n_groups=len(found.names),
             clustered=clusters is not None,
             paired=before is not None,
+            weighted=sample.weighted,
+            left_out=len(left_out),
+            thresholds=len(thresholds) > 0,
         ),
         discoveries=discoveries,
         richness=rich,
+        rates=find_rates(
+            tallies, found.sums, segments, sample, thresholds=thresholds, named=named, alpha=alpha
+        ),
         changes=None
         if before is None
         else changes(before, after, labels, segments=segments, thresholds=thresholds),
