@@ -29,6 +29,7 @@ from recalibrate_adapters.agreement import (
     Decision,
     check_finite,
 )
+from recalibrate_adapters.classes import EVERY
 from recalibrate_adapters.forest import CALLED_SCORE
 from recalibrate_adapters.modernise import ConversionError, modernise
 from recalibrate_adapters.onnx_inputs import read_layout
@@ -147,6 +148,9 @@ class OnnxBase(DecidedBase):
     def _read(self, width: int) -> None:
         facts = self._facts if self._ours else {}
         self._reading = read_output(self._output, width, self._declared, self.target_class, facts)
+        if width > 1:
+            told = len(self._output.classes) == width
+            self.classes: Sequence[Any] | None = self._output.classes if told else range(width)
 
     def _run(self, rows: Any) -> NDArray[Any]:
         """The chosen output by the user's own graph."""
@@ -184,7 +188,9 @@ class OnnxBase(DecidedBase):
         builder = GraphBuilder()
         builder.include(model, _INNER, self._layout.write(builder))
         score = self._reading.write(builder, _INNER + self._output.tensor)
-        yield Candidate(builder.score_model(self._layout.inputs(), score), self._layout.feed)
+        width = self._reading.width if self._reading.position == EVERY else 1
+        model = builder.score_model(self._layout.inputs(), score, width=width)
+        yield Candidate(model, self._layout.feed)
 
     def _check(self, scores: NDArray[np.float64]) -> None:
         check_finite(scores, self.name)

@@ -20,6 +20,7 @@ from recalibrate.support.onnxgraph import (
     value_info,
 )
 from recalibrate_adapters.agreement import Candidate, first_line
+from recalibrate_adapters.classes import EVERY
 from recalibrate_adapters.forest import CALLED_SCORE, NO_NAMES
 from recalibrate_adapters.frames import InputKind, column_feed, matrix_feed, text_columns
 from recalibrate_adapters.sklearn_converters import own_converters, own_shapes
@@ -104,10 +105,13 @@ def _candidate(
         score = _write_tail(builder, _INNER + converted.graph.output[0].name, tail)
     elif task.position is None:
         score = _INNER + converted.graph.output[0].name
+    elif task.position == EVERY:
+        score = _INNER + _class_tensor(converted)
     else:
         score = builder.columns(_INNER + _class_tensor(converted), [task.position])
     feed = matrix_feed if layout is None else partial(column_feed, kinds=layout)
-    return Candidate(builder.score_model(inputs, score), feed)
+    outputs = len(task.classes or ()) if task.position == EVERY else 1
+    return Candidate(builder.score_model(inputs, score, width=outputs), feed)
 
 
 def _convert(

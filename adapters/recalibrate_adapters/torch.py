@@ -26,7 +26,7 @@ from recalibrate.data.table import find_columns
 from recalibrate.data.values import read_numbers
 from recalibrate.scores import Link
 from recalibrate_adapters.agreement import Candidate, DecidedBase, Decision, first_line
-from recalibrate_adapters.classes import class_score
+from recalibrate_adapters.classes import EVERY, class_score
 from recalibrate_adapters.frames import numbers
 from recalibrate_adapters.torch_graph import exporters, score_graph, try_export
 from recalibrate_adapters.torch_link import decide_link
@@ -129,8 +129,10 @@ class TorchBase(DecidedBase):
                 )
             return None
         count = outputs.shape[1]
-        chosen = 1 if self._class is None and count == 2 else self._class
-        if chosen is None or chosen >= count:
+        chosen = self._class
+        if chosen is None:
+            chosen = 1 if count == 2 else EVERY
+        if chosen >= count:
             raise ValueError(
                 f"The torch model gives {count} numbers per row, one for each of the classes 0 to "
                 f"{count - 1}. Say which of them y is about: target_class=, got {self._class}."
@@ -262,7 +264,7 @@ class _Model:
 
 
 def _checked(scores: Scores) -> Scores:
-    return read_scores(scores, n_rows=len(scores), probability=False)
+    return read_scores(scores, n_rows=len(scores), probability=False, outputs=None)
 
 
 def _refuse_training_mode(program: Any) -> None:
