@@ -148,7 +148,7 @@ class Forest:
         elif self.response == "softmax":
             shares = builder.op("Softmax", builder.concat(sums), axis=1)
             result = builder.columns(shares, [self.position])
-        return builder.score_model(inputs, result, self.values, width)
+        return builder.score_model(inputs, result, self.values, width=width)
 
     def write_sums(self, builder: GraphBuilder, source: str | Sequence[str]) -> list[str]:
         """Sums of leaves, or means of them, as float64 columns [N, 1], one per ensemble.
