@@ -99,6 +99,20 @@ def check_run(threads: int | None, blocks: int | None, seed: int) -> None:
     check_whole("seed", seed, least=0)
 
 
+def read_gamma(
+    gamma: float | None, alpha: float | None, B: float | None
+) -> tuple[float | None, float | None]:
+    """The alpha and B given, or those of boosting with gamma-weak learners."""
+    if gamma is None:
+        return alpha, B
+    if alpha is not None or B is not None:
+        raise ValueError(
+            f"gamma={gamma!r} stands for alpha = gamma and B = 1 / gamma; leave out alpha and B"
+        )
+    check_number("gamma", gamma, above=0.0, most=1.0)
+    return float(gamma), 1.0 / gamma
+
+
 def check_paper(knobs: Knobs, cv: Any, link: str | None) -> None:
     """Refuse what does not go with Algorithm 1 to the letter."""
     turned = {**knobs.turned, "cv": cv, "link": None if link == "identity" else link}

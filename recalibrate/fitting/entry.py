@@ -23,6 +23,7 @@ from recalibrate.fitting.arguments import (
     check_paper,
     check_run,
     gives_rows,
+    read_gamma,
 )
 from recalibrate.fitting.crossfit import cross_fit, is_unfitted, refuse_unfitted
 from recalibrate.fitting.default.settings import DEFAULT_CLASS
@@ -45,6 +46,7 @@ def fit(
     sample_weight: Any = None,
     alpha: float | None = None,
     B: float | None = None,
+    gamma: float | None = None,
     cv: Any = None,
     validation: Any = None,
     bounds: tuple[float, float] | None = None,
@@ -109,6 +111,9 @@ def fit(
     alpha, B
         Run Algorithm 1: the output is alpha-approximately multicalibrated for the h in H with
         h(x)^2 <= B (default 1) on the fitted rows, see ``certificate_``.
+    gamma
+        Algorithm 1 as a booster: alpha = gamma and B = 1 / gamma. If H is a gamma-weak learner,
+        it ends within 2 / gamma^2 rounds within 2 gamma of the smallest squared error.
     cv
         Number of folds, any scikit-learn splitter, or pairs of row numbers such as
         ``GroupKFold().split(X, y, groups)``, for choosing the number of rounds; the model is
@@ -209,6 +214,7 @@ def fit(
         max_rounds,
         keep_unrounded,
     )
+    alpha, B = read_gamma(gamma, alpha, B)
     plan = Plan(knobs, alpha, B, cv, validation)
     _check(plan, unfitted, link)
     check_run(threads, blocks, seed)

@@ -229,7 +229,8 @@ class _Check:
     def _held_out(self, H: FunctionClass) -> Floats:
         """What functions fitted on the other folds say about every row."""
         weight = self.scale.quantise_weight(self.labels.weight)
-        learner = H.bind(Columns.of(self.table, weight))
+        coarse = self.scale.quantise_for_columns(self.labels.weight)
+        learner = H.bind(Columns.of(self.table, coarse))
         block = learner.encoder.encode(self.table)
         every = Rows((block,), self.labels.values, self.f, weight)
         start = Rounds("identity", None, (learner.encoder,))
