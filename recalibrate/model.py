@@ -81,6 +81,47 @@ class Recalibrated:
         """The model as a base: `fit` appends rounds to it on new labels."""
         return ChainedBase(self)
 
+    def refit(self, X: Any, y: Any, H: Any = None, **options: Any) -> Recalibrated:
+        """The model with further rounds, fitted to recent rows; what it has learned stays.
+
+        Short for ``fit(model, X, y, H)``: rounds are validated on the recent rows, and where
+        these support no correction the predictions stay as they are.
+
+        Parameters
+        ----------
+        X, y
+            Rows that the model was not fitted on, and their labels.
+        H
+            The class to be multicalibrated for; by default the model's own.
+        **options
+            Further arguments of :func:`recalibrate.fit`.
+
+        Returns
+        -------
+        Recalibrated
+            A new model; this one is not changed.
+
+        Raises
+        ------
+        ValueError
+            If the model was fitted on an array of scores or a table ``Z=``: then its
+            predictions are the base of ``fit``.
+
+        Examples
+        --------
+        >>> import numpy as np, pandas as pd, recalibrate as rc
+        >>> rng = np.random.default_rng(0)
+        >>> X = pd.DataFrame({"sex": rng.choice(["F", "M"], 4000)})
+        >>> y, H = rng.random(4000) < 0.4, rc.Groups("sex")
+        >>> model = rc.fit(lambda X: np.full(len(X), 0.4), X, y, H)
+        >>> recent = rng.random(4000) < np.where(X["sex"] == "F", 0.3, 0.5)
+        >>> model.refit(X, recent).predict(pd.DataFrame({"sex": ["F", "M"]})).round(1)
+        array([0.3, 0.5])
+        """
+        from recalibrate.fitting.entry import fit
+
+        return fit(self, X, y, self.H if H is None else H, **options)
+
     def predict(self, X: Any, base: Any = None, Z: Any = None) -> NDArray[np.float64]:
         """Calibrated mean, or probability of label 1.
 
@@ -330,7 +371,7 @@ class Recalibrated:
         >>> rng = np.random.default_rng(0)
         >>> X = pd.DataFrame({"sex": rng.choice(["F", "M"], 4000)})
         >>> y = rng.random(4000) < np.where(X["sex"] == "F", 0.3, 0.5)
-        >>> model = rc.fit(np.full(4000, 0.4), X, y, H=rc.Groups("sex"), levels=1, validation=False)
+        >>> model = rc.fit(np.full(4000, 0.4), X, y, rc.Groups("sex"), loop=rc.Loop(levels=1))
         >>> model.explain(X[:2], base=[0.4, 0.4]).table["rule"].iloc[1]
         'sex = M'
         """

@@ -17,7 +17,9 @@ def binary_model(n=600):
     rng = np.random.default_rng(0)
     X = rng.integers(0, 2, (n, 1)).astype(float)
     y = rng.random(n) < np.where(X[:, 0] > 0, 0.6, 0.2)
-    model = rc.fit(np.full(n, 0.4), X, y, rc.Groups("x0"), validation=False, max_rounds=3)
+    model = rc.fit(
+        np.full(n, 0.4), X, y, rc.Groups("x0"), validation=False, loop=rc.Loop(max_rounds=3)
+    )
     return model, X, np.full(n, 0.4)
 
 
@@ -25,7 +27,7 @@ def regression_model(n=400):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 1))
     y = 10 * X[:, 0] + rng.normal(size=n) * 20
-    return rc.fit(np.zeros(n), X, y, rc.Linear(), validation=False, max_rounds=3), X
+    return rc.fit(np.zeros(n), X, y, rc.Linear(), validation=False, loop=rc.Loop(max_rounds=3)), X
 
 
 # --- the model's decision -----------------------------------------------------------------------
@@ -109,7 +111,7 @@ def test_soft_labels_are_no_binary_labels():
     rng = np.random.default_rng(0)
     model = rc.fit(
         np.full(200, 0.5), rng.normal(size=(200, 1)), rng.random(200), rc.Linear(),
-        validation=False, max_rounds=1,
+        validation=False, loop=rc.Loop(max_rounds=1),
     )  # fmt: skip
     assert model.decide("squared").best([0.3]).tolist() == [0.3]
     with pytest.raises(ValueError, match="not 0 and 1"):

@@ -12,13 +12,17 @@ import recalibrate
 from recalibrate.support.optional import require
 
 PUBLIC = {
+    "AuditFailed",
     "AuditReport",
     "Certificate",
+    "Engine",
     "Estimator",
     "Groups",
     "LSBoostClassifier",
     "LSBoostRegressor",
     "Linear",
+    "Loop",
+    "Monitor",
     "Polynomial",
     "Recalibrated",
     "Trees",

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 SUMMARY = "recalibrate a trained model on labelled rows"
 PARITY_ROWS = 1000
 """Rows of the table that an exported graph is compared on, besides those made for it."""
-PLAIN_OPTIONS = ("alpha", "B", "cv", "validation", "levels", "link", "threads", "seed")
+PLAIN_OPTIONS = ("alpha", "B", "cv", "validation", "link", "seed")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -117,6 +117,8 @@ def _fit(args: Namespace, console: Console, rows: Labelled, base: Any, H: Any) -
         base_link=args.base_link if args.model is None else None,
         categorical=read_names(args.categorical, [str(name) for name in rows.X.columns]) or None,
         exportable=args.onnx is not None,
+        loop=recalibrate.Loop(levels=args.levels),
+        engine=recalibrate.Engine(threads=args.threads),
         progress=console.progress,
         **given,
     )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 from recalibrate.bases.problem import Problem, Reading, read_problem
 from recalibrate.bases.protocol import Base, as_base
@@ -17,13 +16,15 @@ from recalibrate.core.levels import Link
 from recalibrate.data.folds import is_splitter
 from recalibrate.data.inputs import is_collection, is_streamed
 from recalibrate.fitting.arguments import (
-    Knobs,
-    LevelKind,
+    Engine,
+    Loop,
     Plan,
     check_paper,
-    check_run,
+    check_seed,
     gives_rows,
     read_gamma,
+    read_option,
+    refuse_unknown,
 )
 from recalibrate.fitting.crossfit import cross_fit, is_unfitted, refuse_unfitted
 from recalibrate.fitting.default.settings import DEFAULT_CLASS
@@ -32,7 +33,7 @@ from recalibrate.model import Recalibrated
 from recalibrate.rows.memory import MemoryStore
 from recalibrate.rows.opening import check_memory, open_rows
 from recalibrate.rows.store import Store
-from recalibrate.support.checks import check_flag, check_whole
+from recalibrate.support.checks import check_flag
 from recalibrate.support.threads import resolve_threads
 
 
@@ -54,27 +55,12 @@ def fit(
     target_class: Any = None,
     link: Link | None = None,
     categorical: Sequence[str] | None = None,
-    levels: int | None = None,
-    level_kind: LevelKind | None = None,
-    rounded: bool | None = None,
-    step: float | None = None,
-    tables_per_round: int | None = None,
-    l2: float | None = None,
-    min_gain: float | None = None,
-    min_level_rows: int | None = None,
-    tolerance: float | Literal["authors"] | None = None,
-    patience: int | None = None,
-    accept: float | None = None,
-    max_rounds: int | None = None,
-    keep_unrounded: bool | None = None,
     exportable: bool = False,
-    threads: int | None = None,
-    blocks: int | None = None,
-    cache: str | os.PathLike[str] | None = None,
-    block_rows: int = 500_000,
-    client: Any = None,
+    loop: Loop | None = None,
+    engine: Engine | None = None,
     seed: int = 0,
     progress: bool | None = None,
+    **unknown: Any,
 ) -> Recalibrated:
     """Recalibrate a trained model so that it is right on average inside every group.
 
@@ -134,42 +120,13 @@ def fit(
         Scale of the updates; default "logit" for 0/1 labels, otherwise "identity".
     categorical
         Numeric columns that are categories.
-    levels, level_kind
-        Number of level sets, of equal width ("uniform") or equal weight ("quantile").
-    rounded
-        Round the scores to the grid of levels after every update, as the paper does.
-    step
-        Share of every fitted correction that is taken; 1 replaces the score.
-    tables_per_round
-        Learners per level set before new level sets are drawn.
-    l2, min_gain
-        Complexity penalty: ridge on every fitted number, least fall of the summed loss a split.
-    min_level_rows
-        Level sets with fewer rows are left alone.
-    tolerance
-        Stop when a round lowers the training error by less; "authors" is the rule of the
-        paper's own code, .1 / levels. With folds (or a share) it stops the runs on the folds;
-        the refit on all rows takes as many rounds as they say.
-    patience
-        Steps without a lower held-out error before stopping.
-    accept
-        Keep a level set's update only if its held-out error falls by more than this share
-        (validated updates). Needs ``validation=`` with held-out rows, a pair or dict: a refit on
-        all rows has none.
-    max_rounds
-        Most rounds.
-    keep_unrounded
-        End a rounded run that changed anything with one more update that is not rounded (of a
-        run stopped by the tolerance: the rejected one).
     exportable
         Refuse at once, before anything is fitted, what ``to_onnx`` could not export.
-    threads, blocks
-        How the work is cut; the model is the same for all values.
-    cache, block_rows
-        For rows that do not fit in memory: the folder for temporary files (default: the
-        system's), and how many rows of them are in memory at a time, per thread.
-    client
-        For a Dask DataFrame: the ``distributed.Client``; default: the current one.
+    loop
+        A `Loop` with settings of the loop, instead of the default fit: number of level sets, step,
+        penalties, stop rules.
+    engine
+        An `Engine`: threads, temporary files, Dask client. The model is the same for all of them.
     seed
         Deals the folds and draws features.
     progress
@@ -195,32 +152,19 @@ def fit(
     >>> bool(abs(model.predict(X, base=np.full(5000, 0.4)) - truth).max() < 0.05)
     True
     """
+    refuse_unknown(unknown)
     unfitted = is_unfitted(base_model)
     if unfitted and cv is None:
         refuse_unfitted(base_model)
     H = DEFAULT_CLASS if H is None else read_class(H)
-    knobs = Knobs(
-        levels,
-        level_kind,
-        rounded,
-        step,
-        tables_per_round,
-        l2,
-        min_gain,
-        min_level_rows,
-        tolerance,
-        patience,
-        accept,
-        max_rounds,
-        keep_unrounded,
-    )
+    loop, engine = read_option("loop", loop, Loop), read_option("engine", engine, Engine)
     alpha, B = read_gamma(gamma, alpha, B)
-    plan = Plan(knobs, alpha, B, cv, validation)
+    plan = Plan(loop, alpha, B, cv, validation)
     _check(plan, unfitted, link)
-    check_run(threads, blocks, seed)
-    check_whole("block_rows", block_rows, least=1)
+    engine.check()
+    check_seed(seed)
     check_flag("exportable", exportable)
-    threads = resolve_threads(threads)
+    threads = resolve_threads(engine.threads)
     seed = int(seed)  # numpy's integers overflow where Python's do not
     reading = Reading(
         sample_weight,
@@ -229,7 +173,7 @@ def fit(
         target_class,
         "identity" if plan.paper else link,
         categorical,
-        clip=plan.paper or bool(rounded),
+        clip=plan.paper or bool(loop.rounded),
     )
     store: Store
     with ExitStack() as opened:
@@ -244,9 +188,9 @@ def fit(
                     y,
                     reading,
                     threads=threads,
-                    cache=cache,
-                    block_rows=block_rows,
-                    client=client,
+                    cache=engine.cache,
+                    block_rows=engine.block_rows,
+                    client=engine.client,
                 )
             )
             if not H.in_pieces:
@@ -254,7 +198,7 @@ def fit(
                 store = store.in_memory()
         else:
             base, problem, plan = _read_table(base_model, X, y, Z, plan, reading, seed)
-            store = MemoryStore(problem, threads, blocks)
+            store = MemoryStore(problem, threads, engine.blocks)
         if exportable:
             from recalibrate.graph import check_exportable
 
@@ -264,15 +208,15 @@ def fit(
 
 def _check(plan: Plan, unfitted: bool, link: Link | None) -> None:
     """Refuse knobs that mean nothing, or nothing together."""
-    knobs, cv, validation = plan.knobs, plan.cv, plan.validation
-    knobs.check()
+    loop, cv, validation = plan.loop, plan.cv, plan.validation
+    loop.check()
     if plan.paper:
-        check_paper(knobs, None if unfitted else cv, link)
+        check_paper(loop, None if unfitted else cv, link)
     if cv is not None and validation is not None and not unfitted:
         raise ValueError("give either cv= or validation=, not both")
-    if knobs.accept is not None and not gives_rows(validation):
+    if loop.accept is not None and not gives_rows(validation):
         raise ValueError(
-            f"accept={knobs.accept!r} compares updates on held-out rows, but validation= gives "
+            f"accept={loop.accept!r} compares updates on held-out rows, but validation= gives "
             "none; pass a pair validation=(X, y) or a dict (folds end with a refit on all rows)"
         )
 

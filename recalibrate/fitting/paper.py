@@ -49,7 +49,7 @@ def certify(
     final = history.errors[accepted]
     gain = final - history.unrounded
     bound = B * (gain + history.skipped)
-    if 0 < lost:
+    if lost > 0:
         bound = ((sqrt(B) + lost) * sqrt(max(gain, 0.0)) + lost * sqrt(final)) ** 2
         bound += B * history.skipped
     reason = training.learner.inexact or unresolved

@@ -39,7 +39,6 @@ from recalibrate.rows.dealing import deal, restrict, set_aside, split
 from recalibrate.rows.store import Encoded, Fold, Store, weights_of
 from recalibrate.support.notices import warn_user
 
-
 FEW_EFFECTIVE = 0.05
 """Share of the rows that those of equal weight have to make up; survey weights leave a third."""
 
@@ -71,12 +70,12 @@ class Run:
         """The model."""
         warn_of_weights(weights_of(self.store), self.store.size.n_rows)
         if plan.paper:
-            settings = paper_settings(plan.alpha, plan.B, plan.knobs, self.seed)
+            settings = paper_settings(plan.alpha, plan.B, plan.loop, self.seed)
             B = 1.0 if plan.B is None else plan.B
             return self.paper(settings, float(plan.alpha or 0.0), B, plan.validation)
         if plan.default:
             return self.recipe(plan.cv, plan.validation)
-        settings = loop_settings(self.store.problem, plan.knobs, self.seed, self.borders)
+        settings = loop_settings(self.store.problem, plan.loop, self.seed, self.borders)
         return self.loop(settings, plan.cv, plan.validation)
 
     def borders(self, levels: int) -> NDArray[np.float64]:
@@ -122,7 +121,7 @@ class Run:
         return self._model(boosted, settings, notes=notes)
 
     def loop(self, settings: Settings, cv: Any, validation: Any) -> Recalibrated:
-        """The loop as the knobs say, its steps chosen on held-out rows if there are any."""
+        """The loop as its settings say, its steps chosen on held-out rows if there are any."""
         training = prepare(self.store, self.H, settings)
         if validation is False:
             self.store.drop()

@@ -498,5 +498,5 @@ def test_fit_uses_columns_that_the_model_has_not():
     model = models.fitted(models.one_hot_regression, models.mixed)()
     frame = models.mixed(800, 3).assign(sex=np.resize(["F", "M"], 800))
     y = models.outcome(frame, "binary")
-    fitted = rc.fit(model, frame, y, H=rc.Groups("sex"), levels=3, max_rounds=2)
+    fitted = rc.fit(model, frame, y, H=rc.Groups("sex"), loop=rc.Loop(levels=3, max_rounds=2))
     assert fitted.predict(frame.iloc[:, ::-1]).shape == (800,)

@@ -16,7 +16,7 @@ from recalibrate.auditing.views.html.forest import Forest, Interval
 from recalibrate.auditing.views.html.markup import Markup, element
 from recalibrate.auditing.views.html.scales import Scale, extent
 from recalibrate.auditing.views.numbers import Digits, measure, p_value, percent
-from recalibrate.auditing.views.ranking import worst_curves, worst_gaps
+from recalibrate.auditing.views.ranking import everybody_first, worst_curves
 from recalibrate.simulate import census
 
 VOID = {"meta", "link", "input", "br"}
@@ -316,7 +316,7 @@ def test_reliability_refuses_unknown_groups(full, groups):
 
 def test_gaps_are_drawn_worst_first_and_filled_when_off(full):
     (axes,) = full.plot_gaps(most=5).axes
-    groups = worst_gaps(full, 5)
+    groups = everybody_first(full, 5)
     assert [label.get_text() for label in axes.get_yticklabels()] == [g.name for g in groups]
     marks = [bars.lines[0] for bars in axes.containers if bars.get_label() == "after"]
     assert [mark.get_xdata()[0] for mark in marks] == [group.after.gap for group in groups]
@@ -361,7 +361,7 @@ def test_gaps_refuse_a_senseless_number_of_groups(full, most):
 
 
 def test_worst_gaps_are_everybody_then_the_certain_ones_by_size(full):
-    everybody, *groups = worst_gaps(full, 100)
+    everybody, *groups = everybody_first(full, 100)
     assert everybody is full.groups[0]
     assert {group.name for group in groups} == {group.name for group in full.groups[1:]}
     off = [group.after.off for group in groups]

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from recalibrate import Estimator, Groups, Linear, Trees, fit
+from recalibrate import Engine, Estimator, Groups, Linear, Trees, fit
 from recalibrate.auditing.search.richness import richness
 from recalibrate.data.labels import read_labels
 from recalibrate.data.table import read_table
@@ -48,7 +48,7 @@ def test_calibrated_scores_are_not_beaten():
 def test_a_default_fit_leaves_nothing_to_trees_of_depth_2():
     cal, test = census(6000, seed=1, gap=0.1), census(6000, seed=2, gap=0.1)
     assert check(test.scores, test.X, test.y).H.beats
-    model = fit(cal.scores, cal.X, cal.y, threads=1)
+    model = fit(cal.scores, cal.X, cal.y, engine=Engine(threads=1))
     after = model.predict(test.X, base=test.scores)
     assert not check(after, test.X, test.y).H.beats
 

@@ -227,7 +227,13 @@ def test_held_out_weights_larger_than_fitted_ones(times):
             "sample_weight": weight * factor,
         }
         model = rc.fit(
-            base, X, y, rc.Trees(depth=1), sample_weight=weight, validation=held_out, max_rounds=3
+            base,
+            X,
+            y,
+            rc.Trees(depth=1),
+            sample_weight=weight,
+            validation=held_out,
+            loop=rc.Loop(max_rounds=3),
         )
         return model.history_.held_out
 
@@ -306,9 +312,7 @@ def test_a_light_group_is_corrected_beside_a_heavy_one(H, ratio):
         H,
         sample_weight=weight,
         validation=False,
-        max_rounds=1,
-        step=1.0,
-        levels=1,
+        loop=rc.Loop(max_rounds=1, step=1.0, levels=1),
         link="identity",
     )
     found = model.predict(heavy.astype(float)[:, None], base=np.full(4000, 0.5))

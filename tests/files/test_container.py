@@ -19,7 +19,9 @@ def good():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 2))
     y = (rng.random(300) < 0.4) * 1.0
-    model = rc.fit(np.full(300, 0.5), X, y, rc.Trees(depth=2), validation=False, max_rounds=2)
+    model = rc.fit(
+        np.full(300, 0.5), X, y, rc.Trees(depth=2), validation=False, loop=rc.Loop(max_rounds=2)
+    )
     return to_bytes(model)[0]
 
 

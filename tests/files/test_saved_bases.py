@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from forging import Forgery
 from onnx import TensorProto, helper
+from settings import fit_with
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
@@ -58,7 +59,7 @@ def fit_on(name):
     make, columns = BASES[name]
     X, y = people()
     base = make().fit(X[columns][:600], y[:600])
-    return rc.fit(base, X[600:], y[600:], H, **PLAIN)
+    return fit_with(base, X[600:], y[600:], H, **PLAIN)
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +95,7 @@ def test_a_base_without_names_takes_columns_by_position(tmp_path):
     X, y = people()
     numbers = X[["age", "x"]].to_numpy()
     base = make_trees().fit(numbers[:600], y[:600])
-    model = rc.fit(base, numbers[600:], y[600:], rc.Trees(depth=1), **PLAIN)
+    model = fit_with(base, numbers[600:], y[600:], rc.Trees(depth=1), **PLAIN)
     again = rc.load(model.save(tmp_path / "model.rcal"))
     for rows in (numbers, X[["age", "x"]].set_axis(["a", "b"], axis=1)):
         np.testing.assert_array_equal(again.predict(rows), model.predict(numbers))
@@ -214,7 +215,7 @@ def test_a_base_by_reference(file_adapter, tmp_path):
     X, y = people()
     file = tmp_path / "base.weight"
     file.write_text("0.5")
-    model = rc.fit(file_adapter(file), X, y, H, **PLAIN)
+    model = fit_with(file_adapter(file), X, y, H, **PLAIN)
     path = model.save(tmp_path / "model.rcal", base=file)
     content = path.read_bytes()
     assert hashlib.sha256(b"0.5").hexdigest().encode() in content
@@ -230,7 +231,7 @@ def test_a_reference_is_checked_when_it_is_needed(file_adapter, tmp_path):
     X, y = people()
     file = tmp_path / "base.weight"
     file.write_text("0.5")
-    model = rc.fit(file_adapter(file), X, y, H, **PLAIN)
+    model = fit_with(file_adapter(file), X, y, H, **PLAIN)
     expected = model.predict(X)
     path = model.save(tmp_path / "model.rcal", base=file)
     file.write_text("0.6")
@@ -253,7 +254,7 @@ def test_a_reference_must_exist_and_fit(file_adapter, tmp_path):
     X, y = people()
     file = tmp_path / "base.weight"
     file.write_text("0.5")
-    model = rc.fit(np.full(len(X), 0.4), X, y, H, **PLAIN)
+    model = fit_with(np.full(len(X), 0.4), X, y, H, **PLAIN)
     with pytest.raises(ValueError, match="logit scale, but this model was fitted on"):
         model.save(tmp_path / "model.rcal", base=file)
     with pytest.raises(FileNotFoundError):
@@ -263,7 +264,7 @@ def test_a_reference_must_exist_and_fit(file_adapter, tmp_path):
 
 def test_saving_asks_before_it_overwrites(tmp_path):
     X, y = people(200)
-    model = rc.fit(np.full(len(X), 0.4), X, y, H, **PLAIN)
+    model = fit_with(np.full(len(X), 0.4), X, y, H, **PLAIN)
     path = model.save(tmp_path / "model.rcal")
     before = path.read_bytes()
     model.save(path)
@@ -290,7 +291,7 @@ def test_a_loaded_model_is_exported_and_served(exact_file, tmp_path):
 
 def test_the_content_decides_not_the_name(tmp_path):
     X, y = people(200)
-    model = rc.fit(np.full(len(X), 0.4), X, y, H, **PLAIN)
+    model = fit_with(np.full(len(X), 0.4), X, y, H, **PLAIN)
     path = model.save(tmp_path / "model.onnx")
     assert isinstance(rc.load(path), rc.Recalibrated)
     (tmp_path / "model.rcal").write_bytes(tensor_graph(REDUCE).SerializeToString())

@@ -231,7 +231,7 @@ def test_regression():
 def test_held_out_rows_and_the_papers_run_go_with_cv():
     X, y = sample(300)
     new, new_y = sample(200, seed=1)
-    model = rc.fit(Mean(), X, y, H, cv=3, validation=(new, new_y), max_rounds=3)
+    model = rc.fit(Mean(), X, y, H, cv=3, validation=(new, new_y), loop=rc.Loop(max_rounds=3))
     assert len(model.history_.held_out) > 0
     paper = rc.fit(Mean(), X, y, H, cv=3, alpha=0.004)
     assert paper.certificate_ is not None

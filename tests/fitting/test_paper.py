@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from settings import fit_with
 from sklearn.linear_model import LinearRegression
 
 import recalibrate as rc
@@ -23,6 +24,7 @@ BOUND = 1e-10
 STUMPS = rc.Trees(depth=1)
 GROUPS = rc.Groups("sex", "age < 2", "sex*age")
 LINEAR = rc.Linear(features=["age", "size"])
+KEPT = rc.Loop(keep_unrounded=True)
 EXACT = [STUMPS, GROUPS, LINEAR]
 BY_CLASS = pytest.mark.parametrize("H", EXACT, ids=lambda H: type(H).__name__)
 
@@ -53,7 +55,7 @@ def quietly(*args, **options):
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="no round lowered")
         warnings.filterwarnings("ignore", message="group term .* has no rows; dropped")
-        return rc.fit(*args, **options)
+        return fit_with(*args, **options)
 
 
 # --- the run ------------------------------------------------------------------------------------
@@ -158,7 +160,7 @@ def test_errors_are_those_of_the_predictions(H):
     stages = [np.mean((f - y) ** 2) for f in model.staged_predict(X, base=base)]
     assert c.rounds >= 1
     assert c.errors[:-1] == pytest.approx(stages, abs=LOSS)
-    witness = rc.fit(base, X, y, H, alpha=0.02, keep_unrounded=True)
+    witness = rc.fit(base, X, y, H, alpha=0.02, loop=KEPT)
     unrounded = witness.predict(X, base=base)
     rejected = Levels.uniform(c.m).round(witness.margins(X, base=base))
     assert c.errors[-1] == pytest.approx(np.mean((rejected - y) ** 2), abs=LOSS)
@@ -178,10 +180,8 @@ def test_rejected_round_is_free(H):
         y,
         H,
         link="identity",
-        rounded=True,
-        levels=50,
+        loop=rc.Loop(rounded=True, levels=50, max_rounds=paper.certificate_.rounds),
         validation=False,
-        max_rounds=paper.certificate_.rounds,
     )
     assert without.history_.errors == paper.certificate_.errors[:-1]
     np.testing.assert_array_equal(
@@ -263,14 +263,16 @@ def test_bound_holds_with_weights(H):
 
 def test_skipped_level_sets_enter_the_bound():
     base, X, y = sample(6)
-    model = rc.fit(base, X, y, GROUPS, alpha=0.05, min_level_rows=8)
+    model = rc.fit(base, X, y, GROUPS, alpha=0.05, loop=rc.Loop(min_level_rows=8))
     c = model.certificate_
     f = model.predict(X, base=base)
     _, level, count = np.unique(f, return_inverse=True, return_counts=True)
     small = count[level] < 8
     # Shares and roots: approx only spares the last bits, here and below.
     assert 0 < c.skipped == pytest.approx(small.mean())
-    witness = rc.fit(base, X, y, GROUPS, alpha=0.05, min_level_rows=8, keep_unrounded=True)
+    witness = rc.fit(
+        base, X, y, GROUPS, alpha=0.05, loop=rc.Loop(min_level_rows=8, keep_unrounded=True)
+    )
     update = witness.margins(X, base=base)
     np.testing.assert_array_equal(update[small], f[small])
     gain = np.mean((f - y) ** 2) - np.mean((update - y) ** 2)
@@ -510,7 +512,7 @@ def test_gap_limits_are_in_the_unit_of_the_labels():
 
 def test_a_model_whose_last_update_is_not_rounded_has_no_certificate_of_its_own():
     base, X, y = sample(1)
-    certificate = rc.fit(base, X, y, LINEAR, alpha=0.02, keep_unrounded=True).certificate_
+    certificate = rc.fit(base, X, y, LINEAR, alpha=0.02, loop=KEPT).certificate_
     assert not certificate.holds
     assert "last update is not rounded" in certificate.reason
     with pytest.raises(ValueError, match="nothing is proven"):
@@ -521,7 +523,7 @@ def test_predictions_that_are_not_rounded_stay_inside_the_bounds():
     rng = np.random.default_rng(0)
     X, base = rng.normal(size=(60, 4)), np.full(60, 0.5)
     y = 1 / (1 + np.exp(-X[:, 0]))
-    model = quietly(base, X, y, rc.Linear(), alpha=0.5, keep_unrounded=True, bounds=(0, 1))
+    model = quietly(base, X, y, rc.Linear(), alpha=0.5, loop=KEPT, bounds=(0, 1))
     far, base = 50 * rng.normal(size=(200, 4)), np.full(200, 0.5)
     assert np.abs(model.margins(far, base=base)).max() > 1
     found = model.predict(far, base=base)
@@ -652,18 +654,18 @@ def best_stumps(X, y, f):
 def test_alpha_and_b_out_of_range(options, words):
     base, X, y = sample(0, n=20)
     with pytest.raises(ValueError, match=words):
-        rc.fit(base, X, y, STUMPS, **options)
+        fit_with(base, X, y, STUMPS, **options)
 
 
 @pytest.mark.parametrize("option", ["levels", "step", "tolerance", "max_rounds", "cv", "l2"])
 def test_options_of_the_loop_do_not_go_with_alpha(option):
     base, X, y = sample(0, n=20)
     with pytest.raises(ValueError, match=rf"{option}.*alpha|alpha.*{option}"):
-        rc.fit(base, X, y, STUMPS, alpha=0.1, **{option: 1})
+        fit_with(base, X, y, STUMPS, alpha=0.1, **{option: 1})
 
 
 def test_only_the_options_that_were_given_are_named():
     base, X, y = sample(0, n=20)
     options = {"l2": 2.0, "link": "logit", "min_level_rows": 2}
     with pytest.raises(ValueError, match=r"no room for l2=2\.0, link='logit': only min_level_rows"):
-        rc.fit(base, X, y, STUMPS, alpha=0.1, **options)
+        fit_with(base, X, y, STUMPS, alpha=0.1, **options)

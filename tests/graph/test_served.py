@@ -93,7 +93,7 @@ def test_regressions_have_no_probabilities():
     _, X, _ = sample()
     labels = 3.0 + X["a"] + (X["sex"] == "F")
     scores = np.full(len(X), 3.0)
-    model = rc.fit(scores, X, labels, "trees", max_rounds=5, validation=False)
+    model = rc.fit(scores, X, labels, "trees", loop=rc.Loop(max_rounds=5), validation=False)
     served = load_served(model.to_onnx().SerializeToString())
     assert served.outputs == ("score", "score_margin")
     with pytest.raises(AttributeError, match="use predict"):
@@ -127,7 +127,7 @@ def test_other_files_are_refused(tmp_path):
 def test_recalibrated_again():
     """An exported model under new rounds: its graph is the base of another one."""
     model, X, y = sample()
-    again = rc.fit(model, X, y, rc.Trees(), levels=3, max_rounds=2, validation=False)
+    again = rc.fit(model, X, y, rc.Trees(), loop=rc.Loop(levels=3, max_rounds=2), validation=False)
     served = load_served(again.to_onnx(X_sample=X).SerializeToString())
     np.testing.assert_array_equal(served.margins(X), again.margins(X))
 

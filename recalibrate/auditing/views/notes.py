@@ -34,7 +34,9 @@ def method_notes(
             "ECE",
             f"In {n_bins} bins of equal width. Noise makes it positive even for a perfect model; "
             "the debiased one takes the sign of a bin from one half of its rows and the mean from "
-            "the other, averaged over all halves, and is zero on average under calibration.",
+            "the other, averaged over all halves, and is zero on average under calibration. Where "
+            "it comes out negative, tables for readers show 0; full_table and JSON have it as it "
+            "is.",
             "ECE = sum_b P(b) |mean residual of b|;  debiased: sum_b P(b) s_b (z (2 Phi(z) - 1) "
             "- 2 phi(z)), z = mean residual / s_b",
         ),
@@ -43,7 +45,8 @@ def method_notes(
             f"Errors on level sets, here {n_bins} quantile bins of the predictions of all rows "
             "(their edges are in the report). Within the group: weighted by the group's own "
             "mass. By mass: with the group's indicator as h over all rows, so that small groups "
-            "count little. MSCE is K2 over all rows.",
+            "count little. MSCE is K2 over all rows. With the bias removed, K2 and MSCE can come "
+            "out negative near perfect calibration, and are then shown as 0.",
             "K2(f, h) = sum_b P(b) (E[h (y - f) | b])^2;  within g: sum_b P(b|g) "
             "(E[y - f | b, g])^2",
         ),

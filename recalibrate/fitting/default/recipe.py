@@ -1,4 +1,4 @@
-"""What ``fit`` does when nobody turns its knobs.
+"""What ``fit`` does when it is left to itself.
 
 1. A line through the base score (on the log-odds for 0/1 labels): repairs over-confidence.
 2. What is certain: single groups that are off by four standard errors are moved, in full.

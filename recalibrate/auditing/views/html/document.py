@@ -34,8 +34,8 @@ def page(report: AuditReport, title: str) -> str:
     digits = Digits.of(report)
     sections = _sections(report, digits)
     links = [element("a", each.title, href=f"#{each.anchor}") for each in sections]
-    body = element(
-        "main",
+    return shell(
+        title,
         element(
             "header",
             element("h1", title),
@@ -45,6 +45,14 @@ def page(report: AuditReport, title: str) -> str:
         summary.show_verdict(report),
         summary.show_tiles(report, digits),
         *(each.show() for each in sections),
+    )
+
+
+def shell(title: str, *parts: Markup) -> str:
+    """A whole page in the style of the reports, around its parts."""
+    main = element(
+        "main",
+        *parts,
         element("footer", element("p", "Made by recalibrate.")),
         class_="rc-audit page",
     )
@@ -57,10 +65,15 @@ def page(report: AuditReport, title: str) -> str:
         element("meta", name="color-scheme", content="light dark"),
         element("title", title),
         element("link", rel="icon", href="data:,"),
-        element("style", _resource("style.css")),
+        style(),
     )
-    whole = element("html", head, element("body", body, element("script", script)), lang="en")
+    whole = element("html", head, element("body", main, element("script", script)), lang="en")
     return f"<!DOCTYPE html>\n{whole}\n"
+
+
+def style() -> Markup:
+    """The style sheet of all reports."""
+    return element("style", _resource("style.css"))
 
 
 def fragment(report: AuditReport) -> str:
@@ -68,7 +81,7 @@ def fragment(report: AuditReport) -> str:
     digits = Digits.of(report)
     return element(
         "div",
-        element("style", _resource("style.css")),
+        style(),
         element("p", _subtitle(report), class_="subtitle"),
         summary.show_verdict(report),
         groups.show_legend(report),

@@ -7,13 +7,19 @@ from typing import TYPE_CHECKING
 
 from recalibrate.auditing.records import GroupAudit
 from recalibrate.auditing.views import numbers
-from recalibrate.auditing.views.columns import Cell, Column, group_columns, limits_text
+from recalibrate.auditing.views.columns import (
+    Cell,
+    Column,
+    error_columns,
+    gap_columns,
+    limits_text,
+)
 from recalibrate.auditing.views.html.forest import Forest, Interval
 from recalibrate.auditing.views.html.markup import Markup, element, join
 from recalibrate.auditing.views.html.reliability import common_range, diagram, residuals
 from recalibrate.auditing.views.html.tables import build_table, clipped
 from recalibrate.auditing.views.numbers import Digits
-from recalibrate.auditing.views.ranking import worst_curves, worst_gaps
+from recalibrate.auditing.views.ranking import everybody_first, worst_curves
 from recalibrate.auditing.views.text import confidence
 
 if TYPE_CHECKING:
@@ -75,7 +81,7 @@ def show_gaps(report: AuditReport, digits: Digits, most: int, *, rest: str) -> M
 
     ``rest`` says where the groups are that it leaves out.
     """
-    groups = worst_gaps(report, most)
+    groups = everybody_first(report, most)
     forest = Forest.around([own for group in groups for own in _intervals(group) if own])
 
     def plot(group: GroupAudit) -> Cell:
@@ -83,7 +89,7 @@ def show_gaps(report: AuditReport, digits: Digits, most: int, *, rest: str) -> M
         gap, limits = digits.signed(own.gap), limits_text(report, group.after, digits)
         return Cell(forest.row(own, before, f"Gap of {group.name}: {gap}, limits {limits}"))
 
-    shown = {column.title: column for column in group_columns(report, digits)}
+    shown = {column.title: column for column in gap_columns(report, digits)}
     columns = [
         shown["group"],
         shown["rows"],
@@ -102,5 +108,13 @@ def _intervals(group: GroupAudit) -> tuple[Interval, Interval | None]:
 
 def show_all(report: AuditReport, digits: Digits) -> Markup:
     """Every group with its main numbers."""
-    columns = group_columns(report, digits)
-    return build_table(columns, report.groups, label="All groups", sortable=True)
+    tables = [
+        build_table(
+            gap_columns(report, digits), report.groups, label="Gaps of all groups", sortable=True
+        ),
+        element("h3", "Errors beyond the mean"),
+        build_table(
+            error_columns(report, digits), report.groups, label="Errors of groups", sortable=True
+        ),
+    ]
+    return join(tables)

@@ -35,17 +35,17 @@ def show_verdict(report: AuditReport) -> Markup:
         ]
     if found:
         sentences.append(f"The search through the columns found {_count(found)} off.")
+    head = "Miscalibrated beyond noise" if wrong else "No miscalibration beyond noise"
+    return verdict_box(wrong, head, report.verdict, " ".join(sentences))
+
+
+def verdict_box(wrong: bool, head: str, *paragraphs: str) -> Markup:
+    """A verdict that is marked as good or not by sign, word and colour."""
     sign = element("span", "!" if wrong else "✓", class_="sign", aria_hidden="true")
     return element(
         "div",
-        element(
-            "p",
-            sign,
-            "Miscalibrated beyond noise" if wrong else "No miscalibration beyond noise",
-            class_="head",
-        ),
-        element("p", report.verdict),
-        element("p", " ".join(sentences)),
+        element("p", sign, head, class_="head"),
+        *(element("p", each) for each in paragraphs if each),
         class_="verdict bad" if wrong else "verdict good",
     )
 
@@ -59,24 +59,24 @@ def show_tiles(report: AuditReport, digits: Digits) -> Markup:
     now, then = report.overall, report.overall_before
     return element(
         "div",
-        _tile(
+        tile(
             "groups off by more than noise",
             f"{now.n_off} of {len(report.groups)}",
             "" if then is None else f"before: {then.n_off}",
         ),
-        _tile(
+        tile(
             "largest gap beyond noise",
             digits.signed(now.largest_gap),
             now.largest_gap_group or "there is none",
             "" if then is None else f"before: {digits.signed(then.largest_gap)}",
         ),
-        _tile(
+        tile(
             "multicalibration error",
             numbers.sigmas(now.mce_sigma),
             f"worst group: {now.worst_group}",
             "" if then is None else f"before: {numbers.sigmas(then.mce_sigma)}",
         ),
-        _tile(
+        tile(
             measures(report.kind)[0].title,
             numbers.measure(now.mse),
             "" if then is None else f"before: {numbers.measure(then.mse)}",
@@ -85,7 +85,8 @@ def show_tiles(report: AuditReport, digits: Digits) -> Markup:
     )
 
 
-def _tile(title: str, figure: str, *remarks: str) -> Markup:
+def tile(title: str, figure: str, *remarks: str) -> Markup:
+    """A figure to remember, with its title and remarks."""
     lines = [element("p", remark) for remark in remarks if remark]
     return element(
         "div",

@@ -1,0 +1,73 @@
+"""What a monitor checks before it begins, and before it takes a batch."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from recalibrate.model import Recalibrated
+from recalibrate.monitoring.batches import Batch, Scale
+from recalibrate.monitoring.state import State
+from recalibrate.monitoring.times import show_time
+from recalibrate.support.checks import check_range
+
+
+def fingerprint(model: Any) -> str:
+    """What tells one recalibrated model from another; empty for all other models."""
+    if not isinstance(model, Recalibrated):
+        return ""
+    from recalibrate.files import to_bytes
+
+    return hashlib.blake2b(to_bytes(model)[0], digest_size=16).hexdigest()
+
+
+def read_scale(model: Any, bounds: Any, classes: Sequence[Any] | None) -> Scale:
+    """What labels and scores are, as far as it is known before the first batch."""
+    known = getattr(model, "classes_", None) if classes is None else classes
+    several = () if known is None else tuple(np.asarray(known).tolist())
+    if classes is not None and len(several) < 3:
+        raise ValueError(
+            f"classes is for three classes and more, got {list(several)!r}; for two leave it out "
+            "and pass labels 0 and 1."
+        )
+    if len(set(several)) < len(several):
+        raise ValueError(f"classes has a label more than once: {list(several)!r}.")
+    if len(several) > 2:
+        if bounds is not None:
+            raise ValueError("bounds= is for a regression, but there are classes.")
+        return Scale(classes=several)
+    if bounds is not None:
+        return Scale(*check_range("bounds", bounds))
+    labels = getattr(model, "labels", None)
+    if isinstance(model, Recalibrated) and labels is not None and labels.kind == "regression":
+        return Scale(labels.low, labels.high)
+    return Scale()
+
+
+def check_time(state: State, batch: Batch, late: bool) -> None:
+    """Refuse times of another kind, and times that go backwards."""
+    kind = batch.kind
+    words = {"batch": "had no time", "number": "had numbers as time", "date": "had dates as time"}
+    if state.time_kind is not None and state.time_kind != kind:
+        raise ValueError(
+            f"Earlier batches {words[state.time_kind]}, this one {words[kind]}: give the same kind."
+        )
+    first = float(batch.time.min())
+    if batch.target is not None and first < state.timeline.frontier and not late:
+        raise ValueError(
+            f"time goes backwards: the batch begins at {show_time(first, kind)}, but rows up to "
+            f"{show_time(state.timeline.frontier, kind)} were added before. Nothing was added; "
+            "pass late=True if these are labels that arrived late."
+        )
+
+
+def check_new(state: State, digest: str) -> None:
+    """Refuse a batch that was added before."""
+    if digest in state.seen:
+        raise ValueError(
+            "The same batch was added before: labels, scores, groups, weights and times are "
+            "all equal. Nothing was added; pass force=True if these are other rows."
+        )
