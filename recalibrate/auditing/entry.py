@@ -166,6 +166,8 @@ def audit(
     scaled = [labels.scale(f[sample.rows]) for f in (after, before) if f is not None]
     found = find_everything(segments, sample, labels, scaled, n_bins=bins, alpha=alpha)
     discoveries, rich = _search(H, richer, table, after, labels, clusters, alpha)
+    if rich is not None:
+        rich = rich.beside([each.name for each in found.groups() if each.after.off])
     return AuditReport(
         kind=labels.kind,
         n_rows=n_rows,
