@@ -18,8 +18,9 @@ from recalibrate.core.boost import History, Settings
 from recalibrate.core.certificate import Certificate
 from recalibrate.core.levels import from_margin
 from recalibrate.core.rounds import Rounds
-from recalibrate.data.inputs import is_collection
-from recalibrate.data.labels import Labels, read_scores
+from recalibrate.data.inputs import is_collection, is_streamed, open_frames, settle
+from recalibrate.data.labels import Labels
+from recalibrate.data.scores import read_scores
 from recalibrate.data.table import Schema
 from recalibrate.support.notices import warn_user
 from recalibrate.support.threads import threads_for
@@ -77,6 +78,19 @@ class Recalibrated:
         """Number of weak learners over all rounds and level sets."""
         return self.rounds.n_learners
 
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The classes, in the order of the columns of :meth:`predict_proba`.
+
+        For one class against the rest: False and True.
+        """
+        labels = self.labels
+        if labels.kind == "regression":
+            raise AttributeError("a model that was fitted to numbers has no classes")
+        if labels.chosen is not None:
+            return np.array([False, True])
+        return np.array(labels.classes or (0, 1))
+
     def as_base(self) -> Base:
         """The model as a base: `fit` appends rounds to it on new labels."""
         return ChainedBase(self)
@@ -123,13 +137,16 @@ class Recalibrated:
         return fit(self, X, y, self.H if H is None else H, **options)
 
     def predict(self, X: Any, base: Any = None, Z: Any = None) -> NDArray[np.float64]:
-        """Calibrated mean, or probability of label 1.
+        """Calibrated mean, or probability of label 1 (the second of :attr:`classes_`).
+
+        Of more than two classes: the probabilities of all, as :meth:`predict_proba`.
 
         Parameters
         ----------
         X
-            New rows, as the base model takes them; columns are found by name. For a Dask
-            DataFrame the result is a Dask Series, and ``base`` the name of a column.
+            New rows, as the base model takes them; columns are found by name. For rows in
+            pieces (Parquet files, an iterable of DataFrames) ``base`` is the name of a column;
+            likewise for a Dask DataFrame, where the result is a Dask Series.
         base
             Their base scores, instead of asking the base model. Needed where the model was
             fitted on an array of scores.
@@ -151,19 +168,23 @@ class Recalibrated:
             from recalibrate.rows.dask.shipping import predict_partitions
 
             return predict_partitions(self, X, base)  # type: ignore[no-any-return]
+        if Z is None and is_streamed(X):
+            return self._predict_pieces(X, base)
         start, blocks, scores = self._encode(X, base, Z)
         if not self.rounds.steps and self.rounds.start is None:
             return scores
         return self._finish(self.rounds.apply(blocks, start))
 
     def predict_proba(self, X: Any, base: Any = None, Z: Any = None) -> NDArray[np.float64]:
-        """Probabilities of labels 0 and 1, shape (n, 2); of a Dask DataFrame a Dask DataFrame."""
+        """Probabilities of :attr:`classes_`, shape (n, K); of a Dask DataFrame a Dask DataFrame."""
         if self.labels.kind == "regression":
             raise AttributeError(
                 "predict_proba is for labels in [0, 1]; this model was fitted to labels between "
                 f"{self.labels.low:g} and {self.labels.high:g}: use predict"
             )
         p = self.predict(X, base=base, Z=Z)
+        if self.labels.kind == "classes":
+            return p
         if is_collection(X):
             from recalibrate.rows.dask.shipping import both_classes
 
@@ -386,6 +407,19 @@ class Recalibrated:
 
         return plot_errors(self.history_, self.rounds.link)
 
+    def _predict_pieces(self, X: Any, base: Any) -> NDArray[np.float64]:
+        """Predictions for rows that are read a piece at a time."""
+        if base is not None and not isinstance(base, str):
+            raise TypeError(
+                "base must be the name of a column where rows come in pieces, got "
+                f"{type(base).__name__}"
+            )
+        pieces = (frame for frame in open_frames(X) if len(frame))
+        found = [self.predict(frame, None if base is None else frame[base]) for frame in pieces]
+        if not found:
+            raise ValueError(f"X has no rows: {X!r}")
+        return np.concatenate(found)
+
     def _finish(self, f: NDArray[np.float64]) -> NDArray[np.float64]:
         """From the link's scale to the labels' own."""
         mean = from_margin(f, self.rounds.link)
@@ -397,15 +431,17 @@ class Recalibrated:
         self, X: Any, base: Any, Z: Any
     ) -> tuple[NDArray[np.float64], list[NDArray[Any]], NDArray[np.float64]]:
         """Base scores on the link's scale, blocks of all encoders, base scores as means."""
+        X, Z = settle(X), settle(Z)
         given = self.base.scores(X) if base is None else base
         n_rows = count_scores(given)
         margin = base_margin(
             self.base, given, self.labels, self.rounds.link, n_rows, clip=self.clip
         )
         names = tuple(dict.fromkeys(n for encoder in self.rounds.encoders for n in encoder.names))
-        table = read_features(self.schema, names, X if Z is None else Z, margin)
+        table = read_features(self.schema, names, X if Z is None else Z, margin, self.labels)
         blocks = self.rounds.encode(table, threads_for(n_rows))
-        plain = read_scores(given, n_rows=n_rows, probability=False)
+        outputs = self.labels.outputs
+        plain = read_scores(given, n_rows=n_rows, probability=False, outputs=outputs)
         return margin, blocks, from_margin(plain, self.base.link)
 
     def summary(self) -> str:

@@ -57,6 +57,7 @@ def test_margins_are_on_the_scale_of_the_link():
     )
 
 
+@pytest.mark.filterwarnings("ignore:all base scores are exactly 0 or 1")
 def test_predictions_of_probabilities_stay_in_range():
     _, X, y = sample()
     base = np.where(np.arange(400) % 2, 0.0, 1.0)

@@ -83,6 +83,7 @@ class SklearnBase(DecidedBase):
         self._names = _names_of(model)
         self.target_class = target_class
         self._task = read_task(model, link, target_class)
+        self.classes = self._task.classes
         _warn_if_not_a_mean(model)
         self._tail: Base | None = None
         self._forest = self._read_forest(link)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.data.labels import read_scores
+from recalibrate.data.scores import read_scores
 from recalibrate.data.table import find_columns
 from recalibrate.data.values import read_numbers
 from recalibrate.scores import Link

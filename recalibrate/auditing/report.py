@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from recalibrate.auditing.findings import Changes, Discoveries, Richness
 from recalibrate.auditing.gate import AuditFailed, Rule, Violation, find_violations
-from recalibrate.auditing.records import GroupAudit, LeftOut, Note, Overall
+from recalibrate.auditing.rates import Rates
+from recalibrate.auditing.records import Coverage, GroupAudit, LeftOut, Note, Overall
 from recalibrate.auditing.views import plots, text
 from recalibrate.auditing.views.frames import full_table, short_table, worst_table
 from recalibrate.auditing.views.plain import plain
@@ -64,6 +65,11 @@ class AuditReport:
         Whether the class H, or a richer one, still finds something.
     changes : Changes or None
         What the step from the baseline to the audited predictions changes.
+    rates : Rates or None
+        Decisions at thresholds and ranking (AUC) by group, against reference groups; None for
+        labels other than 0/1 without thresholds.
+    coverage : tuple of Coverage
+        Per column, crossing or condition: rows in its groups, missing, left out, in none.
 
     See Also
     --------
@@ -85,6 +91,8 @@ class AuditReport:
     discoveries: Discoveries | None = None
     richness: Richness | None = None
     changes: Changes | None = None
+    rates: Rates | None = None
+    coverage: tuple[Coverage, ...] = ()
 
     @property
     def table(self) -> pd.DataFrame:
@@ -233,6 +241,8 @@ class AuditReport:
             "discoveries": plain(self.discoveries),
             "richness": plain(self.richness),
             "changes": plain(self.changes),
+            "rates": plain(self.rates),
+            "coverage": plain(self.coverage),
         }
 
     def to_json(self, path: Path | None = None, *, indent: int | None = 2) -> str:
@@ -248,9 +258,10 @@ class AuditReport:
         - groups: a list of {name, rows, clusters, share, mean_outcome; after, before: the numbers
           of `Calibration` with the reliability curve {prediction, outcome, low, high, rows,
           share}; differences as above}; "all" is first;
-        - left_out: a list of {name, why}; notes: a list of {title, text, formula};
-        - discoveries, richness, changes: null, or the fields of `Discoveries`, `Richness` and
-          `Changes`.
+        - left_out: a list of {name, why, rows}; coverage: a list of {term, rows, missing, left_out,
+          outside}; notes: a list of {title, text, formula};
+        - discoveries, richness, changes, rates: null, or the fields of `Discoveries`, `Richness`,
+          `Changes` and `Rates`.
 
         Examples
         --------

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from recalibrate.bases.protocol import Base, class_of
 from recalibrate.core.levels import Link
-from recalibrate.data.labels import read_scores
+from recalibrate.data.scores import read_scores
 from recalibrate.data.values import Value
 from recalibrate.support.errors import ModelFileError
 from recalibrate.support.ort import GraphRunner

@@ -27,7 +27,7 @@ from recalibrate.bases.registry import (
     load_factory,
 )
 from recalibrate.core.levels import Link, from_margin
-from recalibrate.data.labels import read_scores
+from recalibrate.data.scores import read_scores
 
 _HOW_TO_PASS = (
     "Pass an array of scores, one per row, or a function that takes X and returns such an array "
@@ -55,7 +55,8 @@ class Base(Protocol):
     Notes
     -----
     A base that was told which class it scores keeps it as ``target_class``, so that a saved
-    model finds it again.
+    model finds it again. A classifier has ``classes``: their labels in the order of its outputs,
+    or a range where it only numbers them.
     """
 
     @property
@@ -71,7 +72,7 @@ class Base(Protocol):
         """Names of the columns the model takes from X; None means X as it is."""
 
     def scores(self, X: Any) -> NDArray[np.float64]:
-        """One finite float64 score per row of X."""
+        """One finite float64 score per row of X, or a column of them for every class."""
 
     def graph(self) -> object | None:
         """The model as an ONNX ``ModelProto``, or None (see ``why_no_graph``)."""
@@ -130,6 +131,7 @@ class CallableBase:
                 result,
                 n_rows=_length(result) if n_rows is None else n_rows,
                 probability=False,
+                outputs=None,
             )
         except (TypeError, ValueError) as error:
             kind = TypeError if isinstance(error, TypeError) else ValueError
@@ -202,7 +204,7 @@ def as_base(model: Any, *, link: Link | None = None, target_class: Any = None) -
     if _is_array(model):
         _refuse_target_class(target_class, "an array of scores")
         # Scores of any scale are taken here; whether they are probabilities depends on the labels.
-        values = read_scores(model, n_rows=_length(model), probability=False)
+        values = read_scores(model, n_rows=_length(model), probability=False, outputs=None)
         return ScoreColumn(values, link=link or "identity")
     entry = find_adapter(model)
     if entry is not None:
@@ -239,6 +241,22 @@ def reopen_base(model: Any, link: Link, target_class: Any) -> Base:
 def class_of(base: Base) -> Any:
     """The class that a base was told to score; None if it was told none."""
     return getattr(base, "target_class", None)
+
+
+def classes_of(base: Base) -> Sequence[Any] | None:
+    """Classes of a classifier; a range where it only numbers them, None for other models.
+
+    Log-odds are about two classes, whatever they are called.
+    """
+    classes: Sequence[Any] | None = getattr(base, "classes", None)
+    return range(2) if classes is None and base.link == "logit" else classes
+
+
+def base_outputs(base: Base) -> int:
+    """Numbers that a base gives per row, as far as it tells before it has scored any."""
+    if isinstance(base, ScoreColumn):
+        return base.values.shape[1] if base.values.ndim == 2 else 1
+    return int(getattr(base, "outputs", 1))
 
 
 def predicted_mean(base: Base, X: Any) -> NDArray[np.float64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import io
 import os
 from argparse import Namespace
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.commands.texts import read_names
+from recalibrate.data.inputs import open_frames
 from recalibrate.data.table import find_columns
 from recalibrate.support.optional import require
 
@@ -26,7 +28,7 @@ SHOWN_LABELS = 5
 
 
 def read_frame(path: str, *, text: Sequence[str] = (), known_text: Sequence[str] = ()) -> Any:
-    """A table from a CSV or Parquet file.
+    """A table from a CSV or Parquet file, or from a folder or pattern of Parquet files.
 
     Parameters
     ----------
@@ -38,6 +40,11 @@ def read_frame(path: str, *, text: Sequence[str] = (), known_text: Sequence[str]
         Columns that a model has known as text; those that the file does not have are ignored.
     """
     lower = path.lower()
+    if os.path.isdir(path) or (glob.has_magic(path) and not os.path.exists(path)):
+        import pandas as pd
+
+        frames = [frame.rename(columns=str) for frame in open_frames(path)]
+        return _with_rows(path, pd.concat(frames, ignore_index=True) if frames else pd.DataFrame())
     if not lower.endswith(CSV + PARQUET):
         raise ValueError(f"{path!r} is no table: the name must end in {', '.join(CSV + PARQUET)}")
     check_file(path, "table")
@@ -47,6 +54,10 @@ def read_frame(path: str, *, text: Sequence[str] = (), known_text: Sequence[str]
         frame = _read(path, lower, text, known_text)
     except (ValueError, OSError) as error:  # pandas' and pyarrow's own errors are among them
         raise ValueError(f"cannot read {path!r}: {error}") from error
+    return _with_rows(path, frame)
+
+
+def _with_rows(path: str, frame: Any) -> Any:
     if frame.empty:
         raise ValueError(f"{path!r} has no rows")
     return frame

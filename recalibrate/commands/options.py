@@ -18,7 +18,9 @@ def add_table(parser: ArgumentParser, *, required: bool = True) -> None:
     """The table of rows, and how to read it."""
     group = parser.add_argument_group("rows")
     if required:
-        parser.add_argument("data", metavar="DATA", help="table of rows, .csv or .parquet")
+        parser.add_argument(
+            "data", metavar="DATA", help="rows: .csv, .parquet, or a folder of .parquet"
+        )
     else:
         group.add_argument("--data", metavar="DATA", help="rows to compare on, .csv or .parquet")
     about = "columns of a CSV file to be read as text although they look like numbers"

@@ -25,8 +25,9 @@ from recalibrate.bases.graphbase import GraphBase, check_graph
 from recalibrate.bases.protocol import Base, ScoreColumn, class_of, reopen_base
 from recalibrate.bases.wrappers import ChainedBase, select_columns
 from recalibrate.core.levels import Link
-from recalibrate.data.values import Value, plain_value, tag_value, untag_value
+from recalibrate.data.values import Value
 from recalibrate.files import codec
+from recalibrate.files.records import CLASS
 from recalibrate.support.errors import ModelFileError
 
 PLAIN_NAME = re.compile(r"[^\\/:*?\"<>|\x00-\x1f\x7f]{1,255}")
@@ -131,14 +132,7 @@ SHA256 = codec.Value(
     lambda data: isinstance(data, str) and bool(re.fullmatch("[0-9a-f]{64}", data)),
 )
 
-TARGET_CLASS: dict[str, codec.Codec] = {
-    "target_class": codec.Value(
-        "a class with its type",
-        lambda data: isinstance(data, list) and len(data) == 2,
-        lambda value: tag_value(plain_value(value)),
-        untag_value,
-    )
-}
+TARGET_CLASS: dict[str, codec.Codec] = {"target_class": CLASS}
 NO_CLASS = {"target_class": None}
 
 BASES = {

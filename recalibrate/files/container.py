@@ -32,7 +32,7 @@ from recalibrate.files.strictjson import dump, parse
 from recalibrate.support.errors import ModelFileError
 
 MAGIC = b"\x89RCAL\r\n\x1a"
-VERSION = 3
+VERSION = 2
 """The format that is written. All before are read: records know since when a field is there."""
 PREFIX = struct.Struct("<8sIQQ")
 CHECKSUM_BYTES = 32

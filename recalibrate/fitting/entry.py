@@ -7,14 +7,14 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
-from recalibrate.bases.problem import Problem, Reading, read_problem
-from recalibrate.bases.protocol import Base, as_base
+from recalibrate.bases.problem import Problem, Reading, open_base, read_problem
+from recalibrate.bases.protocol import Base
 from recalibrate.bases.wrappers import remember_columns
 from recalibrate.core.kinds import read_class
 from recalibrate.core.learning import FunctionClass
 from recalibrate.core.levels import Link
 from recalibrate.data.folds import is_splitter
-from recalibrate.data.inputs import is_collection, is_streamed
+from recalibrate.data.inputs import is_collection, is_streamed, settle
 from recalibrate.fitting.arguments import (
     Engine,
     Loop,
@@ -53,6 +53,8 @@ def fit(
     bounds: tuple[float, float] | None = None,
     base_link: Link | None = None,
     target_class: Any = None,
+    positive: Any = None,
+    classes: Sequence[Any] | None = None,
     link: Link | None = None,
     categorical: Sequence[str] | None = None,
     exportable: bool = False,
@@ -80,12 +82,15 @@ def fit(
         estimator of scikit-learn's kind that is not fitted: every row is scored by a copy that
         was trained on the other folds, and the base is trained on all rows in the end.
     X
-        Calibration rows: a DataFrame (it may have columns that the base model does not use,
-        such as sensitive attributes) or an array. Rows that do not fit in memory: Parquet files
+        Calibration rows: a DataFrame of pandas, polars (lazy, too), Arrow or another library (it
+        may have columns that the base model does not use, such as sensitive attributes), or an
+        array. Rows that do not fit in memory: Parquet files
         (path, folder, pattern or list), an iterable of DataFrames, or a Dask DataFrame; ``y``,
         ``sample_weight`` and, if scores are a column, ``base_model`` are then column names.
     y
-        Labels: 0/1 or bool, soft labels in [0, 1], or bounded numbers.
+        Labels: classes of any kind, soft labels in [0, 1], or bounded numbers. Of two classes the
+        second of the base model's (else the larger) counts as 1, unless ``positive`` says
+        otherwise. Labels of a classifier always name classes.
     H
         The class to be multicalibrated for, such as ``Trees(...)`` or ``Groups(...)``, or the
         short name of one, such as "trees".
@@ -114,8 +119,14 @@ def fit(
         "logit" when an array's or callable's scores are log-odds; also where a model's adapter
         asks for it.
     target_class
-        Of a multiclass base: the class whose probability is recalibrated; ``y`` then says
-        whether a row is of that class.
+        Of a multiclass base: the one class whose probability is recalibrated against the rest;
+        ``y`` holds classes, or booleans that say whether a row is of that class.
+    positive
+        Of two classes: the label that counts as 1, which the scores of an array or a callable are
+        about.
+    classes
+        All classes, in the order of the base model's outputs, where it does not tell them and
+        ``y`` does not hold all of them (or comes in pieces, as text).
     link
         Scale of the updates; default "logit" for 0/1 labels, otherwise "identity".
     categorical
@@ -161,16 +172,21 @@ def fit(
     alpha, B = read_gamma(gamma, alpha, B)
     plan = Plan(loop, alpha, B, cv, validation)
     _check(plan, unfitted, link)
+    if target_class is not None and positive is not None:
+        raise ValueError("give either target_class= (of several classes) or positive= (of two)")
     engine.check()
     check_seed(seed)
     check_flag("exportable", exportable)
     threads = resolve_threads(engine.threads)
     seed = int(seed)  # numpy's integers overflow where Python's do not
+    X, Z = settle(X), settle(Z)
     reading = Reading(
         sample_weight,
         bounds,
         base_link,
         target_class,
+        positive,
+        classes,
         "identity" if plan.paper else link,
         categorical,
         clip=plan.paper or bool(loop.rounded),
@@ -255,6 +271,6 @@ def _read_table(
         free = not plan.paper and plan.validation is None
         plan = replace(plan, cv=crossed.folds or None if free else None)
     else:
-        base = as_base(base_model, link=reading.base_link, target_class=reading.target_class)
+        base = open_base(base_model, reading)
     base = remember_columns(base, X)
     return base, read_problem(base, X, y, reading, scores=scores, Z=Z), plan

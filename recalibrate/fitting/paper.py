@@ -109,7 +109,7 @@ class WholeRows:
     """Statistic: the rows themselves (not a sum)."""
 
     def of(self, part: Part) -> Sums:
-        return (part.blocks[0], part.y, part.base, part.weight)  # type: ignore[return-value]
+        return (part.blocks[0], part.labels(), part.base, part.weight)  # type: ignore[return-value]
 
 
 def gather(parts: list[Sums]) -> Rows:

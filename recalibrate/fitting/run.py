@@ -31,6 +31,7 @@ from recalibrate.fitting.arguments import (
 )
 from recalibrate.fitting.default.recipe import follow_recipe
 from recalibrate.fitting.default.sample import Sample
+from recalibrate.fitting.default.settings import main_settings
 from recalibrate.fitting.paper import certify
 from recalibrate.fitting.training import Training, prepare
 from recalibrate.fitting.validation import Fitted, Verdict, judge, run_folds
@@ -73,6 +74,10 @@ class Run:
             settings = paper_settings(plan.alpha, plan.B, plan.loop, self.seed)
             B = 1.0 if plan.B is None else plan.B
             return self.paper(settings, float(plan.alpha or 0.0), B, plan.validation)
+        problem = self.store.problem
+        if plan.default and problem.labels.kind == "classes":
+            settings = main_settings(problem, self.H, self.seed)
+            return self.loop(settings, plan.cv, plan.validation)
         if plan.default:
             return self.recipe(plan.cv, plan.validation)
         settings = loop_settings(self.store.problem, plan.loop, self.seed, self.borders)
@@ -148,7 +153,7 @@ class Run:
         """The base as it is: there are too few rows to hold any out."""
         n_rows = self.store.size.n_rows
         note = f"{n_rows} row(s) cannot be split: the base is returned unchanged"
-        empty = Rounds(self.store.problem.link)
+        empty = Rounds(self.store.problem.link, outputs=self.store.problem.labels.outputs)
         return self._model(
             Boosted(empty, History(), None, empty), Settings(link=empty.link), notes=(note,)
         )

@@ -46,7 +46,8 @@ class Training:
 
     def start(self, settings: Settings) -> Rounds:
         """The model before its first step."""
-        return Rounds(settings.link, settings.grid, (self.learner.encoder,))
+        outputs = self.problem.labels.outputs
+        return Rounds(settings.link, settings.grid, (self.learner.encoder,), outputs=outputs)
 
     def run(
         self, settings: Settings, *, held_out: Encoded | None = None, progress: bool | None = None
@@ -86,7 +87,9 @@ class Training:
         n_rows = count_scores(scores)
         margin = base_margin(base, scores, labels, problem.link, n_rows, clip=clip)
         features = X if parts.get("Z") is None else parts["Z"]
-        table = read_features(problem.table.schema, self.learner.encoder.names, features, margin)
+        table = read_features(
+            problem.table.schema, self.learner.encoder.names, features, margin, labels
+        )
         own = read_more_labels(
             labels,
             parts["y"],

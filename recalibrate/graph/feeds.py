@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.data.labels import read_scores
+from recalibrate.data.scores import read_scores
 from recalibrate.data.table import find_columns, split_columns
 from recalibrate.data.values import factorize, plain_value, read_numbers, refuse_values
 from recalibrate.graph.inputs import BASE_SCORE, Input

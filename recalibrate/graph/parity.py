@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from recalibrate.bases.protocol import count_rows
 from recalibrate.bases.wrappers import is_exact
-from recalibrate.core.learning import SCORE_COLUMN
+from recalibrate.core.learning import is_score
 from recalibrate.graph.decisions import ACTION, is_best
 from recalibrate.graph.errors import ParityError
 from recalibrate.graph.rows import Kinds, RowMaker, Rows
@@ -149,10 +149,10 @@ def _acceptable(model: Recalibrated, maker: RowMaker) -> tuple[Rows, _Expected]:
 def model_thresholds(model: Recalibrated) -> dict[str, set[float]]:
     """Numbers that the base model and the learners compare columns with, by column."""
     found = learner_thresholds(model.rounds)
-    found.pop(SCORE_COLUMN, None)
+    found = {name: values for name, values in found.items() if not is_score(name)}
     graph = model.base.graph()
     if isinstance(graph, onnx.ModelProto):
-        names = tuple(n for n in model.schema.names if n != SCORE_COLUMN)
+        names = tuple(n for n in model.schema.names if not is_score(n))
         for name, values in graph_thresholds(graph, model.base.columns() or names).items():
             found.setdefault(name, set()).update(values)
     return found

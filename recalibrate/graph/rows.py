@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.core.learning import SCORE_COLUMN
+from recalibrate.core.learning import is_score
 from recalibrate.core.levels import from_margin
 from recalibrate.data.table import Column
 from recalibrate.graph.inputs import BASE_SCORE, Input
@@ -169,7 +169,7 @@ class RowMaker:
         if schema.named:
             return pd.DataFrame(values)
         n_rows = len(next(iter(values.values())))
-        names = [name for name in schema.names if name != SCORE_COLUMN]
+        names = [name for name in schema.names if not is_score(name)]
         columns = [values.get(name, np.zeros(n_rows)) for name in names]
         plain = all(column.dtype != object for column in columns)
         return np.stack([c if plain else c.astype(object) for c in columns], axis=1)

@@ -14,11 +14,11 @@ from recalibrate.auditing.predictions import count_rows
 from recalibrate.bases.protocol import ScoreColumn, as_base, predicted_mean, takes_base
 from recalibrate.data.labels import (
     Seen,
-    read_scores,
     read_some_weights,
     read_values,
     scale_labels,
 )
+from recalibrate.data.scores import read_scores
 from recalibrate.data.values import category_key, plain_value
 from recalibrate.data.vectors import Float64, to_array
 from recalibrate.monitoring.times import TimeKind

@@ -34,7 +34,7 @@ def boosted(X, y):
 def test_a_file_beside_the_model_keeps_its_class(data, tmp_path):
     X, y = data
     boosted(X, y).booster_.save_model(tmp_path / "base.txt")
-    model = rc.fit(tmp_path / "base.txt", X, 1 - y, target_class=0, H=rc.Groups("a < 0"))
+    model = rc.fit(tmp_path / "base.txt", X, y, target_class=0, H=rc.Groups("a < 0"))
     model.save(tmp_path / "model.rcal", base=tmp_path / "base.txt")
     expected = model.predict(X)
     np.testing.assert_array_equal(rc.load(tmp_path / "model.rcal").predict(X), expected)
@@ -46,7 +46,7 @@ def test_a_file_beside_the_model_keeps_its_class(data, tmp_path):
 def test_a_model_that_is_brought_along_scores_the_same_class(data, tmp_path):
     X, y = data
     base = boosted(X, y)
-    model = rc.fit(base, X, 1 - y, target_class=0, H=rc.Groups("a < 0"))
+    model = rc.fit(base, X, y, target_class=0, H=rc.Groups("a < 0"))
     model.save(tmp_path / "model.rcal")
     loaded = rc.load(tmp_path / "model.rcal", base=base)
     np.testing.assert_array_equal(loaded.predict(X), model.predict(X))

@@ -256,9 +256,39 @@ def test_a_mask_cannot_have_the_name_of_all_rows():
         audit([0.5] * 4, None, [0, 1, 0, 1], {"all": np.ones(4, dtype=bool)})
 
 
-def test_thresholds_without_a_baseline_are_refused():
-    with pytest.raises(ValueError, match="pass a baseline"):
-        audit([0.5] * 4, None, [0, 1, 0, 1], thresholds=[0.5])
+def test_bands_of_long_numbers_are_cut_at_round_ones():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"x": 0.05 * rng.random(4_000), "z": rng.normal(size=4_000)})
+    report = audit(np.full(4_000, 0.5), X, rng.integers(0, 2, 4_000), ["x", "z"])
+    names = [group.name for group in report.groups]
+    assert names[1:5] == ["x < 0.012", "x in [0.012, 0.025)", "x in [0.025, 0.038)", "x >= 0.038"]
+    assert names[5:] == ["z < -0.7", "z in [-0.7, 0)", "z in [0, 0.7)", "z >= 0.7"]
+    for group in report.groups[1:]:
+        assert 0.2 < group.share < 0.3
+
+
+def test_intersections_know_their_parts_and_rows_that_are_in_no_group_are_counted(data):
+    X = data.X.copy()
+    X.loc[:99, "SEX"] = None
+    report = audit(data.scores, X, data.y, ["SEX", "SEX*MAR", "AGEP < 25"], min_rows=50)
+    group = next(g for g in report.groups if g.name == "SEX = male * MAR = married")
+    assert (group.term, group.parts) == ("SEX * MAR", ("SEX = male", "MAR = married"))
+    assert [g.parts for g in report.groups[:2]] == [(), ("SEX = female",)]
+    sex, crossed, young = report.coverage
+    n_rows = len(data.y)
+    assert (sex.term, sex.rows, sex.missing, sex.outside) == ("SEX", n_rows, 100, 0)
+    assert crossed.rows + crossed.left_out == n_rows
+    assert crossed.left_out == sum(each.rows for each in report.left_out) > 0
+    assert young.rows == (data.X["AGEP"] < 25).sum() == n_rows - young.outside
+    for view in (report.to_html(), report.to_markdown()):
+        assert "value missing" in view
+
+
+def test_intersections_of_masks_know_theirs():
+    masks = {"a": np.arange(100) < 60, "b": np.arange(100) > 30}
+    report = audit(np.full(100, 0.5), None, np.arange(100) % 2, masks, depth=2)
+    assert [g.parts for g in report.groups] == [(), ("a",), ("b",), ("a", "b")]
+    assert report.groups[3].term == "pairs of groups"
 
 
 def test_names_are_text_in_markdown():

@@ -13,10 +13,11 @@ from recalibrate.simulate import census
 TOP = {
     "schema", "schema_version", "kind", "rows", "clusters", "alpha", "critical", "bin_edges",
     "before_bin_edges", "verdict", "overall", "groups", "left_out", "notes", "discoveries",
-    "richness", "changes",
+    "richness", "changes", "rates", "coverage",
 }  # fmt: skip
 GROUP = {
-    "name", "rows", "clusters", "share", "mean_outcome", "after", "before", "differences",
+    "name", "rows", "clusters", "share", "mean_outcome", "after", "before", "differences", "term",
+    "parts",
 }  # fmt: skip
 CALIBRATION = {
     "mean_prediction", "gap", "gap_se", "low", "high", "p", "p_holm", "detectable", "mse",
@@ -135,7 +136,7 @@ def test_text_of_many_groups_fits_a_screen_worst_first(data):
     scores = np.where(masks["worst"], 0.9 * data.scores, data.scores)
     report = audit(scores, None, data.y, masks, baseline=data.scores)
     lines = str(report).splitlines()
-    assert len(lines) < 24
+    assert len(lines) <= 26
     assert max(map(len, lines)) < 120
     start = next(k for k, line in enumerate(lines) if line.startswith("all "))
     worst = report.worst(11)["group"].tolist()
@@ -189,7 +190,7 @@ def test_verdict_names_the_worst_and_the_confidence(data):
 
 def test_notes_tell_the_method(data, report):
     titles = [note.title for note in report.notes]
-    assert titles[:2] == ["Gap", "Limits of gaps"]
+    assert titles[:4] == ["Small groups", "Method, and why this one", "Gap", "Limits of gaps"]
     assert "Differences" in titles
     assert "Clusters" not in titles
     clustered = audit(data.scores, None, data.y, cluster=np.arange(6_000) // 2)

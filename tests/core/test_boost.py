@@ -135,6 +135,7 @@ def test_newton_step_on_the_log_odds(l2):
     assert model.history_.errors[1] == pytest.approx(log_loss, abs=NEWTON)
 
 
+@pytest.mark.filterwarnings("ignore:all base scores are exactly 0 or 1")
 def test_log_odds_stay_finite_for_certain_scores():
     _, X, y = sample()
     base = np.where(np.arange(len(y)) % 3 == 0, 0.0, 1.0)

@@ -56,11 +56,13 @@ def adapters(monkeypatch):
     from recalibrate.bases.protocol import CallableBase
 
     def wrap(model, link=None, target_class=None):
+        if not hasattr(model, "predict"):
+            return CallableBase(model)
         if hasattr(model, "predict_proba"):
             return CallableBase(lambda X: model.predict_proba(X)[:, 1], name="classifier")
         return CallableBase(model.predict, name="regressor")
 
-    monkeypatch.setattr("recalibrate.fitting.crossfit.as_base", wrap)
+    monkeypatch.setattr("recalibrate.bases.problem.as_base", wrap)
     Mean.fits = []
 
 

@@ -1,6 +1,5 @@
 """Small streams whose truth is known."""
 
-import numpy as np
 import pandas as pd
 
 import recalibrate as rc

@@ -42,7 +42,7 @@ def test_several_classes_and_no_labels_yet(tmp_path):
 
 
 def test_another_model_is_refused(tmp_path):
-    X, p, y = batch(np.random.default_rng(2), 1500, gap=0.2)
+    X, _p, y = batch(np.random.default_rng(2), 1500, gap=0.2)
     model = rc.fit(lambda X: np.full(len(X), 0.5), X, y, H=rc.Groups("sex"))
     monitor = rc.Monitor(model, groups="sex")
     monitor.update(X, y)

@@ -1,5 +1,7 @@
 """Buckets of time: all rows are kept, few buckets, starts that are bet on."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -69,7 +71,7 @@ def test_a_history_in_one_batch_is_cut_by_time():
     assert len(pieces) == MOST_PIECES
     assert sorted(np.concatenate(pieces).tolist()) == list(range(5000))
     ends = [(time[rows].min(), time[rows].max()) for rows in pieces]
-    assert all(a[1] < b[0] for a, b in zip(ends, ends[1:], strict=False))
+    assert all(a[1] < b[0] for a, b in itertools.pairwise(ends))
 
 
 def test_a_short_batch_after_a_long_history_is_one_piece(long):

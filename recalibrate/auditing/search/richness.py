@@ -156,7 +156,7 @@ class _Check:
         self.labels, self.cluster = labels, cluster
         self.unit = labels.high - labels.low
         self.f = labels.scale(predictions)
-        self.table = with_scores(table, self.f).gathered()
+        self.table = with_scores(table, self.f, labels).gathered()
         self.weight = np.ones(len(self.f)) if labels.weight is None else labels.weight
         self.levels = score_levels(predictions, levels, labels.weight)
         self.level = self.levels.index(predictions)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from recalibrate.auditing.records import Calibration, GroupAudit
+from recalibrate.auditing.records import Calibration, Coverage, GroupAudit
 from recalibrate.auditing.views import numbers
 from recalibrate.auditing.views.numbers import Digits
 
@@ -132,6 +132,17 @@ def error_columns(report: AuditReport, digits: Digits) -> list[Column[GroupAudit
         tip = "The baseline's cumulative error"
         shown.append(numeric("ECCE before", _sigma_before, numbers.sigmas, tip))
     return shown
+
+
+def coverage_columns() -> list[Column[Coverage]]:
+    """Rows in the groups of every column, crossing or condition, and the others."""
+    return [
+        named("groups of", lambda c: c.term),
+        numeric("rows in them", lambda c: c.rows),
+        numeric("value missing", lambda c: c.missing, tip="Rows without a value in the column"),
+        numeric("left out", lambda c: c.left_out, tip="Rows in groups that are too small"),
+        numeric("in none", lambda c: c.outside, tip="Rows that a condition does not hold for"),
+    ]
 
 
 def _after(name: str) -> Callable[[GroupAudit], float]:

@@ -8,14 +8,16 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from recalibrate.auditing.views.columns import (
+    coverage_columns,
     error_columns,
     gap_columns,
     overall_columns,
     texts,
     told_measures,
 )
-from recalibrate.auditing.views.numbers import Digits
+from recalibrate.auditing.views.numbers import Digits, typed
 from recalibrate.auditing.views.ranking import everybody_first
+from recalibrate.auditing.views.rates import rate_tables
 
 if TYPE_CHECKING:
     from recalibrate.auditing.report import AuditReport
@@ -35,11 +37,11 @@ def verdict(report: AuditReport) -> str:
         text = f"None of {count} {what} off by more than noise"
     else:
         worst = next(group for group in report.groups if group.name == now.largest_gap_group)
-        own = worst.after
+        own, digits = worst.after, Digits.of(report)
         text = f"{now.n_off} of {count} {what} off by more than noise; the largest such gap is "
-        text += f"{own.gap:+.3g}"
+        text += typed(digits.signed(own.gap))
         if own.low == own.low:
-            text += f" ({own.low:.3g} to {own.high:.3g})"
+            text += typed(f" ({digits.signed(own.low)} to {digits.signed(own.high)})")
         text += f" for {worst.name}"
     text += f" (limits hold for all groups at once with {confidence(report)} confidence)."
     if report.overall_before is not None:
@@ -74,15 +76,20 @@ def to_text(report: AuditReport) -> str:
         lines.append(f"and {more} more groups: report.table has them, report.worst(20) the worst")
     if report.left_out:
         lines += wrap(left_out(report, _FEW), _LINE)
-    for part in (report.discoveries, report.richness, report.changes):
+    for part in (report.rates, report.discoveries, report.richness, report.changes):
         if part is not None:
-            lines += ["", *_first(str(part), _FEW + 1)]
+            lines += ["", *(w for line in _first(str(part), _FEW + 1) for w in _wrapped(line))]
     return "\n".join(lines)
 
 
 def _short(text: str) -> str:
     """A name that leaves room for the numbers beside it."""
     return text if len(text) <= _WIDEST else text[: _WIDEST - 3] + "..."
+
+
+def _wrapped(line: str) -> list[str]:
+    indent = " " * (len(line) - len(line.lstrip()))
+    return wrap(line, _LINE, initial_indent=indent, subsequent_indent=indent + "  ")
 
 
 def _first(text: str, most: int) -> list[str]:
@@ -107,6 +114,12 @@ def to_markdown(report: AuditReport) -> str:
     ]
     if report.left_out:
         parts.append(_escaped(left_out(report, len(report.left_out))))
+    if report.coverage:
+        parts.append(_table(texts(coverage_columns(), report.coverage)))
+    if report.rates is not None:
+        for each in rate_tables(report.rates):
+            table = _table(texts(each.columns, each.records))
+            parts += [f"## {each.title}", _escaped(each.text), table]
     if report.discoveries is not None:
         parts += ["## Where else the model is wrong", _bullets(str(report.discoveries))]
     if report.richness is not None:
@@ -119,9 +132,13 @@ def to_markdown(report: AuditReport) -> str:
 
 def left_out(report: AuditReport, most: int) -> str:
     """Groups with too few rows to be listed, and their rows."""
-    named = [f"{each.name} ({each.why})" for each in report.left_out[:most]]
+    named = [f"{each.name} ({each.rows or 'no'} rows)" for each in report.left_out[:most]]
     more = len(report.left_out) - most
-    return "Left out: " + "; ".join(named) + (f"; and {more} more." if more > 0 else ".")
+    return (
+        "Left out, because they have too few rows: "
+        + "; ".join(named)
+        + (f"; and {more} more." if more > 0 else ".")
+    )
 
 
 def aligned(table: Sequence[Sequence[str]]) -> list[str]:

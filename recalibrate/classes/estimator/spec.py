@@ -105,12 +105,12 @@ class RowsOf:
     encoder: int
 
     def of(self, part: Part) -> Sums:
-        f = part.scores(self.draft.log)
+        f = part.margin(self.draft.log, self.draft.output)
         weight = part.weight if len(part.weight) else np.ones(part.n_rows, np.int64)
         return (  # type: ignore[return-value]  # rows are floats, and are not summed
             part.blocks[self.encoder],
             part.levels(self.draft),
-            part.y,
+            part.labels(self.draft.output),
             f,
             weight,
         )

@@ -52,8 +52,9 @@ class CellSums:
         slot = np.arange(self.levels, dtype=np.int32)
         placement = Placement(level, np.empty(0, dtype=np.int32), len(level))
         sums = count_rows(codes, features, self.offsets, words, placement, slot, self.levels)
-        f = part.scores(self.draft.log)
-        squares = part.losses(f, False, level, self.levels)
+        output = self.draft.output
+        f = part.margin(self.draft.log, output)
+        squares = part.losses(f, False, level, self.levels, output)
         if not part.scale.weighted:
             return sums, squares
         _, s, _ = part.scale.unpack(words)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from recalibrate.classes.leastsquares import Coefficients, check_systems, fit_levels, no_products
 from recalibrate.core.fixedpoint import snap
-from recalibrate.core.learning import SCORE_COLUMN, FunctionClass, Lesson, Pace, Task
+from recalibrate.core.learning import FunctionClass, Lesson, Pace, Task, is_score
 from recalibrate.core.levels import Link
 from recalibrate.core.part import Draft, Part, Sums
 from recalibrate.core.rounds import Block, Scores
@@ -72,7 +72,7 @@ class Groups(FunctionClass):
 
     def reads(self, schema: Schema) -> list[str]:
         """Columns that the terms speak of."""
-        own = schema.select([name for name in schema.names if name != SCORE_COLUMN])
+        own = schema.select([name for name in schema.names if not is_score(name)])
         terms = [parse(term, own) for term in self.terms]
         return list(dict.fromkeys(name for term in terms for name in columns_of(term)))
 

@@ -109,6 +109,13 @@ def _sections(report: AuditReport, digits: Digits) -> list[_Section]:
     )
     found.append(_Section("gaps", "Gaps by group", gaps))
     found.append(_Section("groups", "All groups", groups.show_all(report, digits)))
+    crossed = groups.show_intersections(report, digits)
+    if crossed is not None:
+        found.append(_Section("intersections", "Intersections", crossed))
+    found.append(_Section("errors", "Errors beyond the mean", groups.show_errors(report, digits)))
+    if report.rates is not None:
+        body = groups.show_rates(report.rates)
+        found.append(_Section("rates", "Decisions and ranking", body))
     if report.discoveries is not None:
         body = beyond.show_discoveries(report.discoveries, digits)
         found.append(_Section("discoveries", "Where else the model is wrong", body))
@@ -118,7 +125,13 @@ def _sections(report: AuditReport, digits: Digits) -> list[_Section]:
     if report.changes is not None:
         body = beyond.show_changes(report.changes, digits)
         found.append(_Section("changes", "What changed", body))
-    facts = join([method.show_facts(report, digits), method.show_left_out(report)])
+    facts = join(
+        [
+            method.show_facts(report, digits),
+            method.show_coverage(report),
+            method.show_left_out(report),
+        ]
+    )
     found.append(_Section("data", "Data", facts))
     found.append(_Section("method", "Method", method.show_notes(report)))
     return found

@@ -30,8 +30,8 @@ def show_verdict(report: AuditReport) -> Markup:
     sentences = ["Along the predictions, no group's cumulative error is more than noise."]
     if along:
         sentences = [
-            "Errors cumulated along the predictions are more than noise: "
-            f"{numbers.sigmas(now.mce_sigma)} in the worst group, {now.worst_group}."
+            "Errors cumulated along the predictions are more than noise (adjusted p "
+            f"{numbers.p_value(now.mce_p)}), most so in {now.worst_group}."
         ]
     if found:
         sentences.append(f"The search through the columns found {_count(found)} off.")
@@ -57,6 +57,7 @@ def _count(found: int) -> str:
 def show_tiles(report: AuditReport, digits: Digits) -> Markup:
     """Four figures to remember."""
     now, then = report.overall, report.overall_before
+    error = measures(report.kind)[0].title
     return element(
         "div",
         tile(
@@ -64,25 +65,35 @@ def show_tiles(report: AuditReport, digits: Digits) -> Markup:
             f"{now.n_off} of {len(report.groups)}",
             "" if then is None else f"before: {then.n_off}",
         ),
+        tile("largest gap beyond noise", *_largest_gap(report, digits)),
         tile(
-            "largest gap beyond noise",
-            digits.signed(now.largest_gap),
-            now.largest_gap_group or "there is none",
-            "" if then is None else f"before: {digits.signed(then.largest_gap)}",
+            "could errors along the predictions be noise?",
+            f"p {numbers.p_value(now.mce_p)}",
+            "adjusted for all groups",
+            "" if then is None else f"before: p {numbers.p_value(then.mce_p)}",
         ),
         tile(
-            "multicalibration error",
-            numbers.sigmas(now.mce_sigma),
-            f"worst group: {now.worst_group}",
-            "" if then is None else f"before: {numbers.sigmas(then.mce_sigma)}",
-        ),
-        tile(
-            measures(report.kind)[0].title,
+            error,
             numbers.measure(now.mse),
             "" if then is None else f"before: {numbers.measure(then.mse)}",
         ),
         class_="tiles",
     )
+
+
+def _largest_gap(report: AuditReport, digits: Digits) -> list[str]:
+    """The largest gap, whose it is, and what the same group's was or is."""
+    now, then = report.overall, report.overall_before
+    groups = {group.name: group for group in report.groups}
+    if now.largest_gap_group:
+        remarks = [digits.signed(now.largest_gap), now.largest_gap_group]
+        before = groups[now.largest_gap_group].before
+        return remarks + ([] if before is None else [f"before: {digits.signed(before.gap)}"])
+    if then is None or not then.largest_gap_group:
+        return ["none"]
+    gap = groups[then.largest_gap_group].after.gap
+    was = f"before: {digits.signed(then.largest_gap)} for {then.largest_gap_group}"
+    return ["none", was, f"the same group now: {digits.signed(gap)}"]
 
 
 def tile(title: str, figure: str, *remarks: str) -> Markup:
