@@ -60,6 +60,7 @@ def fit(
     exportable: bool = False,
     loop: Loop | None = None,
     engine: Engine | None = None,
+    trust: bool = False,
     seed: int = 0,
     progress: bool | None = None,
     **unknown: Any,
@@ -133,6 +134,9 @@ def fit(
         Numeric columns that are categories.
     exportable
         Refuse at once, before anything is fitted, what ``to_onnx`` could not export.
+    trust
+        Whether a base model's file may be of a kind that can run any code when it is opened:
+        TorchScript (.pt) and .pt2 files.
     loop
         A `Loop` with settings of the loop, instead of the default fit: number of level sets, step,
         penalties, stop rules.
@@ -177,6 +181,7 @@ def fit(
     engine.check()
     check_seed(seed)
     check_flag("exportable", exportable)
+    check_flag("trust", trust)
     threads = resolve_threads(engine.threads)
     seed = int(seed)  # numpy's integers overflow where Python's do not
     X, Z = settle(X), settle(Z)
@@ -190,6 +195,7 @@ def fit(
         "identity" if plan.paper else link,
         categorical,
         clip=plan.paper or bool(loop.rounded),
+        trust=trust,
     )
     store: Store
     with ExitStack() as opened:

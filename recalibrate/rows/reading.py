@@ -102,9 +102,9 @@ def assign_roles(names: Sequence[str], base_model: Any, y: Any, reading: Reading
 
 def read_base(base_model: Any, roles: Roles, reading: Reading, X: pd.DataFrame) -> Base:
     """The base model, tied to the columns of X, or the promise of its scores in a column."""
-    link = reading.base_link
     if roles.score is not None:
-        return ScoreColumn(np.empty(0), link=link or "identity", name=f"column {roles.score!r}")
+        link = reading.base_link or "identity"
+        return ScoreColumn(np.empty(0), link=link, name=f"column {roles.score!r}")
     base = open_base(base_model, reading)
     if isinstance(base, ScoreColumn):
         raise TypeError(
