@@ -433,9 +433,9 @@ class Recalibrated:
     def _finish(self, f: NDArray[np.float64]) -> NDArray[np.float64]:
         """From the link's scale to the labels' own."""
         mean = from_margin(f, self.rounds.link)
-        if self.labels.kind == "regression":
-            return self.labels.unscale(mean)
-        return np.clip(mean, 0.0, 1.0)
+        if self.labels.kind != "regression" or self.clip:
+            mean = np.clip(mean, 0.0, 1.0)  # a last update that is not rounded may leave the range
+        return self.labels.unscale(mean) if self.labels.kind == "regression" else mean
 
     def _encode(
         self, X: Any, base: Any, Z: Any
