@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +29,7 @@ from recalibrate.support.onnxgraph import (
     GraphBuilder,
     own_inputs,
 )
+from recalibrate.support.strictjson import parse
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +97,8 @@ def read_base(base: Base, table_columns: tuple[str, ...] | None) -> BaseGraph:
 def _known(base: Base, facts: dict[str, str]) -> dict[str, tuple[Any, ...]]:
     """Categories of columns that take no others."""
     try:
-        return {str(n): tuple(taken) for n, taken in json.loads(facts.get(KNOWN, "{}")).items()}
+        found = parse(facts.get(KNOWN, "{}").encode("utf-8", "surrogatepass"), "what it takes")
+        return {str(n): tuple(taken) for n, taken in found.items()}
     except (ValueError, TypeError, AttributeError) as error:
         raise ExportError(_fault(base, f"damaged metadata ({error})")) from error
 
