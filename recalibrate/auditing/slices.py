@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from recalibrate.auditing.measure.sample import Sample
 from recalibrate.auditing.measure.segments import Segments
-from recalibrate.bases.wrappers import column_names
 from recalibrate.data.labels import Labels
+from recalibrate.data.table import split_columns
 from recalibrate.data.vectors import Float64, to_array
 
 if TYPE_CHECKING:
@@ -101,12 +101,12 @@ def cut_slices(by: Any, time: Any, table: Any, n_rows: int) -> tuple[NDArray[np.
 
 def _slices_of(by: Any, table: Any, n_rows: int) -> Any:
     if isinstance(by, str):
-        names = column_names(table) if table is not None else None
+        names, columns = (None, []) if table is None else split_columns(table)
         if names is None or by not in names:
             raise ValueError(
                 f"by={by!r} is neither {', '.join(map(repr, PERIODS))} nor a column of the table"
             )
-        return to_array(table[by], "by")
+        return to_array(columns[names.index(by)], "by")
     values = to_array(by, "by")
     _check_length("by", values, n_rows)
     return values

@@ -73,8 +73,8 @@ def test_all_groups_can_be_sorted(browser, page):
     browser.open(path.as_uri())
     rows = "[...document.querySelectorAll('#groups tbody tr')].map(r => r.cells[0].textContent)"
     assert browser.run(rows) == [group.name for group in report.groups]
-    buttons = "[...document.querySelectorAll('#groups th button')]"
-    browser.run(f"{buttons}.find(b => b.textContent.startsWith('evidence')).click()")
+    buttons = "[...document.querySelectorAll('#groups th [role=button]')]"
+    browser.run(f"{buttons}.find(b => b.textContent == 'evidence').click()")
     ranked = sorted(report.groups, key=lambda group: group.evidence)
     assert browser.run(rows) == [group.name for group in ranked]
 
