@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -46,7 +46,7 @@ class Reading:
     """How rows are read: arguments of ``fit``, and what Algorithm 1 asks for.
 
     Without ``link``, binary labels are fitted on the log-odds, others as they are. ``clip`` cuts
-    regression scores at the label bounds.
+    regression scores at the label bounds. ``reads`` says which columns H looks at.
     """
 
     sample_weight: Any = None
@@ -58,6 +58,7 @@ class Reading:
     link: Link | None = None
     categorical: Sequence[str] | None = None
     clip: bool = False
+    reads: Callable[[Schema], Sequence[str]] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +177,8 @@ def read_labelled(
     X: Any, y: Any, Z: Any, reading: Reading, known: Known = NOTHING_KNOWN
 ) -> tuple[Table, Labels]:
     """The table that H looks at, and the labels of its rows."""
-    table = read_table(X if Z is None else Z, categorical=reading.categorical)
+    rows = X if Z is None else Z
+    table = read_table(rows, categorical=reading.categorical, reads=reading.reads)
     weight = reading.sample_weight
     check_aligned(X, y=y, sample_weight=weight)
     labels = read_labels(

@@ -200,6 +200,11 @@ def as_base(model: Any, *, link: Link | None = None, target_class: Any = None) -
         return _adapt(_reader(".onnx", "bytes"), bytes(model), options)
     if isinstance(model, (str, os.PathLike)):
         path = Path(os.fsdecode(model))
+        if path.suffix == ".rcal":
+            raise ValueError(
+                f"{str(path)!r} is a saved model of recalibrate: pass what recalibrate.load "
+                "makes of it."
+            )
         return _adapt(_reader(path.suffix, _existing(path)), path, options)
     if _is_array(model):
         _refuse_target_class(target_class, "an array of scores")

@@ -19,6 +19,7 @@ from recalibrate.graph.errors import ExportError
 from recalibrate.graph.inputs import MATRIX, BaseInputs, Inputs
 from recalibrate.support.notices import listed
 from recalibrate.support.onnxgraph import (
+    ABSENT,
     BASE_PREFIX,
     INVERSE,
     IR_VERSION,
@@ -90,7 +91,8 @@ def read_base(base: Base, table_columns: tuple[str, ...] | None) -> BaseGraph:
         )
     # Columns of a matrix have numbers, which may be called otherwise in every table.
     own = {names[int(j)]: v for j, v in known.items() if j.isdigit() and int(j) < len(names)}
-    inputs = BaseInputs(matrix=names, precision=kind, values=values, known=own)
+    absent = float(facts[ABSENT]) if ABSENT in facts else None
+    inputs = BaseInputs(matrix=names, precision=kind, values=values, known=own, absent=absent)
     return BaseGraph(base, proto, inputs)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.bases.wrappers import select_columns
 from recalibrate.graph.decisions import ACTION
 from recalibrate.graph.errors import ExportError
 from recalibrate.graph.feeds import Feed, make_feed
@@ -49,6 +50,9 @@ class ServedModel:
     def feed(self, X: Any, base: Any = None, Z: Any = None) -> Feed:
         """Rows as the tensors that the graph takes, by input name."""
         columns = json.loads(self.metadata["columns"])
+        order = columns.get("order") or ()
+        if len(order) == len(columns["names"]):
+            X = select_columns(X, order)
         return make_feed(
             self.inputs,
             X,
