@@ -261,6 +261,7 @@ class Recalibrated:
         *,
         overwrite: bool = True,
         base: str | os.PathLike[str] | None = None,
+        trust: bool = False,
     ) -> Path:
         """Write the model to a file (.rcal), from which :func:`recalibrate.load` reads it.
 
@@ -278,6 +279,9 @@ class Recalibrated:
             of inside: loading looks for a file of that name beside the model. By default the
             base is stored as its ONNX graph; without one (callables, arrays of scores) the
             model is stored without its base, with a warning where that loses something.
+        trust
+            Whether the base model's file, which is opened to compare it, may be of a kind that
+            can run any code when it is opened (TorchScript and .pt2 files).
 
         Returns
         -------
@@ -297,7 +301,8 @@ class Recalibrated:
         from recalibrate.support.atomic import atomic_write, check_writable
 
         check_writable(path, overwrite=overwrite)
-        data, lost = to_bytes(self, base_file=None if base is None else Path(base))
+        file = None if base is None else Path(base)
+        data, lost = to_bytes(self, base_file=file, trust=trust)
         written = atomic_write(path, data, overwrite=overwrite)
         if lost:
             warn_user(lost)
@@ -429,9 +434,9 @@ class Recalibrated:
     def _finish(self, f: NDArray[np.float64]) -> NDArray[np.float64]:
         """From the link's scale to the labels' own."""
         mean = from_margin(f, self.rounds.link)
-        if self.labels.kind == "regression":
-            return self.labels.unscale(mean)
-        return np.clip(mean, 0.0, 1.0)
+        if self.labels.kind != "regression" or self.clip:
+            mean = np.clip(mean, 0.0, 1.0)  # a last update that is not rounded may leave the range
+        return self.labels.unscale(mean) if self.labels.kind == "regression" else mean
 
     def _encode(
         self, X: Any, base: Any, Z: Any
