@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from recalibrate.bases.protocol import (
     Base,
-    CallableBase,
     ScoreColumn,
     as_base,
     base_outputs,
@@ -169,6 +168,8 @@ def known_classes(base: Base | None, reading: Reading, outputs: int = 1) -> Know
         classes = tuple(plain_value(label) for label in reading.classes)
         if len(set(classes)) < max(len(classes), 2):
             raise ValueError(f"classes= must name at least two different classes, got {classes}")
+    if isinstance(classes, range) and outputs > 1:
+        classes = range(outputs)
     if outputs > 1 and classes is not None and len(classes) != outputs:
         raise ValueError(
             f"The base model gives {outputs} numbers per row, but there are {len(classes)} "
@@ -204,8 +205,9 @@ def read_problem(
 
     ``scores`` are the base's scores of these rows where its own would not be honest.
     """
-    if scores is None and not isinstance(base, CallableBase):  # labels are cheaper to refuse
-        read_labelled(X, y, Z, reading, known_classes(base, reading, base_outputs(base)))
+    outputs = base_outputs(base)
+    if scores is None and outputs is not None:  # labels are cheaper to refuse
+        read_labelled(X, y, Z, reading, known_classes(base, reading, outputs))
     if scores is None:
         scores = base.values if isinstance(base, ScoreColumn) else base.scores(X)
     known = known_classes(base, reading, count_outputs(scores))

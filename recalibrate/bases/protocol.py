@@ -268,11 +268,12 @@ def classes_of(base: Base) -> Sequence[Any] | None:
     return range(2) if classes is None and base.link == "logit" else classes
 
 
-def base_outputs(base: Base) -> int:
-    """Numbers that a base gives per row, as far as it tells before it has scored any."""
+def base_outputs(base: Base) -> int | None:
+    """Numbers that a base gives per row; None where that is not known before it has scored any."""
     if isinstance(base, ScoreColumn):
         return base.values.shape[1] if base.values.ndim == 2 else 1
-    return int(getattr(base, "outputs", 1))
+    outputs: int | None = getattr(base, "outputs", None)
+    return outputs
 
 
 def predicted_mean(base: Base, X: Any) -> NDArray[np.float64]:
