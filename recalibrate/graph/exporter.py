@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -84,7 +84,7 @@ class _Export:
         features = FeatureList()
         updates = plan_updates(rounds, model.schema, features)
         columns_of = None if model.own_table else self.own.names
-        base = read_base(model.base, columns_of, rounds.outputs)
+        base = self._by_position(read_base(model.base, columns_of, rounds.outputs))
         inputs = self._inputs(base)
         builder = GraphBuilder()
         score, margins = self._base(builder, base, inputs)
@@ -99,6 +99,14 @@ class _Export:
         outputs = self._outputs(builder, last, mean)
         ports = [value_info(p.name, p.kind, list(p.shape)) for p in inputs.ports]
         return builder.model(ports, outputs, self._metadata(inputs))
+
+    def _by_position(self, base: BaseGraph) -> BaseGraph:
+        """The columns of an array have one name each: H's, which are their numbers."""
+        old, own = base.inputs.matrix, self.own.names
+        if self.own.named or self.model.own_table or old is None or len(old) != len(own):
+            return base
+        known = {own[old.index(name)]: taken for name, taken in base.inputs.known.items()}
+        return replace(base, inputs=replace(base.inputs, matrix=own, known=known))
 
     def _inputs(self, base: BaseGraph) -> Inputs:
         """Inputs for the columns that the model uses; all of an array's, found by position."""
@@ -240,7 +248,14 @@ class _Export:
             "training_rows": str(model.n_rows),
             "own_table": json.dumps(model.own_table),
             "inputs": json.dumps([port.to_dict() for port in inputs.ports]),
-            "columns": json.dumps({"named": self.own.named, "names": self.own.names}),
+            "columns": json.dumps(
+                {
+                    "named": self.own.named,
+                    "names": self.own.names,
+                    # Where tables have their columns that the fitted array had by position.
+                    "order": None if self.own.named else model.base.columns(),
+                }
+            ),
         }
         if self.decision is not None:
             facts["decision"] = describe_decision(self.decision)

@@ -34,6 +34,9 @@ VALUES = "recalibrate_values"
 KNOWN = "recalibrate_known"
 """Metadata of a base model's graph: by column the only categories that the model takes (JSON)."""
 
+ABSENT = "recalibrate_absent"
+"""Metadata of a base model's graph: the number for entries that a sparse matrix does not store."""
+
 SCORE = "score"
 """The output of a base model's graph."""
 
