@@ -21,6 +21,8 @@ from recalibrate.auditing.measure.sweep import (
     WEIGHT,
     Sums,
     correlate,
+    find_parents,
+    overlaps,
     sum_clusters,
     sum_groups,
 )
@@ -30,8 +32,8 @@ from recalibrate.data.vectors import Float64
 
 # Powers of the label's range that a measure is proportional to; 0 for pure numbers.
 _POWERS = {
-    "gap": 1, "gap_se": 1, "low": 1, "high": 1, "p": 0, "p_holm": 0, "detectable": 1, "mse": 2,
-    "log_loss": 0, "ece": 1, "ece_debiased": 1, "k1": 1, "k2": 2, "kinf": 1, "k2_unbiased": 2,
+    "gap": 1, "gap_se": 1, "low": 1, "high": 1, "p": 0, "p_holm": 0, "detectable": 1,
+    "detectable_low": 1, "detectable_high": 1, "mse": 2, "log_loss": 0, "ece": 1, "ece_debiased": 1, "k1": 1, "k2": 2, "kinf": 1, "k2_unbiased": 2,
     "k1_mass": 1, "k2_mass": 2, "kinf_mass": 1, "ecce": 1, "ecce_sigma": 0, "ecce_p": 0,
     "ecce_p_holm": 0,
 }  # fmt: skip
@@ -118,11 +120,20 @@ def find_everything(
 ) -> Findings:
     """All passes and all measures; ``predictions`` are after and maybe before, on [0, 1]."""
     sums = [sum_groups(segments, sample, f, n_bins) for f in predictions]
-    clusters = None if sample.cluster is None else sum_clusters(segments, sample, predictions)
-    noises = [find_noise(own, sample, clusters, side) for side, own in enumerate(sums)]
+    clusters = None
+    if sample.cluster is not None:
+        clusters = sum_clusters(
+            segments,
+            sample,
+            lambda rows: [sample.y[rows] - f[rows] for f in predictions],
+            len(predictions),
+        )
+    shares = [overlaps(segments, sample, f) for f in predictions]
+    parents = find_parents(shares[0], len(segments.names))
+    noises = [find_noise(own, sample, clusters, side, parents) for side, own in enumerate(sums)]
     criticals = [
-        _critical(segments, sample, f, own, noise, alpha)
-        for f, own, noise in zip(predictions, sums, noises, strict=True)
+        _critical(segments, sample, f, own, noise, shared, alpha)
+        for f, own, noise, shared in zip(predictions, sums, noises, shares, strict=True)
     ]
     scaled = [
         measure(own, sample, noise, *critical)
@@ -130,7 +141,7 @@ def find_everything(
     ]
     changes = {}
     if len(predictions) == 2:
-        compared = compare(segments, sample, predictions, sums, scaled, noises)
+        compared = compare(segments, sample, predictions, sums[0], scaled)
         changes = {
             name: (_unit(labels, name) * value, _unit(labels, name) * error)
             for name, (value, error) in compared.items()
@@ -154,12 +165,13 @@ def _critical(
     f: Float64,
     sums: Sums,
     noise: Noise,
+    shared: Float64 | None,
     alpha: float,
 ) -> tuple[float, float]:
     """Normal scores that intervals of all groups at once, and tests, rely on."""
     n_groups = len(segments.names)
     told = tellable(noise)
-    correlation = correlate(segments, sample, f) if told.sum() > 1 else None
+    correlation = correlate(segments, sample, f, shared) if told.sum() > 1 else None
     if correlation is not None:
         correlation = correlation[told][:, told]
     normal = critical_value(correlation, max(int(told.sum()), 1), alpha)
