@@ -172,7 +172,7 @@ def cover(name: str, runs: int, first: int = 0) -> dict[str, float]:
         X = kind.table(rng, kind.rows)
         rows = kind.draw(rng, X)
         report = rc.audit(rows.f, X, rows.y, groups=True, depth=2, **rows.options)
-        table = report.table
+        table = report.full_table
         truth = np.array([known.get(group, 0.0) for group in table["group"]])
         missed = (table["low"] > truth) | (table["high"] < truth)
         width = (table["high"] - table["low"]) / (2.0 * report.critical * table["gap_se"])
@@ -190,7 +190,7 @@ def cover(name: str, runs: int, first: int = 0) -> dict[str, float]:
 
 def alarms(report: Any, rows: Rows, X: Any) -> list[float]:
     """What is called wrong although all predictions are right; of bands, the share of curves."""
-    table = report.table
+    table = report.full_table
     curves = [group.after.curve for group in report.groups]
     return [
         table["off"].any(),

@@ -360,7 +360,7 @@ def true_gaps(kind: Kind) -> dict[str, float]:
     rng = np.random.default_rng(20230131)
     X = kind.table(rng, POPULATION)
     rows = kind.draw(rng, X)
-    segments, _ = read_segments(
+    segments, *_ = read_segments(
         True, X, n_rows=len(X), weight=None, depth=2, min_rows=None, bands=4
     )
     weight = rows.options.get("sample_weight", np.ones(len(X)))

@@ -29,11 +29,14 @@ class Task:
         Of a classifier, the class; None for a regressor.
     link
         Scale of the score.
+    classes
+        Of a classifier, its classes.
     """
 
     method: Method
     position: int | None
     link: Link
+    classes: tuple[Any, ...] | None = None
 
     def on_link(self, link: Link) -> Task:
         """The same on another scale."""
@@ -100,16 +103,23 @@ def _classifier_task(model: Any, name: str, link: Link | None, target_class: Any
             f"{name} has several outputs (or does not tell its classes). Choose one: {_CALLABLE}, "
             "for example lambda X: model.predict_proba(X)[0][:, 1]."
         )
-    position = choose_class(list(np.asarray(classes).tolist()), target_class, name)
+    classes = tuple(np.asarray(classes).tolist())
+    position = choose_class(classes, target_class, name)
     if link == "logit" and hasattr(model, "decision_function"):
-        return Task("decision_function", position, "logit")
+        return Task("decision_function", position, "logit", classes)
     if hasattr(model, "predict_proba"):
         if link == "logit":
             raise ValueError(
                 f"link='logit' was declared, but {name} gives probabilities and has no "
                 "decision_function. Leave the link out."
             )
-        return Task("predict_proba", position, "identity")
+        return Task("predict_proba", position, "identity", classes)
+    if not hasattr(model, "decision_function"):
+        raise ValueError(
+            f"{name} gives labels only: it has neither predict_proba nor decision_function, so "
+            f"there is no score to recalibrate. Choose a classifier with probabilities (a vote: "
+            f"voting='soft'), or {_CALLABLE}."
+        )
     raise ValueError(
         f"{name} gives no probabilities (it has no predict_proba). Either declare the link "
         "'logit' (base_link of fit), so that its decision_function is read as log-odds, or "

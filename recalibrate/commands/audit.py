@@ -94,7 +94,13 @@ def _add_what(parser: ArgumentParser) -> None:
         type=float,
         action="append",
         default=[],
-        help="count decisions that flip at this prediction, compared with the baseline",
+        help="selection rates, impact ratios and errors of decisions at this prediction, by group",
+    )
+    group.add_argument(
+        "--reference",
+        metavar="GROUP",
+        action="append",
+        help='group that rates are compared with, such as "sex = M"; default: the largest',
     )
 
 
@@ -152,7 +158,7 @@ def _audit(args: Namespace, console: Console, model: Any) -> AuditReport:
         raise ValueError(f"{args.model!r} needs base scores: --score-column, or --base FILE")
     console.step("auditing")
     return recalibrate.audit(
-        _as_means(scores, args) if model is None else model,
+        as_means(scores, args) if model is None else model,
         rows.X,
         rows.y,
         groups=groups,
@@ -162,6 +168,7 @@ def _audit(args: Namespace, console: Console, model: Any) -> AuditReport:
         cluster=rows.others.get("cluster"),
         sample_weight=rows.weight,
         thresholds=tuple(args.threshold),
+        reference=args.reference,
         depth=args.depth,
         min_rows=args.min_rows,
         bands=args.bands,
@@ -170,10 +177,10 @@ def _audit(args: Namespace, console: Console, model: Any) -> AuditReport:
     )
 
 
-def _as_means(scores: Any, args: Namespace) -> Any:
+def as_means(scores: Any, args: Namespace) -> Any:
     """Predictions on the scale of the label."""
     from recalibrate.core.levels import sigmoid
-    from recalibrate.data.labels import read_scores
+    from recalibrate.data.scores import read_scores
 
     if args.base_link != "logit":
         return scores

@@ -269,7 +269,7 @@ OTHERS = {
     "support vectors": (lambda: make_pipeline(StandardScaler(), SVR()), "numbers", True),
     "bag": (lambda: BaggingClassifier(n_estimators=3, random_state=0), "binary", True),
     "poisson": (lambda: make_pipeline(StandardScaler(), linear_model.Lasso()), "numbers", True),
-    "splines": (lambda: make_pipeline(SplineTransformer(3), Ridge()), "numbers", False),
+    "splines": (lambda: make_pipeline(SplineTransformer(3), Ridge()), "numbers", True),
     "transformed": (
         lambda: TransformedTargetRegressor(Ridge(), func=np.sinh, inverse_func=np.arcsinh),
         "numbers", False,
@@ -498,5 +498,5 @@ def test_fit_uses_columns_that_the_model_has_not():
     model = models.fitted(models.one_hot_regression, models.mixed)()
     frame = models.mixed(800, 3).assign(sex=np.resize(["F", "M"], 800))
     y = models.outcome(frame, "binary")
-    fitted = rc.fit(model, frame, y, H=rc.Groups("sex"), levels=3, max_rounds=2)
+    fitted = rc.fit(model, frame, y, H=rc.Groups("sex"), loop=rc.Loop(levels=3, max_rounds=2))
     assert fitted.predict(frame.iloc[:, ::-1]).shape == (800,)

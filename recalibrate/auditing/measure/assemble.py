@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from recalibrate.auditing.measure.curves import draw_curves
 from recalibrate.auditing.measure.limits import tellable
 from recalibrate.auditing.measure.measures import measure
-from recalibrate.auditing.measure.noise import Noise, find_noise
+from recalibrate.auditing.measure.noise import Noise, effective_rows, find_noise
 from recalibrate.auditing.measure.paired import compare
 from recalibrate.auditing.measure.redraws import critical_score, largest_scores
 from recalibrate.auditing.measure.sample import Sample
@@ -19,6 +20,7 @@ from recalibrate.auditing.measure.simultaneous import critical_value
 from recalibrate.auditing.measure.sweep import (
     ROWS,
     WEIGHT,
+    Observer,
     Sums,
     correlate,
     find_parents,
@@ -33,10 +35,14 @@ from recalibrate.data.vectors import Float64
 # Powers of the label's range that a measure is proportional to; 0 for pure numbers.
 _POWERS = {
     "gap": 1, "gap_se": 1, "low": 1, "high": 1, "p": 0, "p_holm": 0, "detectable": 1,
-    "detectable_low": 1, "detectable_high": 1, "mse": 2, "log_loss": 0, "ece": 1, "ece_debiased": 1, "k1": 1, "k2": 2, "kinf": 1, "k2_unbiased": 2,
+    "detectable_low": 1, "detectable_high": 1, "mse": 2,
+    "log_loss": 0, "ece": 1, "ece_debiased": 1, "k1": 1, "k2": 2, "kinf": 1, "k2_unbiased": 2,
     "k1_mass": 1, "k2_mass": 2, "kinf_mass": 1, "ecce": 1, "ecce_sigma": 0, "ecce_p": 0,
     "ecce_p_holm": 0,
 }  # fmt: skip
+
+_FLOATS = 80
+"""Halvings until no float64 is left between two that are some units of rounding apart."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,13 +62,19 @@ class Findings:
     its standard error.
     """
 
-    names: tuple[str, ...]
+    segments: Segments
     rows: NDArray[np.int64]
     clusters: NDArray[np.int64]
     share: Float64
     critical: float
     sides: tuple[Side, ...]
+    sums: tuple[Sums, ...]
     changes: dict[str, tuple[Float64, Float64]]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """One per group."""
+        return self.segments.names
 
     def groups(self) -> tuple[GroupAudit, ...]:
         """One record per group."""
@@ -84,6 +96,9 @@ class Findings:
             records[0],
             records[1] if len(records) > 1 else None,
             changes,
+            self.segments.terms[g],
+            self.segments.parts[g],
+            float(effective_rows(self.sums[0].total[g])),
         )
 
     def overall(self, side: int) -> Overall:
@@ -115,11 +130,15 @@ def find_everything(
     labels: Labels,
     predictions: list[Float64],
     *,
+    observers: Sequence[Observer],
     n_bins: int,
     alpha: float,
 ) -> Findings:
     """All passes and all measures; ``predictions`` are after and maybe before, on [0, 1]."""
-    sums = [sum_groups(segments, sample, f, n_bins) for f in predictions]
+    sums = [
+        sum_groups(segments, sample, f, n_bins, observer)
+        for f, observer in zip(predictions, observers, strict=True)
+    ]
     clusters = None
     if sample.cluster is not None:
         clusters = sum_clusters(
@@ -150,13 +169,13 @@ def find_everything(
         Side(
             _in_units(found, labels),
             draw_curves(own, sample, noise, alpha, labels.unscale),
-            tuple(labels.unscale(own.bins.edges).tolist()),
+            tuple(_edges_in_units(own.bins.edges, labels).tolist()),
         )
         for own, noise, found in zip(sums, noises, scaled, strict=True)
     )
     rows, share = _sizes(sums[0])
     count = rows if clusters is None else clusters.count
-    return Findings(segments.names, rows, count, share, criticals[0][0], sides, changes)
+    return Findings(segments, rows, count, share, criticals[0][0], sides, tuple(sums), changes)
 
 
 def _critical(
@@ -196,6 +215,19 @@ def _in_units(found: dict[str, Float64], labels: Labels) -> dict[str, Float64]:
     means = ("mean_prediction", "mean_outcome")
     out = {name: labels.unscale(found[name]) for name in means} | {"off": found["off"]}
     return out | {name: _unit(labels, name) * found[name] for name in _POWERS}
+
+
+def _edges_in_units(edges: Float64, labels: Labels) -> Float64:
+    """The smallest numbers that are scaled to an edge or above: they cut as the edges do."""
+    slack = 8.0 * np.finfo(np.float64).eps * (abs(labels.low) + abs(labels.high))
+    low, high = (labels.unscale(edges) + side for side in (-slack, slack))
+    for _ in range(_FLOATS):
+        middle = low + 0.5 * (high - low)
+        reached = labels.scale(middle) >= edges
+        inside = (middle > low) & (middle < high)
+        low = np.where(inside & ~reached, middle, low)
+        high = np.where(inside & reached, middle, high)
+    return np.asarray(high)
 
 
 def _calibration(side: Side, g: int) -> Calibration:

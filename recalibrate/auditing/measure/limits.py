@@ -73,9 +73,7 @@ def judge(sums: Sums, sample: Sample, noise: Noise, critical: float) -> Judged:
     return Judged(score, two_sided(score), low, high)
 
 
-def detectable(
-    sums: Sums, sample: Sample, noise: Noise, test: float
-) -> tuple[Float64, Float64]:
+def detectable(sums: Sums, sample: Sample, noise: Noise, test: float) -> tuple[Float64, Float64]:
     """Gaps below and above zero that a test at a score finds in 80 of 100 samples.
 
     NaN where no gap that is possible would be found so often.
@@ -94,7 +92,7 @@ def detectable(
         mean = sums.total[:, F] / mass
         below = np.where(below >= -mean, below, np.nan)
         above = np.where(above <= 1.0 - mean, above, np.nan)
-    told = tellable(noise)
+    told = tellable(noise) & (sample.binary | (noise.moderated > 0))
     return np.where(told, below, np.nan), np.where(told, above, np.nan)
 
 
@@ -109,7 +107,7 @@ def _slack(sums: Sums, noise: Noise, critical: float) -> Float64:
     mean = sums.total[:, F] / total
     variance = ratio((mass * (f - mean[:, None]) ** 2).sum(axis=1), total)
     spread = np.sqrt(np.maximum(variance, variance[0]) * ratio(np.ones_like(total), noise.count))
-    return critical * spread
+    return np.asarray(critical * spread)
 
 
 def tellable(noise: Noise) -> NDArray[np.bool_]:

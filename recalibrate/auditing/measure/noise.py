@@ -94,9 +94,7 @@ def find_noise(
     )
 
 
-def moderate(
-    own: Float64, share: Float64, first: float, parent: Ints, size: Float64
-) -> Float64:
+def moderate(own: Float64, share: Float64, first: float, parent: Ints, size: Float64) -> Float64:
     """Every group's own value by its share, the rest by the moderated value of its parent.
 
     Examples

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from recalibrate.auditing.records import Calibration, Curve, GroupAudit
-from recalibrate.auditing.views.ranking import worst_curves, worst_gaps
+from recalibrate.auditing.views.ranking import everybody_first, worst_curves
 from recalibrate.auditing.views.text import confidence
 from recalibrate.support.checks import check_whole
 from recalibrate.support.notices import listed
@@ -30,7 +30,7 @@ def plot_reliability(report: AuditReport, groups: str | Sequence[str] | None) ->
     shown = _choose(report, groups)
     columns = min(len(shown), _COLUMNS)
     rows = math.ceil(len(shown) / columns)
-    figure = _figure(_PANEL * columns, (_PANEL + 0.2) * rows + 0.4)
+    figure = make_figure(_PANEL * columns, (_PANEL + 0.2) * rows + 0.4)
     panels = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
     for axes, group in zip(panels.flat, shown, strict=False):
         _draw_curves(axes, group)
@@ -66,7 +66,7 @@ def _draw_curves(axes: Axes, group: GroupAudit) -> None:
         _draw_curve(axes, group.before.curve, BEFORE, "before", hollow=True)
     _draw_curve(axes, group.after.curve, AFTER, "after", hollow=False)
     axes.set_title(
-        f"{_short(group.name, 38)}\n{group.rows:,} rows", fontsize="small", parse_math=False
+        f"{shortened(group.name, 38)}\n{group.rows:,} rows", fontsize="small", parse_math=False
     )
     axes.grid(alpha=0.3)
 
@@ -90,7 +90,7 @@ def _draw_curve(axes: Axes, curve: Curve, colour: str, label: str, *, hollow: bo
 def plot_gaps(report: AuditReport, most: int) -> Figure:
     """A forest plot of gaps with their simultaneous limits, worst groups first."""
     check_whole("most", most, least=1)
-    groups = worst_gaps(report, most)
+    groups = everybody_first(report, most)
     paired = report.overall_before is not None
     figure, axes = _forest([group.name for group in groups])
     for place, group in enumerate(groups):
@@ -133,7 +133,7 @@ def plot_discoveries(report: AuditReport) -> Figure:
             "there is nothing to plot: " + (report.discoveries.note or "no subgroup is off")
         )
     figure, axes = _forest(
-        [f"{_short(each.rule, 48)}  (n = {each.rows:,})" for each in found], zero=False
+        [f"{shortened(each.rule, 48)}  (n = {each.rows:,})" for each in found], zero=False
     )
     places = range(len(found))
     predicted = [each.mean_prediction for each in found]
@@ -156,11 +156,11 @@ def plot_discoveries(report: AuditReport) -> Figure:
 
 def _forest(names: Sequence[str], *, zero: bool = True) -> tuple[Figure, Axes]:
     """A figure with one line per name, the first on top."""
-    figure = _figure(8.0, _ROW * len(names) + 1.3)
+    figure = make_figure(8.0, _ROW * len(names) + 1.3)
     axes = figure.add_subplot()
     if zero:
         axes.axvline(0, color=FAINT, linewidth=1)
-    labels = [_short(name, 60) for name in names]
+    labels = [shortened(name, 60) for name in names]
     axes.set_yticks(range(len(names)), labels, fontsize="small", parse_math=False)
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.grid(axis="x", alpha=0.3)
@@ -169,12 +169,12 @@ def _forest(names: Sequence[str], *, zero: bool = True) -> tuple[Figure, Axes]:
     return figure, axes
 
 
-def _short(name: str, most: int) -> str:
+def shortened(name: str, most: int) -> str:
     """A name that leaves room for the plot."""
     return name if len(name) <= most else name[: most - 1] + "…"
 
 
-def _figure(width: float, height: float) -> Figure:
+def make_figure(width: float, height: float) -> Figure:
     """A figure of its own, unknown to pyplot: nothing to close, nothing shown by itself."""
     made: Figure = require("matplotlib.figure", "report").Figure(
         figsize=(width, height), layout="constrained"

@@ -1,4 +1,4 @@
-"""What ``fit`` does when nobody turns its knobs.
+"""What ``fit`` does when it is left to itself.
 
 1. A line through the base score (on the log-odds for 0/1 labels): repairs over-confidence.
 2. What is certain: single groups that are off by four standard errors are moved, in full.
@@ -27,7 +27,7 @@ from recalibrate.classes.groups.spec import GroupLearner, Groups
 from recalibrate.classes.linear.spec import LinearLearner
 from recalibrate.core.boost import Boosted, History, Settings
 from recalibrate.core.fixedpoint import Scale
-from recalibrate.core.learning import SCORE_COLUMN, FunctionClass, Learner
+from recalibrate.core.learning import FunctionClass, Learner, is_score
 from recalibrate.core.rounds import Encoder, Rounds
 from recalibrate.core.source import StatsSource
 from recalibrate.fitting.default.large_categories import LargeCategories, large_columns
@@ -133,7 +133,7 @@ class _Stages:
         self.threads = threads
         self.scale: Scale = sample.scale
         line, main = sample.bind(LINE_CLASS, LINE_ENCODER), sample.bind(H, MAIN_ENCODER)
-        seen = tuple(name for name in main.encoder.names if name != SCORE_COLUMN)
+        seen = tuple(name for name in main.encoder.names if not is_score(name))
         certain = self._bind_certain(main, seen)
         self.line = Line(cast(LinearLearner, line), problem)
         self.certain = Stage(certain, certain_settings(problem), CERTAIN_ENCODER)

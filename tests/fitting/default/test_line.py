@@ -33,7 +33,13 @@ def _problem(link):
 def test_every_score_lands_on_the_line(link, H, levels):
     problem, X, base, y = _problem(link)
     model = rc.fit(
-        base, X, y, H=H, link=link, levels=levels, step=0.5, max_rounds=3, validation=False
+        base,
+        X,
+        y,
+        H=H,
+        link=link,
+        loop=rc.Loop(levels=levels, step=0.5, max_rounds=3),
+        validation=False,
     )
     line = Line(LINE_CLASS.bind(Columns.of(problem.table)), problem)
     old = model.rounds
@@ -61,7 +67,7 @@ def _on_the_line(scores, expected):
 def test_the_line_and_the_rest_may_have_weights_of_their_own():
     problem, X, base, y = _problem("logit")
     line = Line(LINE_CLASS.bind(Columns.of(problem.table)), problem)
-    model = rc.fit(base, X, y, H=rc.Trees(), levels=1, max_rounds=3, validation=False)
+    model = rc.fit(base, X, y, H=rc.Trees(), loop=rc.Loop(levels=1, max_rounds=3), validation=False)
     encoders = (line.learner.encoder, *model.rounds.encoders)
     steps = tuple(replace(step, encoder=1) for step in model.rounds.steps)
     log = Rounds("logit", None, encoders, steps)
