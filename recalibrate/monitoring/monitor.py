@@ -249,6 +249,7 @@ class Monitor:
         X_recent: Any = None,
         y_recent: Any = None,
         *,
+        scores: Any = None,
         base: Any = None,
         Z: Any = None,
         sample_weight: Any = None,
@@ -260,8 +261,8 @@ class Monitor:
         X_recent, y_recent : table, array-like, optional
             Recent rows in the order of time: the model is refitted on the first 60 % of them, and
             the report says what that gains on the others.
-        base, Z, sample_weight
-            Of these rows.
+        scores, base, Z, sample_weight
+            Of these rows, as for `update`.
 
         Returns
         -------
@@ -272,7 +273,7 @@ class Monitor:
         if X_recent is not None or y_recent is not None:
             from recalibrate.monitoring.advice import advise
 
-            advice = advise(self.model, X_recent, y_recent, state, base, Z, sample_weight)
+            advice = advise(self.model, X_recent, y_recent, state, scores, base, Z, sample_weight)
         return make_report(state, advice)
 
     def plot(self, most: int = 6) -> Figure:
