@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from recalibrate.bases.problem import base_margin, count_scores, read_features
 from recalibrate.bases.protocol import Base
-from recalibrate.bases.wrappers import ChainedBase
+from recalibrate.bases.wrappers import ChainedBase, select_columns
 from recalibrate.core.boost import History, Settings
 from recalibrate.core.certificate import Certificate
+from recalibrate.core.learning import is_score
 from recalibrate.core.levels import from_margin
 from recalibrate.core.rounds import Rounds
 from recalibrate.data.inputs import is_collection, is_streamed, open_frames, settle
@@ -23,7 +24,7 @@ from recalibrate.data.labels import Labels
 from recalibrate.data.scores import read_scores
 from recalibrate.data.table import Schema
 from recalibrate.support.frozen import Frozen
-from recalibrate.support.notices import warn_user
+from recalibrate.support.notices import printable, warn_user
 from recalibrate.support.threads import threads_for
 
 if TYPE_CHECKING:
@@ -261,6 +262,7 @@ class Recalibrated(Frozen):
         *,
         overwrite: bool = True,
         base: str | os.PathLike[str] | None = None,
+        trust: bool = False,
     ) -> Path:
         """Write the model to a file (.rcal), from which :func:`recalibrate.load` reads it.
 
@@ -278,6 +280,9 @@ class Recalibrated(Frozen):
             of inside: loading looks for a file of that name beside the model. By default the
             base is stored as its ONNX graph; without one (callables, arrays of scores) the
             model is stored without its base, with a warning where that loses something.
+        trust
+            Whether the base model's file, which is opened to compare it, may be of a kind that
+            can run any code when it is opened (TorchScript and .pt2 files).
 
         Returns
         -------
@@ -297,7 +302,8 @@ class Recalibrated(Frozen):
         from recalibrate.support.atomic import atomic_write, check_writable
 
         check_writable(path, overwrite=overwrite)
-        data, lost = to_bytes(self, base_file=None if base is None else Path(base))
+        file = None if base is None else Path(base)
+        data, lost = to_bytes(self, base_file=file, trust=trust)
         written = atomic_write(path, data, overwrite=overwrite)
         if lost:
             warn_user(lost)
@@ -429,9 +435,9 @@ class Recalibrated(Frozen):
     def _finish(self, f: NDArray[np.float64]) -> NDArray[np.float64]:
         """From the link's scale to the labels' own."""
         mean = from_margin(f, self.rounds.link)
-        if self.labels.kind == "regression":
-            return self.labels.unscale(mean)
-        return np.clip(mean, 0.0, 1.0)
+        if self.labels.kind != "regression" or self.clip:
+            mean = np.clip(mean, 0.0, 1.0)  # a last update that is not rounded may leave the range
+        return self.labels.unscale(mean) if self.labels.kind == "regression" else mean
 
     def _encode(
         self, X: Any, base: Any, Z: Any
@@ -444,20 +450,32 @@ class Recalibrated(Frozen):
             self.base, given, self.labels, self.rounds.link, n_rows, clip=self.clip
         )
         names = tuple(dict.fromkeys(n for encoder in self.rounds.encoders for n in encoder.names))
-        table = read_features(self.schema, names, X if Z is None else Z, margin, self.labels)
+        rows = self._in_fitted_order(X) if Z is None else Z
+        table = read_features(self.schema, names, rows, margin, self.labels)
         blocks = self.rounds.encode(table, threads_for(n_rows))
         outputs = self.labels.outputs
         plain = read_scores(given, n_rows=n_rows, probability=False, outputs=outputs)
         return margin, blocks, from_margin(plain, self.base.link)
 
+    def _in_fitted_order(self, X: Any) -> Any:
+        """X with its columns where the fitted array had them, if the base model knows their names.
+
+        The base finds columns by name; H, which saw an array, by position.
+        """
+        names = self.base.columns()
+        own = len([name for name in self.schema.names if not is_score(name)])
+        if self.schema.named or not names or len(names) != own:
+            return X
+        return select_columns(X, names)
+
     def summary(self) -> str:
         """What was fitted and what was decided, in words."""
         from recalibrate.explain.summary import summarise
 
-        return summarise(self)
+        return printable(summarise(self))
 
     def __repr__(self) -> str:
-        return (
+        return printable(
             f"<Recalibrated: {self.base.name}, H={self.H!r}, {self.n_rounds_} rounds, "
             f"{self.n_learners_} learners>"
         )

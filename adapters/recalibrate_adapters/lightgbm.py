@@ -31,14 +31,15 @@ from recalibrate_adapters.boosted import (
     Goal,
     NotConvertedError,
     custom_goal,
-    open_file,
     read_classes,
     read_goal,
     with_categories,
     with_response,
 )
 from recalibrate_adapters.edits import CategoryCodes, Edit, MissingNumbers
+from recalibrate_adapters.filechecks import read_base
 from recalibrate_adapters.forest import Forest, make_schema
+from recalibrate_adapters.lightgbm_file import check_text
 from recalibrate_adapters.lightgbm_trees import ZERO, Model
 
 if TYPE_CHECKING:
@@ -241,10 +242,9 @@ def read_file(
 ) -> LightGBMBase:
     """A ``.txt`` file of LightGBM as a base; see `LightGBMBase`."""
     lightgbm = require("lightgbm", "lightgbm")
-    booster = open_file(
+    return read_base(
         "LightGBM",
         path,
-        lambda file: lightgbm.Booster(model_file=file),
-        lightgbm.basic.LightGBMError,
+        lambda content: lightgbm.Booster(model_str=check_text(content)),
+        lambda model: LightGBMBase(model, link=link, target_class=target_class),
     )
-    return LightGBMBase(booster, link=link, target_class=target_class)

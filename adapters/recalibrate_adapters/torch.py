@@ -15,6 +15,7 @@ import operator
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,9 +25,10 @@ from numpy.typing import NDArray
 from recalibrate.data.scores import read_scores
 from recalibrate.data.table import find_columns
 from recalibrate.data.values import read_numbers
-from recalibrate.scores import Link
+from recalibrate.scores import Link, runs_code
+from recalibrate.support.errors import ModelFileError
 from recalibrate_adapters.agreement import Candidate, DecidedBase, Decision, first_line
-from recalibrate_adapters.classes import class_score
+from recalibrate_adapters.classes import EVERY, class_score
 from recalibrate_adapters.frames import numbers
 from recalibrate_adapters.torch_graph import exporters, score_graph, try_export
 from recalibrate_adapters.torch_link import decide_link
@@ -77,7 +79,7 @@ class TorchBase(DecidedBase):
             link=self.link,
             native=self._native,
             candidates=self._candidates,
-            probes=lambda rows: [rows[:PROBES], rows[:1]],
+            probes=_first_rows,
         )
 
     def __repr__(self) -> str:
@@ -129,8 +131,10 @@ class TorchBase(DecidedBase):
                 )
             return None
         count = outputs.shape[1]
-        chosen = 1 if self._class is None and count == 2 else self._class
-        if chosen is None or chosen >= count:
+        chosen = self._class
+        if chosen is None:
+            chosen = 1 if count == 2 else EVERY
+        if chosen >= count:
             raise ValueError(
                 f"The torch model gives {count} numbers per row, one for each of the classes 0 to "
                 f"{count - 1}. Say which of them y is about: target_class=, got {self._class}."
@@ -150,20 +154,20 @@ class TorchBase(DecidedBase):
                 yield exported
                 continue
             model = score_graph(exported, sample, width, self._column(outputs), self.link)
-            yield Candidate(model, lambda part: {"X": part.cpu().numpy()})
+            yield Candidate(model, _feed)
 
 
+@runs_code("holds a program (TorchScript), parts of which run while it is opened")
 def read_script(path: Path, *, link: Link | None = None, target_class: Any = None) -> TorchBase:
-    """A TorchScript file as a base; pickled modules are refused, as loading them runs code."""
+    """A TorchScript file as a base; pickled modules are refused."""
     import torch
 
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of TorchScript as a whole
+        with _quiet_about_scripts():
             load: Callable[..., Any] = torch.jit.load
             model = load(str(path), map_location="cpu")
-    except (RuntimeError, ValueError) as error:
-        raise ValueError(
+    except Exception as error:  # torch raises whatever its reader, or the file's code, does
+        raise ModelFileError(
             f"{str(path)!r} is not a TorchScript file. A file of torch.save is a pickle, which "
             "could run any code: load it yourself, and pass the module. "
             f"({first_line(error)})"
@@ -171,6 +175,7 @@ def read_script(path: Path, *, link: Link | None = None, target_class: Any = Non
     return TorchBase(model, link=link, target_class=target_class)
 
 
+@runs_code("is an archive of torch.export, which may hold pickles")
 def read_program(path: Path, *, link: Link | None = None, target_class: Any = None) -> TorchBase:
     """A file of torch.export.save as a base."""
     import torch
@@ -178,10 +183,29 @@ def read_program(path: Path, *, link: Link | None = None, target_class: Any = No
     try:
         program = torch.export.load(str(path))
     except Exception as error:  # torch raises whatever its reader of the archive does
-        raise ValueError(
+        raise ModelFileError(
             f"{str(path)!r} is not a file of torch.export.save ({first_line(error)})"
         ) from error
     return TorchBase(program, link=link, target_class=target_class)
+
+
+@contextmanager
+def _quiet_about_scripts() -> Iterator[None]:
+    """TorchScript is deprecated as a whole, which is for its users to decide about."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        yield
+
+
+# Functions and not lambdas, so that a base can be sent to other processes.
+
+
+def _first_rows(rows: torch.Tensor) -> list[torch.Tensor]:
+    return [rows[:PROBES], rows[:1]]
+
+
+def _feed(rows: torch.Tensor) -> dict[str, NDArray[Any]]:
+    return {"X": rows.cpu().numpy()}
 
 
 class _Model:
@@ -206,6 +230,34 @@ class _Model:
         floating = [t for t in tensors if t.is_floating_point()]
         self.device = tensors[0].device if tensors else torch.device("cpu")
         self.dtype = floating[0].dtype if floating else torch.float32
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Programs have no pickles, but files; the module of one is made anew on the other side.
+        import torch
+
+        save: Any = None
+        if isinstance(self.source, torch.export.ExportedProgram):
+            save = torch.export.save
+        elif isinstance(self.source, torch.jit.ScriptModule):
+            save = torch.jit.save
+        if save is None:
+            return {"source": self.source}
+        content = BytesIO()
+        with _quiet_about_scripts():
+            save(self.source, content)
+        return {save.__module__.split(".")[1]: content.getvalue()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        import torch
+
+        ((kind, content),) = state.items()
+        if kind == "source":
+            source = content
+        else:
+            load: Any = torch.export.load if kind == "export" else torch.jit.load
+            with _quiet_about_scripts():
+                source = load(BytesIO(content))
+        self.__init__(source)  # type: ignore[misc]
 
     def place(self, rows: torch.Tensor) -> torch.Tensor:
         """Rows on the model's device; floating-point numbers in its precision."""
@@ -262,7 +314,7 @@ class _Model:
 
 
 def _checked(scores: Scores) -> Scores:
-    return read_scores(scores, n_rows=len(scores), probability=False)
+    return read_scores(scores, n_rows=len(scores), probability=False, outputs=None)
 
 
 def _refuse_training_mode(program: Any) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.bases.constant import Constant
-from recalibrate.bases.protocol import Base, ScoreColumn, class_of, classes_of
+from recalibrate.bases.protocol import Base, ScoreColumn, base_outputs, class_of, classes_of
 from recalibrate.core.learning import is_score
 from recalibrate.core.levels import Link
 from recalibrate.data.table import find_columns
@@ -63,6 +63,10 @@ class NamedBase:
     @property
     def classes(self) -> Sequence[Any] | None:
         return classes_of(self.inner)
+
+    @property
+    def outputs(self) -> int | None:
+        return base_outputs(self.inner)
 
     def columns(self) -> tuple[str, ...] | None:
         """The columns that the table had."""
@@ -120,7 +124,8 @@ def is_exact(model: Recalibrated) -> bool:
     rounded so coarsely that they practically never differ, but that is no promise. The same
     holds for the estimators of others.
     """
-    direct = model.base.link == model.rounds.link or isinstance(model.base, Constant)
+    one = model.rounds.outputs == 1  # log-odds of several need exponentials
+    direct = one and (model.base.link == model.rounds.link or isinstance(model.base, Constant))
     return model.base.exact and direct and model.rounds.exact
 
 

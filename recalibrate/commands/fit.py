@@ -23,6 +23,7 @@ from recalibrate.commands.options import (
     add_reading,
     add_scores,
     add_table,
+    add_trust,
 )
 from recalibrate.commands.outputs import Outputs
 from recalibrate.commands.texts import read_class, read_names
@@ -45,6 +46,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     either.add_argument("--model", metavar="FILE", help="the base model's file")
     add_scores(either, "column of the base model's scores instead")
     add_reading(group)
+    add_trust(group)
     group = parser.add_argument_group("fit")
     group.add_argument(
         "--H",
@@ -86,13 +88,14 @@ def run(args: Namespace, console: Console) -> int:
     console.step(f"reading {args.data}")
     rows = read_labelled(args, score=args.score_column)
     model = _fit(args, console, rows, rows.others["score"] if base is None else base, H)
+    console.check_interrupts()  # an interrupted fit gives the rounds that it has
     if exported is not None:
         console.step("exporting, and comparing the graph with the model")
         sample = slice(0, PARITY_ROWS)
         scores = rows.others["score"][sample] if base is None else None
         model.to_onnx(exported, rows.X.iloc[sample], base=scores, overwrite=args.force)
     reference = _reference(args, model)
-    model.save(str(saved), overwrite=args.force, base=reference)
+    model.save(str(saved), overwrite=args.force, base=reference, trust=args.trust)
     console.say(model.summary())
     for path in (saved, exported):
         if path is not None:

@@ -50,6 +50,16 @@ def add_base(
         metavar="FILE",
         help="the base model's own file, for a .rcal file that does not hold the base model",
     )
+    add_trust(group)
+
+
+def add_trust(group: _ActionsContainer) -> None:
+    """Consent to model files that can run code."""
+    group.add_argument(
+        "--trust",
+        action="store_true",
+        help="open base model files that can run any code on this machine (.pt, .pt2)",
+    )
 
 
 def add_names(group: _ActionsContainer, option: str, about: str) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from recalibrate.bases.problem import Problem, Reading, open_base, read_problem
@@ -15,6 +17,7 @@ from recalibrate.core.learning import FunctionClass
 from recalibrate.core.levels import Link
 from recalibrate.data.folds import is_splitter
 from recalibrate.data.inputs import is_collection, is_streamed, settle
+from recalibrate.files import from_bytes, read_bytes
 from recalibrate.fitting.arguments import (
     Engine,
     Loop,
@@ -22,11 +25,13 @@ from recalibrate.fitting.arguments import (
     check_paper,
     check_seed,
     gives_rows,
+    read_gamma,
     read_option,
     refuse_unknown,
 )
 from recalibrate.fitting.crossfit import cross_fit, is_unfitted, refuse_unfitted
 from recalibrate.fitting.default.settings import DEFAULT_CLASS
+from recalibrate.fitting.promise import keep_promise
 from recalibrate.fitting.run import Run
 from recalibrate.model import Recalibrated
 from recalibrate.rows.memory import MemoryStore
@@ -46,6 +51,7 @@ def fit(
     sample_weight: Any = None,
     alpha: float | None = None,
     B: float | None = None,
+    gamma: float | None = None,
     cv: Any = None,
     validation: Any = None,
     bounds: tuple[float, float] | None = None,
@@ -58,6 +64,7 @@ def fit(
     exportable: bool = False,
     loop: Loop | None = None,
     engine: Engine | None = None,
+    trust: bool = False,
     seed: int = 0,
     progress: bool | None = None,
     **unknown: Any,
@@ -100,6 +107,9 @@ def fit(
     alpha, B
         Run Algorithm 1: the output is alpha-approximately multicalibrated for the h in H with
         h(x)^2 <= B (default 1) on the fitted rows, see ``certificate_``.
+    gamma
+        Algorithm 1 as a booster: alpha = gamma and B = 1 / gamma. If H is a gamma-weak learner,
+        it ends within 2 / gamma^2 rounds within 2 gamma of the smallest squared error.
     cv
         Number of folds, any scikit-learn splitter, or pairs of row numbers such as
         ``GroupKFold().split(X, y, groups)``, for choosing the number of rounds; the model is
@@ -127,7 +137,11 @@ def fit(
     categorical
         Numeric columns that are categories.
     exportable
-        Refuse at once, before anything is fitted, what ``to_onnx`` could not export.
+        Promise that ``to_onnx`` works: what cannot be exported is refused, most of it before
+        anything is fitted.
+    trust
+        Whether a base model's file may be of a kind that can run any code when it is opened:
+        TorchScript (.pt) and .pt2 files.
     loop
         A `Loop` with settings of the loop, instead of the default fit: number of level sets, step,
         penalties, stop rules.
@@ -159,11 +173,13 @@ def fit(
     True
     """
     refuse_unknown(unknown)
+    base_model = _saved(base_model)
     unfitted = is_unfitted(base_model)
     if unfitted and cv is None:
         refuse_unfitted(base_model)
     H = DEFAULT_CLASS if H is None else read_class(H)
     loop, engine = read_option("loop", loop, Loop), read_option("engine", engine, Engine)
+    alpha, B = read_gamma(gamma, alpha, B)
     plan = Plan(loop, alpha, B, cv, validation)
     _check(plan, unfitted, link)
     if target_class is not None and positive is not None:
@@ -171,6 +187,7 @@ def fit(
     engine.check()
     check_seed(seed)
     check_flag("exportable", exportable)
+    check_flag("trust", trust)
     threads = resolve_threads(engine.threads)
     seed = int(seed)  # numpy's integers overflow where Python's do not
     X, Z = settle(X), settle(Z)
@@ -184,6 +201,8 @@ def fit(
         "identity" if plan.paper else link,
         categorical,
         clip=plan.paper or bool(loop.rounded),
+        reads=H.reads,
+        trust=trust,
     )
     store: Store
     with ExitStack() as opened:
@@ -213,7 +232,18 @@ def fit(
             from recalibrate.graph import check_exportable
 
             check_exportable(base, H, store.problem)
-        return Run(base, store, H, threads, seed, progress).follow(plan)
+        model = Run(base, store, H, threads, seed, progress).follow(plan)
+    return keep_promise(model, X, Z) if exportable else model
+
+
+def _saved(base_model: Any) -> Any:
+    """The model in a file of ours; other models and files as they are."""
+    if not isinstance(base_model, str | os.PathLike):
+        return base_model
+    path = Path(os.fsdecode(base_model))
+    if path.suffix != ".rcal":
+        return base_model
+    return from_bytes(read_bytes(path), path.resolve().parent, Recalibrated)
 
 
 def _check(plan: Plan, unfitted: bool, link: Link | None) -> None:

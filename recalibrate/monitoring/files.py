@@ -11,7 +11,6 @@ import numpy as np
 
 from recalibrate.data.values import tag_value, untag_value
 from recalibrate.data.vectors import Float64
-from recalibrate.files import strictjson
 from recalibrate.groups.groupset import GroupSet
 from recalibrate.monitoring.batches import Scale
 from recalibrate.monitoring.evidence import N_SUMS
@@ -21,6 +20,7 @@ from recalibrate.monitoring.state import MOST_SEEN, Alarm, Rules, State
 from recalibrate.monitoring.timeline import MOST_BUCKETS, Timeline
 from recalibrate.monitoring.times import KINDS
 from recalibrate.monitoring.watched import Watched
+from recalibrate.support import strictjson
 from recalibrate.support.errors import ModelFileError
 
 FORMAT = "recalibrate.monitor"

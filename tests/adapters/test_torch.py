@@ -1,6 +1,8 @@
 """What is special about torch models; what all adapters promise is in test_contract.py."""
 
+import copy
 import logging
+import pickle
 import warnings
 
 import numpy as np
@@ -132,7 +134,7 @@ def test_many_logits_do_not_overflow():
     assert base.graph() is not None
 
 
-@pytest.mark.parametrize("target", [None, 3, 7])
+@pytest.mark.parametrize("target", [3, 7])
 def test_classes_are_named_where_one_has_to_be_chosen(target):
     base = as_base(linear(3), link="logit", target_class=target)
     with pytest.raises(ValueError, match=f"classes 0 to 2.*target_class=, got {target}"):
@@ -365,7 +367,7 @@ def test_pickled_modules_are_not_loaded(tmp_path):
     path = tmp_path / "model.pt"
     torch.save(nn.Sequential(linear(), nn.Sigmoid()), path)
     with pytest.raises(ValueError, match=r"model\.pt.*not a TorchScript file.*pickle"):
-        as_base(path)
+        as_base(path, trust=True)
 
 
 @pytest.mark.parametrize("name", ["model.pt", "model.pt2"])
@@ -373,7 +375,7 @@ def test_files_that_are_something_else(tmp_path, name):
     path = tmp_path / name
     path.write_bytes(b"not a model")
     with pytest.raises(ValueError, match=f"{name}.* is not a"):
-        as_base(path)
+        as_base(path, trust=True)
 
 
 def test_frozen_script():
@@ -387,3 +389,18 @@ def test_frozen_script():
 def test_other_objects_of_torch():
     with pytest.raises(TypeError, match="SGD is not a model"):
         as_base(torch.optim.SGD(linear().parameters(), lr=0.1))
+
+
+def as_program(model):
+    rows = {0: torch.export.Dim("N")}
+    return torch.export.export(model.eval(), (torch.zeros(2, 4),), dynamic_shapes=(rows,))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of TorchScript as a whole
+@pytest.mark.parametrize("form", [lambda model: model, script, as_program], ids=["", "jit", "pt2"])
+def test_bases_can_be_sent_to_other_processes(form):
+    base = as_base(form(nn.Sequential(linear(), nn.Sigmoid())))
+    expected = base.scores(ROWS), base._native(base._read(ROWS))
+    for again in (pickle.loads(pickle.dumps(base)), copy.deepcopy(base)):  # noqa: S301 - our own
+        np.testing.assert_array_equal(again.scores(ROWS), expected[0])
+        np.testing.assert_array_equal(again._native(again._read(ROWS)), expected[1])
