@@ -176,10 +176,10 @@ class RecalibratedClassifier(ClassifierMixin, _Recalibrates):  # type: ignore[mi
         y = validate_data(self, y=y)
         check_classification_targets(y)
         X = self._read_features(X, reset=True)
-        counted = y if sample_weight is None else y[np.asarray(sample_weight) > 0]
-        self.classes_ = two_classes(counted)
+        labels = read_labels(np.zeros(len(y)), n_rows=len(X), sample_weight=sample_weight)
+        self.classes_ = two_classes(y if labels.weight is None else y[labels.weight > 0])
         positive = (y == self.classes_[1]).astype(np.float64)
-        return self._recalibrate(X, positive, sample_weight, Z)
+        return self._recalibrate(X, positive, labels.weight, Z)
 
     def predict_proba(self, X: Any, Z: Any = None) -> Float64:
         """Probabilities of the ``classes_``, shape (n, 2)."""

@@ -31,9 +31,8 @@ CHECKED = [
 
 
 def expected_failures(estimator):
-    rows = "held-out rows are drawn by row: a row of weight 2 falls into one fold, twice into two"
     return {
-        "check_sample_weight_equivalence_on_dense_data": rows,
+        "check_sample_weight_equivalence_on_dense_data": "trees are grown on rows that are drawn",
         "check_dtype_object": "what a column holds is refused with a ValueError of its own words",
         "check_regressors_train": "the check sets alpha, which here asks for Algorithm 1",
     }
