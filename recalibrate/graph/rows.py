@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.core.learning import is_score
-from recalibrate.core.levels import from_margin
+from recalibrate.core.levels import from_margin, softmax
 from recalibrate.data.table import Column
 from recalibrate.graph.inputs import BASE_SCORE, Input
 from recalibrate.graph.thresholds import Found, around
@@ -169,7 +169,13 @@ class RowMaker:
         }
         rows[name] = values
         try:
-            asked(Rows(self._table(rows), [name] * len(values), self._no_scores(len(values))))
+            asked(
+                Rows(
+                    self._table(rows, len(values)),
+                    [name] * len(values),
+                    self._no_scores(len(values)),
+                )
+            )
         except Exception:  # any framework may raise anything
             if len(values) == 1:
                 return values[:0]
@@ -199,7 +205,7 @@ class RowMaker:
                 values[name][at : at + len(own)] = own
                 about[at : at + len(own)] = [name] * len(own)
                 at += len(own)
-        return Rows(self._table(values), about, self._base_scores(rng, n_rows))
+        return Rows(self._table(values, n_rows), about, self._base_scores(rng, n_rows))
 
     def _columns(self) -> dict[str, tuple[Column | None, Input]]:
         """Columns of the graph by name, with what H knows of them."""
@@ -241,23 +247,31 @@ class RowMaker:
         more = [np.nan] * kinds.missing + [np.inf, -np.inf] * kinds.infinite
         return np.concatenate([own, near, more * REPEATS])
 
-    def _table(self, values: dict[str, NDArray[Any]]) -> Any:
+    def _table(self, values: dict[str, NDArray[Any]], n_rows: int) -> Any:
+        """A table of columns, of which there may be none."""
         import pandas as pd
 
         schema = self.model.schema
         if schema.named:
-            return pd.DataFrame(values)
-        n_rows = len(next(iter(values.values())))
+            return pd.DataFrame(values, index=range(n_rows))
         names = [name for name in schema.names if not is_score(name)]
         columns = [values.get(name, np.zeros(n_rows)) for name in names]
         plain = all(column.dtype != object for column in columns)
         return np.stack([c if plain else c.astype(object) for c in columns], axis=1)
+
+    def _class_scores(self, rng: np.random.Generator, n_rows: int) -> NDArray[np.float64]:
+        """Scores of classes, from even ones to certain ones."""
+        spread = rng.choice([0.1, 1.0, 4.0, 40.0], (n_rows, 1))
+        logits = spread * rng.normal(size=(n_rows, self.model.rounds.outputs))
+        return logits if self.model.base.link == "logit" else softmax(logits)
 
     def _base_scores(self, rng: np.random.Generator, n_rows: int) -> NDArray[np.float64] | None:
         """Scores at the thresholds of the level sets and beside them, for score-only models."""
         if not any(port.name == BASE_SCORE and not port.columns for port in self.ports):
             return None
         model = self.model
+        if model.rounds.outputs > 1:
+            return self._class_scores(rng, n_rows)
         levels = [s.partition for s in model.rounds.steps if s.partition is not None]
         levels += [model.rounds.start] if model.rounds.start is not None else []
         at = np.unique(np.concatenate([np.zeros(1), *(lv.thresholds for lv in levels)]))
