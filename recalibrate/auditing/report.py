@@ -336,12 +336,8 @@ class AuditReport:
         Returns
         -------
         matplotlib.figure.Figure
-            Not known to pyplot; ``figure.savefig("reliability.png")`` writes it.
-
-        Raises
-        ------
-        ImportError
-            Without matplotlib, which the extra "report" installs.
+            Not known to pyplot; ``figure.savefig("reliability.png")`` writes it. Needs
+            matplotlib, which the extra "report" installs.
 
         Examples
         --------
@@ -376,14 +372,7 @@ class AuditReport:
     def plot_discoveries(self) -> Figure:
         """Predicted and observed means of the subgroups that the search found.
 
-        Returns
-        -------
-        matplotlib.figure.Figure
-
-        Raises
-        ------
-        ValueError
-            If nothing was searched (see ``H`` of `audit`) or found.
+        A ValueError says so if nothing was searched (see ``H`` of `audit`) or found.
         """
         return plots.plot_discoveries(self)
 

@@ -14,6 +14,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+MOST_CATEGORIES = 6
+"""Of a set: a longer list is no name that anybody could use."""
+
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 
@@ -46,7 +49,7 @@ def best_set(sums: Floats, sign: float, *, ordered: bool, least: tuple[int, floa
         used = used[np.argsort(-rate, kind="stable")]
     total = np.concatenate([np.zeros((3, 1)), np.cumsum(sums[:, used], axis=1)], axis=1)
     starts = np.arange(len(used)) if ordered else np.zeros(1, dtype=np.intp)
-    stops = np.arange(1, len(used) + 1)
+    stops = np.arange(1, len(used) + 1 if ordered else min(len(used), MOST_CATEGORIES) + 1)
     count, gap, noise = total[:, None, stops] - total[:, starts, None]
     wide = (stops[None] > starts[:, None]) & (stops[None] - starts[:, None] < len(used))
     eventful = np.maximum(noise, np.abs(gap)) >= least[1]
