@@ -36,7 +36,9 @@ from recalibrate.fitting.training import Training, prepare
 from recalibrate.fitting.validation import Fitted, Verdict, judge, run_folds
 from recalibrate.model import Recalibrated
 from recalibrate.rows.dealing import deal, restrict, set_aside, split
+from recalibrate.rows.marks import fingerprints
 from recalibrate.rows.store import Encoded, Fold, Store
+from recalibrate.support.provenance import Provenance, library_version, today
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +65,13 @@ class Run:
     progress: bool | None
 
     def follow(self, plan: Plan) -> Recalibrated:
-        """The model."""
+        """The model, and where it comes from."""
+        data, base = fingerprints(self.store)  # before rows are let go
+        model = self._follow(plan)
+        origin = Provenance(library_version(), today(), data, base, self.seed)
+        return replace(model, provenance=origin)
+
+    def _follow(self, plan: Plan) -> Recalibrated:
         if plan.paper:
             settings = paper_settings(plan.alpha, plan.B, plan.loop, self.seed)
             B = 1.0 if plan.B is None else plan.B
