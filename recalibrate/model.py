@@ -186,10 +186,7 @@ class Recalibrated:
             return predict_partitions(self, X, base)  # type: ignore[no-any-return]
         if Z is None and is_streamed(X):
             return self._predict_pieces(X, base)
-        start, blocks, scores = self._encode(X, base, Z)
-        if not self.rounds.steps and self.rounds.start is None:
-            return scores
-        return self._finish(self.rounds.apply(blocks, start))
+        return self.answers(X, base, Z)[1]
 
     def predict_proba(self, X: Any, base: Any = None, Z: Any = None) -> NDArray[np.float64]:
         """Probabilities of :attr:`classes_`, shape (n, K); of a Dask DataFrame a Dask DataFrame."""
@@ -209,8 +206,16 @@ class Recalibrated:
 
     def margins(self, X: Any, base: Any = None, Z: Any = None) -> NDArray[np.float64]:
         """Scores on the link's own scale (log-odds, or means scaled to [0, 1])."""
-        start, blocks, _ = self._encode(X, base, Z)
-        return self.rounds.apply(blocks, start)
+        return self.answers(X, base, Z)[0]
+
+    def answers(
+        self, X: Any, base: Any = None, Z: Any = None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Both at once: :meth:`margins` and :meth:`predict`."""
+        start, blocks, scores = self._encode(X, base, Z)
+        margins = self.rounds.apply(blocks, start)
+        unchanged = not self.rounds.steps and self.rounds.start is None
+        return margins, scores if unchanged else self._finish(margins)
 
     def staged_predict(
         self, X: Any, base: Any = None, Z: Any = None
@@ -271,6 +276,7 @@ class Recalibrated:
         *,
         overwrite: bool = True,
         base: str | os.PathLike[str] | None = None,
+        trust: bool = False,
     ) -> Path:
         """Write the model to a file (.rcal), from which :func:`recalibrate.load` reads it.
 
@@ -288,6 +294,9 @@ class Recalibrated:
             of inside: loading looks for a file of that name beside the model. By default the
             base is stored as its ONNX graph; without one (callables, arrays of scores) the
             model is stored without its base, with a warning where that loses something.
+        trust
+            Whether the base model's file, which is opened to compare it, may be of a kind that
+            can run any code when it is opened (TorchScript and .pt2 files).
 
         Returns
         -------
@@ -307,7 +316,8 @@ class Recalibrated:
         from recalibrate.support.atomic import atomic_write, check_writable
 
         check_writable(path, overwrite=overwrite)
-        data, lost = to_bytes(self, base_file=None if base is None else Path(base))
+        file = None if base is None else Path(base)
+        data, lost = to_bytes(self, base_file=file, trust=trust)
         written = atomic_write(path, data, overwrite=overwrite)
         if lost:
             warn_user(lost)
@@ -439,9 +449,9 @@ class Recalibrated:
     def _finish(self, f: NDArray[np.float64]) -> NDArray[np.float64]:
         """From the link's scale to the labels' own."""
         mean = from_margin(f, self.rounds.link)
-        if self.labels.kind == "regression":
-            return self.labels.unscale(mean)
-        return np.clip(mean, 0.0, 1.0)
+        if self.labels.kind != "regression" or self.clip:
+            mean = np.clip(mean, 0.0, 1.0)  # a last update that is not rounded may leave the range
+        return self.labels.unscale(mean) if self.labels.kind == "regression" else mean
 
     def _encode(
         self, X: Any, base: Any, Z: Any

@@ -8,7 +8,7 @@ import pytest
 from convex import CONVEX, expected
 
 import recalibrate as rc
-from recalibrate.losses import Lookup, Pinball
+from recalibrate.losses import Logistic, Lookup, Pinball
 
 PROBABILITIES = np.linspace(0, 1, 201)
 
@@ -188,6 +188,15 @@ def test_the_bound_speaks_of_new_rows_through_a_given_alpha(multicalibrated):
         decision.excess_bound(alpha=0.01, B=0.5)
     with pytest.raises(ValueError, match="proves no multicalibration error"):
         decision.excess_bound(B=4.0)
+
+
+def test_no_bound_for_actions_that_the_theorem_does_not_speak_of(multicalibrated):
+    """A log-odds of 16 costs 16 where a label is not as expected; no h in [-1, 1] does."""
+    model = multicalibrated[0]
+    with pytest.raises(ValueError, match=r"reach 16: decide with between=\(-1, 1\)"):
+        model.decide("logistic").excess_bound()
+    assert model.decide("logistic", between=(-1, 1)).excess_bound() > 0
+    assert model.decide(Logistic(limit=1.0)).excess_bound() > 0
 
 
 def test_no_bound_without_a_proof_or_a_convex_loss(multicalibrated):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -248,19 +247,6 @@ def read_classes(model: Any, goal: Goal, n_outputs: int) -> Sequence[Any] | None
         return None
     known = getattr(model, "classes_", None)
     return range(max(n_outputs, 2)) if known is None else tuple(np.asarray(known).tolist())
-
-
-def open_file(
-    framework: str, path: str | os.PathLike[str], read: Callable[[str], Any], error: type[Exception]
-) -> Any:
-    """What a framework reads from a model file; its error becomes one that names the file."""
-    try:
-        return read(os.fspath(path))
-    except error as cause:
-        raise ValueError(
-            f"{framework} cannot read the model file {os.fspath(path)!r}: "
-            f"{str(cause).strip()[:500]}"
-        ) from cause
 
 
 def with_response(forest: Forest, meaning: Meaning, position: int) -> Forest:

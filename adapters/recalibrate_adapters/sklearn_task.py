@@ -114,6 +114,12 @@ def _classifier_task(model: Any, name: str, link: Link | None, target_class: Any
                 "decision_function. Leave the link out."
             )
         return Task("predict_proba", position, "identity", classes)
+    if not hasattr(model, "decision_function"):
+        raise ValueError(
+            f"{name} gives labels only: it has neither predict_proba nor decision_function, so "
+            f"there is no score to recalibrate. Choose a classifier with probabilities (a vote: "
+            f"voting='soft'), or {_CALLABLE}."
+        )
     raise ValueError(
         f"{name} gives no probabilities (it has no predict_proba). Either declare the link "
         "'logit' (base_link of fit), so that its decision_function is read as log-odds, or "

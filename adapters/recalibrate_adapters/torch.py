@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 from recalibrate.data.scores import read_scores
 from recalibrate.data.table import find_columns
 from recalibrate.data.values import read_numbers
-from recalibrate.scores import Link
+from recalibrate.scores import Link, runs_code
+from recalibrate.support.errors import ModelFileError
 from recalibrate_adapters.agreement import Candidate, DecidedBase, Decision, first_line
 from recalibrate_adapters.classes import class_score
 from recalibrate_adapters.frames import numbers
@@ -153,8 +154,9 @@ class TorchBase(DecidedBase):
             yield Candidate(model, lambda part: {"X": part.cpu().numpy()})
 
 
+@runs_code("holds a program (TorchScript), parts of which run while it is opened")
 def read_script(path: Path, *, link: Link | None = None, target_class: Any = None) -> TorchBase:
-    """A TorchScript file as a base; pickled modules are refused, as loading them runs code."""
+    """A TorchScript file as a base; pickled modules are refused."""
     import torch
 
     try:
@@ -162,8 +164,8 @@ def read_script(path: Path, *, link: Link | None = None, target_class: Any = Non
             warnings.simplefilter("ignore", DeprecationWarning)  # of TorchScript as a whole
             load: Callable[..., Any] = torch.jit.load
             model = load(str(path), map_location="cpu")
-    except (RuntimeError, ValueError) as error:
-        raise ValueError(
+    except Exception as error:  # torch raises whatever its reader, or the file's code, does
+        raise ModelFileError(
             f"{str(path)!r} is not a TorchScript file. A file of torch.save is a pickle, which "
             "could run any code: load it yourself, and pass the module. "
             f"({first_line(error)})"
@@ -171,6 +173,7 @@ def read_script(path: Path, *, link: Link | None = None, target_class: Any = Non
     return TorchBase(model, link=link, target_class=target_class)
 
 
+@runs_code("is an archive of torch.export, which may hold pickles")
 def read_program(path: Path, *, link: Link | None = None, target_class: Any = None) -> TorchBase:
     """A file of torch.export.save as a base."""
     import torch
@@ -178,7 +181,7 @@ def read_program(path: Path, *, link: Link | None = None, target_class: Any = No
     try:
         program = torch.export.load(str(path))
     except Exception as error:  # torch raises whatever its reader of the archive does
-        raise ValueError(
+        raise ModelFileError(
             f"{str(path)!r} is not a file of torch.export.save ({first_line(error)})"
         ) from error
     return TorchBase(program, link=link, target_class=target_class)

@@ -247,6 +247,8 @@ def audit(
         segments, sample, labels, scaled, observers=tallies, n_bins=bins, alpha=alpha
     )
     discoveries, rich = _search(H, richer, table, after, labels, clusters, alpha)
+    if rich is not None:
+        rich = rich.beside([each.name for each in found.groups() if each.after.off])
     return AuditReport(
         kind=labels.kind,
         n_rows=n_rows,

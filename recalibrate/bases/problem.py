@@ -46,7 +46,8 @@ class Reading:
     """How rows are read: arguments of ``fit``, and what Algorithm 1 asks for.
 
     Without ``link``, binary labels are fitted on the log-odds, others as they are. ``clip`` cuts
-    regression scores at the label bounds.
+    regression scores at the label bounds. A model file that can run code is opened only with
+    ``trust``.
     """
 
     sample_weight: Any = None
@@ -58,6 +59,7 @@ class Reading:
     link: Link | None = None
     categorical: Sequence[str] | None = None
     clip: bool = False
+    trust: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,11 +135,12 @@ class Problem:
 
 def open_base(model: Any, reading: Reading) -> Base:
     """The base model, scoring the class that counts as 1."""
-    base = as_base(model, link=reading.base_link, target_class=reading.target_class)
+    told: dict[str, Any] = {"link": reading.base_link, "trust": reading.trust}
+    base = as_base(model, target_class=reading.target_class, **told)
     wanted, classes = reading.positive, classes_of(base)
     if wanted is None or classes is None or isinstance(classes, range) or wanted == classes[1]:
         return base
-    return as_base(model, link=reading.base_link, target_class=wanted)
+    return as_base(model, target_class=wanted, **told)
 
 
 def by_column(values: NDArray[np.float64]) -> list[NDArray[np.float64]]:

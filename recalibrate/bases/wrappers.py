@@ -53,6 +53,14 @@ class NamedBase:
         return class_of(self.inner)
 
     @property
+    def examples(self) -> Any:
+        """Rows that the inner base keeps, with the remembered names; None if it keeps none."""
+        import pandas as pd
+
+        rows = getattr(self.inner, "examples", None)
+        return None if rows is None else pd.DataFrame(np.asarray(rows), columns=list(self.names))
+
+    @property
     def classes(self) -> Sequence[Any] | None:
         return classes_of(self.inner)
 

@@ -164,7 +164,7 @@ def _audit(args: Namespace, console: Console, model: Any) -> AuditReport:
         raise ValueError(f"{args.model!r} needs base scores: --score-column, or --base FILE")
     console.step("auditing")
     report: AuditReport = recalibrate.audit(
-        _as_means(scores, args) if model is None else model,
+        as_means(scores, args) if model is None else model,
         rows.X,
         rows.y,
         groups=groups,
@@ -184,7 +184,7 @@ def _audit(args: Namespace, console: Console, model: Any) -> AuditReport:
     return report
 
 
-def _as_means(scores: Any, args: Namespace) -> Any:
+def as_means(scores: Any, args: Namespace) -> Any:
     """Predictions on the scale of the label."""
     from recalibrate.core.levels import sigmoid
     from recalibrate.data.scores import read_scores

@@ -112,16 +112,23 @@ def read_labelled(args: Namespace, *, known_text: Sequence[str] = (), **others: 
     ``others`` are names of further columns that are no features, or None.
     """
     frame = read_frame(args.data, text=args.text, known_text=known_text)
-    names = [str(name) for name in frame.columns]
-    dropped = read_names(args.drop, names)
     named = {"label": args.label, "weight": args.weight, **others}
-    special = {key: name for key, name in named.items() if name is not None}
-    _find(args.data, [*special.values(), *dropped], names)
-    taken = {*special.values(), *dropped}
-    values = {key: frame[name].to_numpy() for key, name in special.items()}
-    X = frame[[name for name in names if name not in taken]]
+    X, values = take_columns(frame, args.data, args.drop, **named)
     y = _labels(values.pop("label"), args.label, args.positive)
     return Labelled(X, y, values.pop("weight", None), values)
+
+
+def take_columns(
+    frame: pd.DataFrame, path: str, drop: Sequence[str], **named: str | None
+) -> tuple[pd.DataFrame, dict[str, NDArray[Any]]]:
+    """Features, and the named columns that are none; names that are None are left out."""
+    names = [str(name) for name in frame.columns]
+    dropped = read_names(drop, names)
+    special = {key: name for key, name in named.items() if name is not None}
+    _find(path, [*special.values(), *dropped], names)
+    taken = {*special.values(), *dropped}
+    values = {key: frame[name].to_numpy() for key, name in special.items()}
+    return frame[[name for name in names if name not in taken]], values
 
 
 def column_of(frame: pd.DataFrame, name: str, path: str) -> NDArray[Any]:

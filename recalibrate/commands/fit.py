@@ -23,6 +23,7 @@ from recalibrate.commands.options import (
     add_reading,
     add_scores,
     add_table,
+    add_trust,
 )
 from recalibrate.commands.outputs import Outputs
 from recalibrate.commands.texts import read_class, read_names
@@ -45,6 +46,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     either.add_argument("--model", metavar="FILE", help="the base model's file")
     add_scores(either, "column of the base model's scores instead")
     add_reading(group)
+    add_trust(group)
     group = parser.add_argument_group("fit")
     group.add_argument(
         "--H",
@@ -92,7 +94,7 @@ def run(args: Namespace, console: Console) -> int:
         scores = rows.others["score"][sample] if base is None else None
         model.to_onnx(exported, rows.X.iloc[sample], base=scores, overwrite=args.force)
     reference = _reference(args, model)
-    model.save(str(saved), overwrite=args.force, base=reference)
+    model.save(str(saved), overwrite=args.force, base=reference, trust=args.trust)
     console.say(model.summary())
     for path in (saved, exported):
         if path is not None:

@@ -325,7 +325,7 @@ class _Run:
             tuple(self.held_out),
             unrounded,
             mean_of(self.source, loss, weight),
-            self.skipped / int(weight[0]),
+            self.skipped * 2.0**-self.source.scale.hessian_bits / int(weight[0]),
             self.stopped or "max_rounds",
         )
         return Boosted(log, history, witness, self.log)

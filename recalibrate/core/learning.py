@@ -151,7 +151,7 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class Lesson:
-    """What was learned, and the summed weight of the rows that were left alone."""
+    """What was learned, and the summed s of the rows that were left alone."""
 
     table: Learned
     skipped: int = 0
@@ -178,6 +178,20 @@ class NamesGroups(Protocol):
 
     def group_shares(self, source: StatsSource) -> dict[str, float]:
         """Share of the rows' weight in every group; the class is the source's only one."""
+
+
+@runtime_checkable
+class Quantises(Protocol):
+    """A learner that works on rounded columns."""
+
+    def for_rows(self, source: StatsSource) -> Learner:
+        """The same for other rows than it was bound to, which may lie far outside of those."""
+
+    def lost(self, source: StatsSource, B: float) -> tuple[float, str]:
+        """By how much h of the class with h^2 <= B may differ from one of rounded columns.
+
+        On the rows of the source; infinite if these do not say, with the reason.
+        """
 
 
 class FunctionClass(ABC):

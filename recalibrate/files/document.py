@@ -26,10 +26,13 @@ if TYPE_CHECKING:
     from recalibrate.model import Recalibrated
 
 
-def to_bytes(model: Recalibrated, *, base_file: Path | None = None) -> tuple[bytes, str]:
+def to_bytes(
+    model: Recalibrated, *, base_file: Path | None = None, trust: bool = False
+) -> tuple[bytes, str]:
     """Bytes of a model's file, the same for the same model; and a warning, or nothing."""
     own = model.base
-    base = bases.as_saved(own) if base_file is None else bases.refer_to(base_file, own)
+    referred = None if base_file is None else bases.refer_to(base_file, own, trust=trust)
+    base = referred or bases.as_saved(own)
     lost = isinstance(base, bases.MissingScores) and not isinstance(own, ScoreColumn)
     writer = codec.Writer()
     header = MODEL.encode(replace(model, base=base), writer)
@@ -55,10 +58,16 @@ def fingerprint(model: Recalibrated) -> str:
     return f"sha256:{hashlib.sha256(pack(header, writer.arrays)).hexdigest()}"
 
 
-def from_bytes(data: bytes, folder: Path, build: Callable[..., Recalibrated]) -> Recalibrated:
-    """The model of a file's bytes, built of its attributes; ``folder`` is where the file lies."""
+def from_bytes(
+    data: bytes, folder: Path, build: Callable[..., Recalibrated], *, trust: bool = False
+) -> Recalibrated:
+    """The model of a file's bytes, built of its attributes.
+
+    ``folder`` is where the file lies; ``trust`` says whether a base model's own file there may
+    run code.
+    """
     version, header, arrays = unpack(data)
-    reader = codec.Reader(version, list(arrays), folder, build)
+    reader = codec.Reader(version, list(arrays), folder, trust, build)
     try:
         model: Recalibrated = MODEL.decode(header, "model", reader)
         reader.check_empty()
@@ -95,7 +104,7 @@ class Model:
         if parts["labels"].outputs != rounds.outputs:
             raise ModelFileError(f"{where}.outputs must be one, or one for every class")
         if isinstance(parts["base"], bases.FileBase):
-            parts["base"] = replace(parts["base"], folder=reader.folder)
+            parts["base"] = replace(parts["base"], folder=reader.folder, trust=reader.trust)
         model: Recalibrated = reader.build(rounds=rounds, **parts)
         return model
 

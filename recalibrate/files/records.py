@@ -167,8 +167,11 @@ CERTIFICATE = codec.Record(
         "m": codec.whole(1),
         "groups": codec.TEXTS,
         "shares": codec.by_type(tuple[float, ...]),
+        "unit": codec.number(0.0),
+        "lost": codec.number(0.0),
     },
     without=("group_shares",),
+    absent={"unit": 1.0, "lost": 0.0},
     take=_take_certificate,
     make=_make_certificate,
 )

@@ -174,6 +174,20 @@ def check_seed(seed: int) -> None:
     check_whole("seed", seed, least=0)
 
 
+def read_gamma(
+    gamma: float | None, alpha: float | None, B: float | None
+) -> tuple[float | None, float | None]:
+    """The alpha and B given, or those of boosting with gamma-weak learners."""
+    if gamma is None:
+        return alpha, B
+    if alpha is not None or B is not None:
+        raise ValueError(
+            f"gamma={gamma!r} stands for alpha = gamma and B = 1 / gamma; leave out alpha and B"
+        )
+    check_number("gamma", gamma, above=0.0, most=1.0)
+    return float(gamma), 1.0 / gamma
+
+
 def read_option(name: str, value: Any, kind: type[T]) -> T:
     """An object that holds several arguments; None is one with all of them at their defaults."""
     if value is None:

@@ -22,6 +22,7 @@ from recalibrate.fitting.arguments import (
     check_paper,
     check_seed,
     gives_rows,
+    read_gamma,
     read_option,
     refuse_unknown,
 )
@@ -46,6 +47,7 @@ def fit(
     sample_weight: Any = None,
     alpha: float | None = None,
     B: float | None = None,
+    gamma: float | None = None,
     cv: Any = None,
     validation: Any = None,
     bounds: tuple[float, float] | None = None,
@@ -58,6 +60,7 @@ def fit(
     exportable: bool = False,
     loop: Loop | None = None,
     engine: Engine | None = None,
+    trust: bool = False,
     seed: int = 0,
     progress: bool | None = None,
     **unknown: Any,
@@ -100,6 +103,9 @@ def fit(
     alpha, B
         Run Algorithm 1: the output is alpha-approximately multicalibrated for the h in H with
         h(x)^2 <= B (default 1) on the fitted rows, see ``certificate_``.
+    gamma
+        Algorithm 1 as a booster: alpha = gamma and B = 1 / gamma. If H is a gamma-weak learner,
+        it ends within 2 / gamma^2 rounds within 2 gamma of the smallest squared error.
     cv
         Number of folds, any scikit-learn splitter, or pairs of row numbers such as
         ``GroupKFold().split(X, y, groups)``, for choosing the number of rounds; the model is
@@ -128,6 +134,9 @@ def fit(
         Numeric columns that are categories.
     exportable
         Refuse at once, before anything is fitted, what ``to_onnx`` could not export.
+    trust
+        Whether a base model's file may be of a kind that can run any code when it is opened:
+        TorchScript (.pt) and .pt2 files.
     loop
         A `Loop` with settings of the loop, instead of the default fit: number of level sets, step,
         penalties, stop rules.
@@ -164,6 +173,7 @@ def fit(
         refuse_unfitted(base_model)
     H = DEFAULT_CLASS if H is None else read_class(H)
     loop, engine = read_option("loop", loop, Loop), read_option("engine", engine, Engine)
+    alpha, B = read_gamma(gamma, alpha, B)
     plan = Plan(loop, alpha, B, cv, validation)
     _check(plan, unfitted, link)
     if target_class is not None and positive is not None:
@@ -171,6 +181,7 @@ def fit(
     engine.check()
     check_seed(seed)
     check_flag("exportable", exportable)
+    check_flag("trust", trust)
     threads = resolve_threads(engine.threads)
     seed = int(seed)  # numpy's integers overflow where Python's do not
     X, Z = settle(X), settle(Z)
@@ -184,6 +195,7 @@ def fit(
         "identity" if plan.paper else link,
         categorical,
         clip=plan.paper or bool(loop.rounded),
+        trust=trust,
     )
     store: Store
     with ExitStack() as opened:

@@ -14,6 +14,7 @@ from recalibrate.bases.problem import Problem
 from recalibrate.bases.protocol import Base
 from recalibrate.core.boost import Boosted, History, Settings, boost_in_turns
 from recalibrate.core.certificate import Certificate
+from recalibrate.core.fixedpoint import Weights
 from recalibrate.core.learning import FunctionClass
 from recalibrate.core.levels import to_margin
 from recalibrate.core.rounds import Rounds
@@ -37,8 +38,12 @@ from recalibrate.fitting.validation import Fitted, Verdict, judge, run_folds
 from recalibrate.model import Recalibrated
 from recalibrate.rows.dealing import deal, restrict, set_aside, split
 from recalibrate.rows.marks import fingerprints
-from recalibrate.rows.store import Encoded, Fold, Store
+from recalibrate.rows.store import Encoded, Fold, Store, weights_of
+from recalibrate.support.notices import warn_user
 from recalibrate.support.provenance import Provenance, library_version, today
+
+FEW_EFFECTIVE = 0.05
+"""Share of the rows that those of equal weight have to make up; survey weights leave a third."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +71,7 @@ class Run:
 
     def follow(self, plan: Plan) -> Recalibrated:
         """The model, and where it comes from."""
+        warn_of_weights(weights_of(self.store), self.store.size.n_rows)
         data, base = fingerprints(self.store)  # before rows are let go
         model = self._follow(plan)
         origin = Provenance(library_version(), today(), data, base, self.seed)
@@ -88,8 +94,8 @@ class Run:
     def borders(self, levels: int) -> NDArray[np.float64]:
         """Borders of cells with equally many labels, for a grid by quantile."""
         size = self.store.size
-        weighted = self.store.problem.labels.weight is not None
-        heaviest = size.heaviest if weighted else None
+        weights = weights_of(self.store)
+        heaviest = None if weights is None else weights.largest
         reader = partial(ranked_values, levels, size.n_rows, heaviest)
 
         def targets(total: int) -> NDArray[np.int64]:
@@ -234,6 +240,17 @@ def ranked_values(levels: int, n_rows: int, heaviest: float | None, piece: Probl
     if labels.weight is None or heaviest is None:
         return values, np.empty(0, dtype=np.int64)
     return values, integer_weights(labels.weight, levels, n_rows, heaviest)
+
+
+def warn_of_weights(weights: Weights | None, n_rows: int) -> None:
+    """Say so where most rows hardly count beside a few heavy ones."""
+    if weights is not None and weights.effective < FEW_EFFECTIVE * n_rows:
+        warn_user(
+            f"sample_weight ranges from {weights.smallest:g} to {weights.largest:g}: {n_rows} rows "
+            f"say about as much as {weights.effective} of equal weight. What is fitted and judged "
+            "is the weighted loss, to which light rows contribute little: audit their groups, or "
+            "fit them by themselves"
+        )
 
 
 def check_share(validation: float | None) -> None:

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from recalibrate.bases.problem import Problem, base_margin, count_scores, read_features
 from recalibrate.bases.protocol import Base
 from recalibrate.core.boost import Boosted, Settings, boost
-from recalibrate.core.fixedpoint import Scale, label_bits, make_scale
+from recalibrate.core.fixedpoint import Scale, Weights, label_bits, make_scale
 from recalibrate.core.learning import FunctionClass, Learner
 from recalibrate.core.part import Rows
 from recalibrate.core.rounds import Rounds
 from recalibrate.core.source import StatsSource
 from recalibrate.data.labels import read_more_labels
 from recalibrate.rows.memory import EncodedInMemory
-from recalibrate.rows.store import Encoded, Store, extreme_weights
+from recalibrate.rows.store import Encoded, Store, weights_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +74,8 @@ class Training:
 
     def hold_out(self, store: Store) -> Encoded:
         """Rows that were set aside, encoded like the others."""
-        scale = self.scale.held_out(store.size.n_rows, store.size.heaviest)
+        weights = store.size.weights
+        scale = self.scale if weights is None else self.scale.held_out(weights)
         return store.encode((self.learner.encoder,), scale.quantise_weight)
 
     def read_held_out(self, base: Base, given: Any, clip: bool) -> Encoded:
@@ -99,7 +100,7 @@ class Training:
         self._check_weights(own.weight)
         block = self.learner.encoder.encode(table)
         ones = np.ones(n_rows) if own.weight is None else own.weight
-        weight = self.scale.held_out(n_rows, float(ones.max())).quantise_weight(ones)
+        weight = self.scale.held_out(Weights.of(ones)).quantise_weight(ones)
         return EncodedInMemory(Rows((block,), own.values, margin, weight))
 
     def _check_weights(self, weight: NDArray[np.float64] | None) -> None:
@@ -130,7 +131,7 @@ def prepare(store: Store, H: FunctionClass, settings: Settings) -> Training:
         found = list(store.map(bits_of_labels))
         bits = None if None in found else max(bit for bit in found if bit is not None)
     n_rows, newton = store.size.n_rows, settings.link == "logit"
-    scale = make_scale(n_rows, extreme_weights(store), newton=newton, exact_bits=bits)
+    scale = make_scale(n_rows, weights_of(store), newton=newton, exact_bits=bits)
     learner = H.bind(store.columns(scale))
     encoded = store.encode((learner.encoder,), scale.quantise_weight)
     return Training(store.problem, learner, scale, encoded)

@@ -127,6 +127,7 @@ class _Export:
             return builder.sigmoid(base) if self.model.base.link == "logit" else base
         mean = builder.sigmoid(score) if self.rounds.link == "logit" else score
         if labels.kind == "regression":
+            mean = builder.clip(mean, 0.0, 1.0) if self.model.clip else mean
             scaled = builder.op("Mul", mean, builder.number(labels.high - labels.low))
             return builder.op("Add", scaled, builder.number(labels.low))
         return mean if self.rounds.link == "logit" else builder.clip(mean, 0.0, 1.0)

@@ -68,5 +68,5 @@ def add_class_losses(
         for k in range(count):
             total += exp_negative(z[k, i] - top)
             own += y[k, i] * (z[k, i] - top)
-        q = int(np.rint(min(log_positive(total) - own, limit) * scale))
-        out[0] += q if unit else q * weight[i]
+        w = 1.0 if unit else float(weight[i])
+        out[0] += int(np.rint(w * min(log_positive(total) - own, limit) * scale))

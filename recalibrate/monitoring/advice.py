@@ -75,7 +75,7 @@ def advise(
     """Refit on the earlier of some recent rows, and compare on the later."""
     if X is None or y is None:
         raise ValueError("X_recent and y_recent belong together: give the rows and their labels.")
-    if state.scale.classes:
+    if state.scale.n_scores > 1:
         raise ValueError(
             "Whether a refit would help is not tried for several classes: fit a model on the "
             "recent rows and audit it on later ones."

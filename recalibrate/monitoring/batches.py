@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,14 +11,10 @@ from numpy.typing import NDArray
 
 from recalibrate.auditing.predictions import count_rows
 from recalibrate.bases.protocol import ScoreColumn, as_base, predicted_mean, takes_base
-from recalibrate.data.labels import (
-    Seen,
-    read_some_weights,
-    read_values,
-    scale_labels,
-)
+from recalibrate.bases.wrappers import select_columns
+from recalibrate.data.classes import Known
+from recalibrate.data.labels import Seen, read_labels, read_some_weights, read_values, scale_labels
 from recalibrate.data.scores import read_scores
-from recalibrate.data.values import category_key, plain_value
 from recalibrate.data.vectors import Float64, to_array
 from recalibrate.monitoring.times import TimeKind
 from recalibrate.support.notices import listed, warn_user
@@ -34,12 +29,15 @@ class Scale:
     low, high : float
         Bounds of the labels; 0 and 1 for probabilities.
     classes : tuple
-        Labels of the classes where there are more than two; empty otherwise.
+        Labels of the classes; of two the second counts as 1. Empty where labels are numbers.
+    chosen : label or None
+        The one class that scores are for, of more than two.
     """
 
     low: float = 0.0
     high: float = 1.0
     classes: tuple[Any, ...] = ()
+    chosen: Any = None
 
     @property
     def span(self) -> float:
@@ -47,8 +45,8 @@ class Scale:
 
     @property
     def n_scores(self) -> int:
-        """Columns of scores."""
-        return len(self.classes) or 1
+        """Columns of scores: one, or one for every class of more than two."""
+        return len(self.classes) if len(self.classes) > 2 and self.chosen is None else 1
 
     @property
     def probabilities(self) -> bool:
@@ -70,8 +68,8 @@ def read_predictions(
     """Scores on [0, 1], shape (n, classes): as given, else the model's."""
     raw = _given_or_predicted(model, X, base, Z, scores, scale)
     values = to_array(raw, "scores")
-    if scale.classes:
-        if values.shape != (n_rows, len(scale.classes)):
+    if scale.n_scores > 1:
+        if values.shape != (n_rows, scale.n_scores):
             raise ValueError(
                 f"scores must have one column for each of the {len(scale.classes)} classes "
                 f"{listed(scale.classes, 5)} and {n_rows} rows, got shape {values.shape}."
@@ -90,10 +88,11 @@ def _given_or_predicted(model: Any, X: Any, base: Any, Z: Any, scores: Any, scal
         return scores
     if model is None:
         raise ValueError("This monitor has no model: pass the predictions as scores=.")
-    if scale.classes:
+    if scale.n_scores > 1:
         if takes_base(model):
             return model.predict_proba(X, base=base, Z=Z)
-        return model.predict_proba(X)
+        columns = getattr(model, "feature_names_in_", None)
+        return model.predict_proba(X if columns is None else select_columns(X, list(columns)))
     if takes_base(model):
         return model.predict(X, base=base, Z=Z)
     source = as_base(model)
@@ -122,29 +121,18 @@ def _read(values: NDArray[Any], scale: Scale, n_rows: int) -> Float64:
 
 
 def read_targets(y: Any, scale: Scale, n_rows: int) -> Float64:
-    """Labels on [0, 1], or indicators of the classes; shape (n, classes)."""
-    if not scale.classes:
-        values = read_values(y, n_rows)
-        return scale_labels(values, None, Seen.of(values), (scale.low, scale.high)).values[:, None]
-    values = to_array(y, "y")
-    if values.shape != (n_rows,):
-        raise ValueError(f"y has shape {values.shape}, but there are {n_rows} rows.")
-    numbers = class_numbers(values, scale.classes)
-    return np.eye(len(scale.classes))[numbers]
-
-
-def class_numbers(values: NDArray[Any], classes: Sequence[Any]) -> NDArray[np.int64]:
-    """Place of every label among the classes."""
-    import pandas as pd
-
-    numbers, found = pd.factorize(values)
-    known = {category_key(plain_value(each)): k for k, each in enumerate(classes)}
-    places = [known.get(category_key(plain_value(each)), -1) for each in found]
-    unknown = [plain_value(each) for each, at in zip(found, places, strict=True) if at < 0]
-    if unknown or (numbers < 0).any():
-        what = f"has labels that are no class: {listed(unknown, 5)}" if unknown else "is missing"
-        raise ValueError(f"y {what}. The classes are {listed(list(classes), 10)}.")
-    return np.asarray(places, dtype=np.int64)[numbers]
+    """Labels on [0, 1], or indicators of the classes; shape (n, scores)."""
+    if scale.classes:
+        known = Known(scale.classes, scale.n_scores, scale.chosen)
+        return read_labels(y, n_rows=n_rows, known=known).values.reshape(n_rows, -1)
+    values = read_values(y, n_rows)
+    if values.dtype.kind == "O":
+        raise ValueError(
+            f"y holds text: {listed(sorted(set(values)), 5)}. Make the monitor with classes=, of "
+            "two the one that counts as 1 last, or pass numbers."
+        )
+    bounds = (scale.low, scale.high)
+    return scale_labels(values * 1.0, None, Seen.of(values), bounds).values[:, None]
 
 
 def read_weights(sample_weight: Any, n_rows: int, most: float | None) -> tuple[Float64, float]:

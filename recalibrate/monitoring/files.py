@@ -11,7 +11,6 @@ import numpy as np
 
 from recalibrate.data.values import tag_value, untag_value
 from recalibrate.data.vectors import Float64
-from recalibrate.files import strictjson
 from recalibrate.groups.groupset import GroupSet
 from recalibrate.monitoring.batches import Scale
 from recalibrate.monitoring.evidence import N_SUMS
@@ -21,6 +20,7 @@ from recalibrate.monitoring.state import MOST_SEEN, Alarm, Rules, State
 from recalibrate.monitoring.timeline import MOST_BUCKETS, Timeline
 from recalibrate.monitoring.times import KINDS
 from recalibrate.monitoring.watched import Watched
+from recalibrate.support import strictjson
 from recalibrate.support.errors import ModelFileError
 
 FORMAT = "recalibrate.monitor"
@@ -77,6 +77,7 @@ def _encode(state: State) -> dict[str, Any]:
             "low": state.scale.low,
             "high": state.scale.high,
             "classes": [tag_value(each) for each in state.scale.classes],
+            "chosen": None if state.scale.chosen is None else tag_value(state.scale.chosen),
         },
         "rules": vars(state.rules),
         "watched": {
@@ -176,7 +177,9 @@ def _decode_scale(entry: dict[str, Any]) -> Scale:
     _require(low < high, "bounds that do not ascend")
     classes = tuple(untag_value(each) for each in entry["classes"])
     _require(len(classes) != 1 and len(set(classes)) == len(classes), "bad classes")
-    return Scale(low, high, classes)
+    chosen = None if entry["chosen"] is None else untag_value(entry["chosen"])
+    _require(chosen is None or chosen in classes, "a chosen class that is none")
+    return Scale(low, high, classes, chosen)
 
 
 def _decode_rules(entry: dict[str, Any]) -> Rules:

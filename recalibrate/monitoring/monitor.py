@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+    from recalibrate.groups.groupset import GroupSet
+
 LEVELS = 5
 FILE_PATH = str | os.PathLike[str]
 
@@ -60,8 +62,8 @@ class Monitor:
         Smallest and largest possible label of a regression; by default those of the model's
         fit, or 0 and 1.
     classes : sequence, optional
-        Labels of the classes in the order of the columns of scores, where there are more than
-        two; by default the model's.
+        Labels of the classes, where they are not 0 and 1: of two the one that scores are for
+        last, of more in the order of the columns of scores. By default the model's.
     depth, min_rows : int, optional
         Crossings of groups and smallest groups, as for the audit.
     max_weight : float, optional
@@ -220,6 +222,11 @@ class Monitor:
         new = [key for key in after.alarms if key not in state.alarms]
         self._state = after
         return tuple(dict.fromkeys(after.watched.names[g] for _, g in new))
+
+    @property
+    def groups(self) -> GroupSet | None:
+        """The groups as they are bound; None before the first rows, or where there are none."""
+        return None if self._state is None else self._state.watched.groups
 
     @property
     def alarm(self) -> bool:

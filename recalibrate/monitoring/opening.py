@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from recalibrate.data.labels import Labels
 from recalibrate.model import Recalibrated
 from recalibrate.monitoring.batches import Batch, Scale
 from recalibrate.monitoring.state import State
@@ -26,25 +27,28 @@ def fingerprint(model: Any) -> str:
 
 def read_scale(model: Any, bounds: Any, classes: Sequence[Any] | None) -> Scale:
     """What labels and scores are, as far as it is known before the first batch."""
-    known = getattr(model, "classes_", None) if classes is None else classes
-    several = () if known is None else tuple(np.asarray(known).tolist())
-    if classes is not None and len(several) < 3:
-        raise ValueError(
-            f"classes is for three classes and more, got {list(several)!r}; for two leave it out "
-            "and pass labels 0 and 1."
-        )
-    if len(set(several)) < len(several):
-        raise ValueError(f"classes has a label more than once: {list(several)!r}.")
-    if len(several) > 2:
+    if classes is not None:
         if bounds is not None:
-            raise ValueError("bounds= is for a regression, but there are classes.")
-        return Scale(classes=several)
+            raise ValueError("bounds= is for a regression, but there are classes=.")
+        return _with_classes(classes)
     if bounds is not None:
         return Scale(*check_range("bounds", bounds))
     labels = getattr(model, "labels", None)
-    if isinstance(model, Recalibrated) and labels is not None and labels.kind == "regression":
+    if isinstance(labels, Labels) and labels.kind == "regression":
         return Scale(labels.low, labels.high)
-    return Scale()
+    if isinstance(labels, Labels):
+        return Scale(classes=labels.classes, chosen=labels.chosen)
+    known = getattr(model, "classes_", None)
+    return Scale() if known is None else _with_classes(known)
+
+
+def _with_classes(classes: Sequence[Any]) -> Scale:
+    labels = tuple(np.asarray(classes).tolist() if hasattr(classes, "dtype") else classes)
+    if len(labels) < 2:
+        raise ValueError(f"classes must name two classes or more, got {list(labels)!r}.")
+    if len(set(labels)) < len(labels):
+        raise ValueError(f"classes has a label more than once: {list(labels)!r}.")
+    return Scale(classes=() if set(labels) == {0, 1} else labels)
 
 
 def check_time(state: State, batch: Batch, late: bool) -> None:

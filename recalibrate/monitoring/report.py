@@ -319,7 +319,7 @@ def _status(
     place, since = (None, None) if alarm is None else _present(judged, alarm, k, g)
     return GroupStatus(
         group=state.watched.names[g],
-        label=str(state.scale.classes[k]) if state.scale.classes else "",
+        label=str(state.scale.classes[k]) if state.scale.n_scores > 1 else "",
         rows=int(rows),
         gap=gap * span,
         low=low * span,

@@ -116,7 +116,7 @@ def watch(
 ) -> Watched:
     """Fix groups and bands by some rows, whose labels nobody has looked at."""
     n_rows = len(scores)
-    segments, left_out, *_ = read_segments(
+    segments, left_out, _ = read_segments(
         groups, table, n_rows=n_rows, weight=None, depth=depth, min_rows=min_rows, bands=BANDS
     )
     bound = None

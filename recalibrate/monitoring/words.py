@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from recalibrate.auditing.views import numbers
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 _NAMED = 3  # groups of the verdict
 _SHOWN = 60  # groups of the plain text
+_LINE = 110  # characters
 
 
 def verdict(report: MonitorReport) -> str:
@@ -98,7 +100,8 @@ def to_text(report: MonitorReport) -> str:
     head = f"Monitor: {report.n_rows:,} rows in {report.n_batches:,} batches"
     if report.starts:
         head += f", {report.show_time(report.starts[0])} to {report.show_time(report.ends[-1])}"
-    lines = [head, verdict(report), *aligned(texts(columns(report), report.groups[:_SHOWN]))]
+    lines = [head, *wrap(verdict(report), _LINE)]
+    lines += aligned(texts(columns(report), report.groups[:_SHOWN]))
     if len(report.groups) > _SHOWN:
         lines.append(f"and {len(report.groups) - _SHOWN} more groups, see .table")
     if report.left_out:

@@ -31,7 +31,7 @@ Hashes = NDArray[np.uint64]
 
 def on_columns(work: Callable[[Piece], T], scale: Scale, piece: Problem) -> T:
     """Work on the columns of a piece and the quantised weights of its rows."""
-    return work(Piece(piece.table, scale.quantise_weight(piece.labels.weight)))
+    return work(Piece(piece.table, scale.quantise_for_columns(piece.labels.weight)))
 
 
 def columns_of(store: Store, scale: Scale) -> Columns:

@@ -27,6 +27,7 @@ from recalibrate.bases.problem import (
 from recalibrate.bases.protocol import Base, ScoreColumn
 from recalibrate.bases.suspicion import warn_if_too_good
 from recalibrate.bases.wrappers import remember_columns, select_columns
+from recalibrate.core.fixedpoint import Weights
 from recalibrate.core.levels import Link
 from recalibrate.data.classes import Known
 from recalibrate.data.growing import GrowingColumn, growing
@@ -101,9 +102,9 @@ def assign_roles(names: Sequence[str], base_model: Any, y: Any, reading: Reading
 
 def read_base(base_model: Any, roles: Roles, reading: Reading, X: pd.DataFrame) -> Base:
     """The base model, tied to the columns of X, or the promise of its scores in a column."""
-    link = reading.base_link
     if roles.score is not None:
-        return ScoreColumn(np.empty(0), link=link or "identity", name=f"column {roles.score!r}")
+        link = reading.base_link or "identity"
+        return ScoreColumn(np.empty(0), link=link, name=f"column {roles.score!r}")
     base = open_base(base_model, reading)
     if isinstance(base, ScoreColumn):
         raise TypeError(
@@ -175,7 +176,7 @@ def read_raw(
     if not kept.all():
         encoded = [each[kept] for each in encoded]
         y, score, weight = y[kept], score[kept], weight[kept]
-    size = Size(len(y), weight.min(), weight.max()) if len(y) else Size(0)
+    size = Size(len(y), Weights.of(weight))
     return RawRows(encoded, y, score, weight, Facts(seen, outside, size))
 
 
@@ -205,7 +206,8 @@ def settle(facts: Facts, columns: Sequence[GrowingColumn], base: Base, reading: 
     known = known_classes(base, reading)
     labels = scale_labels(nothing, None, facts.seen, reading.bounds, known)
     labels = settle_kind(labels, base, facts.outside)
-    if weighted and facts.size.lightest != facts.size.heaviest:
+    weights = facts.size.weights
+    if weights is not None and weights.smallest != weights.largest:
         labels = replace(labels, weight=nothing)
     blank = Table(schema, [np.empty(0, np.float32)] * len(schema.columns), 0)
     given = Given(nothing, None, weighted)

@@ -5,6 +5,7 @@ Which operators a graph may hold is said here, once: ai.onnx 18 and ai.onnx.ml 5
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,9 @@ BASE_PREFIX = "base/"
 
 VALUES = "recalibrate_values"
 """Metadata of a base model's graph: numbers that the model takes, others than any."""
+
+KNOWN = "recalibrate_known"
+"""Metadata of a base model's graph: by column the only categories that the model takes (JSON)."""
 
 SCORE = "score"
 """The output of a base model's graph."""
@@ -148,18 +152,23 @@ class GraphBuilder:
         rest = self.op("ReduceLogSumExp", others, axis, keepdims=1)
         return self.op("Sub", self.cast(own, "float64"), rest)
 
-    def lookup(self, source: str, keys: NDArray[Any], values: NDArray[np.float64]) -> str:
-        """Values of texts or of float64 numbers by their keys; NaN for all others."""
+    def lookup(
+        self,
+        source: str,
+        keys: NDArray[Any],
+        values: NDArray[np.float64],
+        default: float = np.nan,
+    ) -> str:
+        """Values of texts or of float64 numbers by their keys; a default for all others."""
         from onnx import numpy_helper
 
-        default = numpy_helper.from_array(np.array([np.nan]))
         return self.op(
             "LabelEncoder",
             source,
             domain=ML_DOMAIN,
             keys_tensor=numpy_helper.from_array(keys),
             values_tensor=numpy_helper.from_array(values),
-            default_tensor=default,
+            default_tensor=numpy_helper.from_array(np.array([default])),
         )
 
     def trees(self, ensemble: Ensemble, matrix: str) -> str:
@@ -221,17 +230,24 @@ class GraphBuilder:
         return model
 
     def score_model(
-        self, inputs: Sequence[onnx.ValueInfoProto], tensor: str, values: str = "any"
+        self,
+        inputs: Sequence[onnx.ValueInfoProto],
+        tensor: str,
+        values: str = "any",
+        known: Mapping[str, Sequence[Any]] = {},
     ) -> onnx.ModelProto:
         """A base model's graph: what is needed for one number per row, a float64 vector.
 
-        A graph refuses nothing; ``values`` tells those who feed it what the model would refuse.
+        A graph refuses nothing, or in words of its own; ``values`` and ``known`` (by column the
+        only categories that are taken) tell those who feed it what the model would refuse.
         """
         self.same(self.flat(self.cast(tensor, "float64")), SCORE)
         self.nodes = needed_nodes(self.nodes, [SCORE])
         used = {name for node in self.nodes for name in names_read(node)}
         self.initializers = [tensor for tensor in self.initializers if tensor.name in used]
         facts = {} if values == "any" else {VALUES: values}
+        if known:
+            facts[KNOWN] = json.dumps({name: list(taken) for name, taken in known.items()})
         return self.model(inputs, [value_info(SCORE, "float64", ["N"])], facts)
 
 

@@ -260,13 +260,27 @@ def test_models_trained_on_codes(settings):
     np.testing.assert_array_equal(run_graph(base, new), base.scores(new))
 
 
-def test_ordered_categories_are_scored_by_lightgbm():
+def test_ordered_categories_are_told_by_the_first_rows():
     frame = categories(ROWS, 0)
     frame = frame.assign(town=frame["town"].cat.as_ordered())
     model = lightgbm.LGBMClassifier(**TREES).fit(frame, labels(frame, "binary"))
     base = as_base(model)
-    assert_same(base, frame, second(model, frame))
     assert "does not tell which" in base.why_no_graph
+    assert_same(base, frame, second(model, frame))
+    assert base.exact
+    assert base.graph() is not None
+    # Categories as plain text are found, too, once it is known where they are.
+    assert_same(base, frame.astype({"town": object}), second(model, frame))
+
+
+def test_categories_of_booleans():
+    frame = categories(ROWS, 0)
+    frame = frame.assign(town=pd.Categorical(frame["age"] > 40))
+    model = lightgbm.LGBMClassifier(**TREES).fit(frame, labels(categories(ROWS, 0), "binary"))
+    base = as_base(model)
+    assert_same(base, frame, second(model, frame))
+    assert base.exact
+    assert base.graph() is not None
 
 
 def test_constant_categories():

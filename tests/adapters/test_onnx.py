@@ -358,7 +358,7 @@ def test_weights_in_a_file_of_their_own(tmp_path):
 def test_what_is_no_model(content, tmp_path):
     path = tmp_path / "broken.onnx"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"broken\.onnx.*cannot be read as an ONNX model"):
+    with pytest.raises(ValueError, match=r"broken\.onnx.*(is not an ONNX graph|has 0 bytes)"):
         as_base(path)
 
 

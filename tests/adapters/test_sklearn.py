@@ -269,7 +269,7 @@ OTHERS = {
     "support vectors": (lambda: make_pipeline(StandardScaler(), SVR()), "numbers", True),
     "bag": (lambda: BaggingClassifier(n_estimators=3, random_state=0), "binary", True),
     "poisson": (lambda: make_pipeline(StandardScaler(), linear_model.Lasso()), "numbers", True),
-    "splines": (lambda: make_pipeline(SplineTransformer(3), Ridge()), "numbers", False),
+    "splines": (lambda: make_pipeline(SplineTransformer(3), Ridge()), "numbers", True),
     "transformed": (
         lambda: TransformedTargetRegressor(Ridge(), func=np.sinh, inverse_func=np.arcsinh),
         "numbers", False,

@@ -10,8 +10,9 @@ import pytest
 from forging import Forgery, seal
 
 import recalibrate as rc
-from recalibrate.files import ModelFileError, container, strictjson, to_bytes
+from recalibrate.files import ModelFileError, container, to_bytes
 from recalibrate.files.container import CHECKSUM_BYTES, MAGIC, PREFIX, VERSION, pack, unpack
+from recalibrate.support import strictjson
 
 
 @pytest.fixture(scope="module")

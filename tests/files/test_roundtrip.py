@@ -13,9 +13,10 @@ from sklearn.tree import DecisionTreeRegressor
 import recalibrate as rc
 from recalibrate.bases.wrappers import NamedBase
 from recalibrate.core.levels import Levels
-from recalibrate.files import strictjson, to_bytes
+from recalibrate.files import to_bytes
 from recalibrate.files.classes import SPEC
 from recalibrate.files.codec import Writer
+from recalibrate.support import strictjson
 
 PLAIN = {"validation": False, "max_rounds": 4}
 

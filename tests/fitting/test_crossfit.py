@@ -55,7 +55,7 @@ def adapters(monkeypatch):
     """The door itself is tested here, not scikit-learn's adapter."""
     from recalibrate.bases.protocol import CallableBase
 
-    def wrap(model, link=None, target_class=None):
+    def wrap(model, link=None, target_class=None, trust=False):
         if not hasattr(model, "predict"):
             return CallableBase(model)
         if hasattr(model, "predict_proba"):

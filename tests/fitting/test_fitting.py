@@ -405,3 +405,25 @@ def test_settings_of_loop_and_engine_are_sent_to_their_objects():
         TypeError, match=r"loop must be a recalibrate.Loop\(levels=, .*got \{'levels'"
     ):
         rc.fit(base, X, y, loop={"levels": 3})
+
+
+# ---- weights of extreme ratio
+
+
+def retail_and_corporate(n=20_000, ratio=1e3):
+    rng = np.random.default_rng(0)
+    corporate = rng.random(n) < 0.02
+    X = pd.DataFrame({"segment": np.where(corporate, "corporate", "retail")})
+    y = (rng.random(n) < np.where(corporate, 0.3, 0.35)).astype(float)
+    return X, y, np.where(corporate, ratio, 1.0)
+
+
+def test_light_rows_are_corrected_by_default_and_the_weights_are_commented_on():
+    """98 % of the rows weigh a thousandth of the others and are off by .05, 15 standard errors."""
+    X, y, weight = retail_and_corporate()
+    base = np.full(len(y), 0.3)
+    with pytest.warns(UserWarning, match="20000 rows say about as much as 4.. of equal weight"):
+        model = rc.fit(base, X, y, sample_weight=weight)
+    retail = (X["segment"] == "retail").to_numpy()
+    gap = (y - model.predict(X, base=base))[retail].mean()
+    assert abs(gap) < 0.01

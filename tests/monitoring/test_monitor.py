@@ -167,7 +167,7 @@ def test_several_classes_are_watched_one_by_one():
     assert table.loc[("b", "sex = F"), ["alarm", "direction"]].tolist() == [True, "under"]
     assert not table.loc["c"]["alarm"].any()
     assert "sex = F, class a" in str(monitor.report())
-    with pytest.raises(ValueError, match="y has labels that are no class: 'd'"):
+    with pytest.raises(ValueError, match="no classes of the base model: 'd'"):
         monitor.update(X, np.full(800, "d"), scores=p)
     with pytest.raises(ValueError, match="one column for each of the 3 classes"):
         monitor.update(X, y, scores=p[:, :2])
@@ -292,7 +292,7 @@ def test_the_same_batch_without_times_is_known_again():
         ({"tolerance": -0.1}, "tolerance must be at least 0"),
         ({"alpha": 0}, "alpha must be above 0"),
         ({"levels": 0}, "levels must be a whole number"),
-        ({"classes": ["a", "b"]}, "three classes and more"),
+        ({"classes": ["a"]}, "two classes or more"),
         ({"classes": ["a", "b", "a"]}, "more than once"),
         ({"bounds": (1, 1)}, "low < high"),
         ({"max_weight": 0}, "max_weight must be above 0"),
@@ -377,3 +377,36 @@ def test_dates_are_shown_as_dates():
     assert "2024-03-01 to 2024-03-03" in str(report)
     assert "2024-03-02" in report.to_html()
     assert report.plot().axes
+
+
+def test_two_classes_that_are_named():
+    rng = np.random.default_rng(19)
+    X, p, y = batch(rng, 1500, gap=0.1)
+    named = np.where(y == 1, "late", "on time")
+    numbers, words = rc.Monitor(groups="sex"), rc.Monitor(groups="sex", classes=["on time", "late"])
+    numbers.update(X, y, scores=p)
+    words.update(X, named, scores=p)
+    assert str(numbers.report()) == str(words.report())
+    with pytest.raises(ValueError, match="y holds text: 'late', 'on time'"):
+        numbers.update(X, named, scores=p)
+    model = rc.fit(p, X, named, H=rc.Groups("sex"), positive="late")
+    fitted = rc.Monitor(model, groups="sex")
+    fitted.update(X, np.full(1500, "late"), base=p)  # a batch of one class only
+    assert fitted.table["gap"][0] == pytest.approx(1 - model.predict(X, base=p).mean())
+
+
+def test_models_of_several_classes_are_asked_for_all_of_them():
+    from sklearn.linear_model import LogisticRegression
+
+    rng = np.random.default_rng(20)
+    X, p, _ = batch(rng, 1200)
+    X["x"] = p
+    shares = np.column_stack([p / 2, p / 2, 1 - p])
+    y = np.array(["a", "b", "c"])[(shares.cumsum(axis=1) < rng.random((1200, 1))).sum(axis=1)]
+    ours = rc.fit(shares, X, y, H=rc.Groups("sex"), classes=["a", "b", "c"])
+    theirs = LogisticRegression().fit(X[["x"]], y)
+    for model, options in ((ours, {"base": shares}), (theirs, {})):
+        monitor = rc.Monitor(model, groups="sex")
+        monitor.update(X, y, **options)
+        assert monitor.table["label"].unique().tolist() == ["a", "b", "c"]
+        assert monitor.table["gap"].abs().max() < 0.05

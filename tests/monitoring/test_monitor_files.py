@@ -7,8 +7,9 @@ import pytest
 from streams import batch, run
 
 import recalibrate as rc
-from recalibrate.files import ModelFileError, strictjson
+from recalibrate.files import ModelFileError
 from recalibrate.monitoring.files import _checksum, from_bytes, to_bytes
+from recalibrate.support import strictjson
 
 
 @pytest.fixture(scope="module")

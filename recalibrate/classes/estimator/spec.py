@@ -207,7 +207,8 @@ class EstimatorLearner:
         models: list[Any] = [None] * task.levels
         for v, model in zip(occupied, fitted, strict=True):
             models[v] = model if task.step == 1 else Scaled(model, task.step)
-        skipped = int(weight[~np.isin(level, occupied)].sum())
+        alone = int(weight[~np.isin(level, occupied)].sum())
+        skipped = int(alone * 2.0**task.source.scale.hessian_bits)
         return Lesson(EstimatorTable(tuple(models), task.limit), skipped)
 
     @staticmethod

@@ -168,13 +168,11 @@ class GroupWeights:
     sizes: tuple[int, ...]
 
     def of(self, part: Part) -> Sums:
-        mass = part.weight.astype(np.float64) if len(part.weight) else None
-        codes = part.blocks[0]
-        counts = [
-            np.bincount(codes[:, t], weights=mass, minlength=size)
-            for t, size in enumerate(self.sizes)
-        ]
-        return (np.concatenate(counts).astype(np.int64),)
+        mass = part.weight if len(part.weight) else np.int64(1)
+        counts = [np.zeros(size, np.int64) for size in self.sizes]
+        for t, own in enumerate(counts):
+            np.add.at(own, part.blocks[0][:, t], mass)
+        return (np.concatenate(counts),)
 
 
 @dataclass(frozen=True, eq=False)

@@ -91,7 +91,7 @@ class LargeCategories:
         scale, offsets = source.scale, self.encoder.offsets
         starts = offsets + np.arange(len(offsets))  # every column's code 0, no group, included
         statistic = CellSums(Draft(log, EVERYTHING), self.index, 1, starts.astype(np.uint64))
-        words, squares = source.sums(statistic)
+        words, squares, *_ = source.sums(statistic)
         _, mass, response = scale.unpack(words.reshape(int(starts[-1]), scale.words))
         own = slice(int(starts[t]) + 1, int(starts[t + 1]))
         s: NDArray[np.float64] = np.multiply(mass[own], scale.weight_step)

@@ -126,7 +126,6 @@ class _Stage:
         self.moved = moved
         weight = held_out.weight(problem)
         self.weight = scale.quantise_weight(weight)
-        self.spread = weight_spread(weight)
         self.settings = Settings(
             link=self.link,
             levels=level_count(len(self.y)),
@@ -198,7 +197,7 @@ class _Stage:
         limits = [_limit(1), *[_limit(singles - 1)] * (singles - 1), *[_limit(pairs)] * pairs]
         if self.moved:
             limits[1:] = [MOVED_LIMIT] * (len(limits) - 1)
-        return CellLearner(GroupEncoder(groups), np.array(limits), self.spread)
+        return CellLearner(GroupEncoder(groups), np.array(limits))
 
     def _bind(self, terms: list[str], min_rows: int) -> GroupSet | None:
         """Groups of the terms that have any; terms without one are no news here."""
