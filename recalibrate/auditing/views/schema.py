@@ -7,6 +7,8 @@ from dataclasses import fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+import numpy as np
+
 from recalibrate.auditing.records import Difference
 
 Schema = dict[str, Any]
@@ -82,9 +84,13 @@ def _differences(known: dict[str, Schema]) -> Schema:
 
 def _properties(kind: Any, known: dict[str, Schema]) -> dict[str, Schema]:
     """Schemas of the fields of a record, with their meanings."""
-    hints, texts = get_type_hints(kind), _meanings(kind.__doc__ or "")
+    # Arrays are not part of JSON; their type is known to type checkers only.
+    hints = get_type_hints(kind, localns={"NDArray": list, "np": np})
+    texts = _meanings(kind.__doc__ or "")
     found = {}
     for each in fields(kind):
+        if not each.metadata.get("json", True):
+            continue
         meaning = texts.get(each.name)
         found[each.name] = _of(hints[each.name], known)
         if meaning:
