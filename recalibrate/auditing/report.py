@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from recalibrate.auditing.findings import Changes, Discoveries, Richness
@@ -16,6 +16,8 @@ from recalibrate.support.checks import check_whole
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from recalibrate.auditing.slices import Slices
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -62,6 +64,8 @@ class AuditReport(Shown):
         Per column, crossing or condition: rows in its groups, missing, left out, in none.
     audited : Audited or None
         What was audited: model and rows with their fingerprints, versions, dates.
+    slices : Slices or None
+        The same by slices of time.
 
     See Also
     --------
@@ -86,6 +90,7 @@ class AuditReport(Shown):
     rates: Rates | None = None
     coverage: tuple[Coverage, ...] = ()
     audited: Audited | None = None
+    slices: Slices | None = field(default=None, metadata={"json": False})  # its table is
 
     @property
     def table(self) -> pd.DataFrame:

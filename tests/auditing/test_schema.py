@@ -36,6 +36,9 @@ def everything(data):
 
 REPORTS = {
     "everything": everything,
+    "slices": lambda data: rc.audit(
+        data.scores, data.X, data.y, ["SEX"], by=np.arange(1_500) // 500
+    ),
     "no groups": lambda data: rc.audit(data.scores, None, data.y),
     "one row": lambda data: rc.audit([2.5], None, [7.0]),
     "soft labels": lambda data: rc.audit(data.scores, data.X, data.probability, ["SEX"]),

@@ -10,6 +10,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import numpy as np
 
 from recalibrate.auditing.records import Difference
+from recalibrate.auditing.slices import COLUMNS
 
 Schema = dict[str, Any]
 
@@ -32,6 +33,7 @@ def report_schema(report: type, name: str, version: int) -> Schema:
         "schema_version": {"const": version},
         "verdict": {"type": "string", "description": "The result in a few sentences."},
         "overall": _object({**both, "differences": _differences(known)}),
+        "slices": _slices(known),
     }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -40,6 +42,16 @@ def report_schema(report: type, name: str, version: int) -> Schema:
         "description": "Null stands for what the rows cannot tell.",
         **_object(dict(sorted(own.items()))),
         "$defs": dict(sorted(known.items())),
+    }
+
+
+def _slices(known: dict[str, Schema]) -> Schema:
+    """Rows of the table of slices."""
+    kinds = {"slice": str, "group": str, "rows": int, "off": bool}
+    row = {name: _of(kinds.get(name, float), known) for name in ("slice", *COLUMNS)}
+    return {
+        "anyOf": [{"type": "array", "items": _object(row)}, {"type": "null"}],
+        "description": "The main numbers by slice of time and group.",
     }
 
 
@@ -84,8 +96,8 @@ def _differences(known: dict[str, Schema]) -> Schema:
 
 def _properties(kind: Any, known: dict[str, Schema]) -> dict[str, Schema]:
     """Schemas of the fields of a record, with their meanings."""
-    # Arrays are not part of JSON; their type is known to type checkers only.
-    hints = get_type_hints(kind, localns={"NDArray": list, "np": np})
+    # These are known to type checkers only, and no part of JSON.
+    hints = get_type_hints(kind, localns={"NDArray": list, "np": np, "Slices": list})
     texts = _meanings(kind.__doc__ or "")
     found = {}
     for each in fields(kind):

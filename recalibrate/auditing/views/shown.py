@@ -61,6 +61,7 @@ class Shown:
             "rates": plain(own.rates),
             "coverage": plain(own.coverage),
             "audited": plain(own.audited),
+            "slices": None if own.slices is None else plain(own.slices.table.to_dict("records")),
         }
 
     @staticmethod
@@ -95,7 +96,7 @@ class Shown:
         - left_out: a list of {name, why, rows}; coverage: a list of {term, rows, missing, left_out,
           outside}; audited: the fields of `Audited`; notes: a list of {title, text, formula};
         - discoveries, richness, changes, rates: null, or the fields of `Discoveries`, `Richness`,
-          `Changes` and `Rates`.
+          `Changes` and `Rates`; slices: null, or a list of {slice, group, ..., gap, low, high}.
 
         Examples
         --------
