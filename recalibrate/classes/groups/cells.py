@@ -34,18 +34,24 @@ For 0/1 labels the variance of the sum, p (1 - p) per row, is what counts as eve
 
 @dataclass(frozen=True, eq=False)
 class CellSums:
-    """Statistic: words summed by level set, term and group; and squared responses by level."""
+    """Statistic: words summed by level set, term and group; and squared responses by level.
+
+    ``terms`` are those that count; None: all.
+    """
 
     draft: Draft
     encoder: int
     levels: int
     offsets: NDArray[np.int64]
+    terms: NDArray[np.int32] | None = None
 
     def of(self, part: Part) -> Sums:
         codes = part.blocks[self.encoder]
         words = part.words(self.draft)
         level = part.levels(self.draft)
-        features = np.arange(codes.shape[1], dtype=np.int32)
+        features = self.terms
+        if features is None:
+            features = np.arange(codes.shape[1], dtype=np.int32)
         slot = np.arange(self.levels, dtype=np.int32)
         placement = Placement(level, np.empty(0, dtype=np.int32), len(level))
         sums = count_rows(codes, features, self.offsets, words, placement, slot, self.levels)

@@ -10,7 +10,7 @@ refitted on all rows.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 from statistics import NormalDist
 from typing import cast
@@ -23,10 +23,10 @@ from recalibrate.classes.groups.cells import CellLearner
 from recalibrate.classes.groups.spec import GroupEncoder, GroupTable
 from recalibrate.core.boost import Settings, boost, draw_levels
 from recalibrate.core.fixedpoint import Scale
-from recalibrate.core.learning import EVERYONE, FunctionClass, Penalty, Task
+from recalibrate.core.learning import EVERYONE, FunctionClass, Penalty, Task, level_count
 from recalibrate.core.part import Draft, Rows
 from recalibrate.core.rounds import Rounds, Scores, Step
-from recalibrate.fitting.validation import row_losses
+from recalibrate.fitting.default.judging import HeldOutScores
 from recalibrate.groups.groupset import GroupSet, bind
 from recalibrate.rows.memory import rows_in_memory
 
@@ -34,10 +34,10 @@ FALSE_ALARM = 0.05
 """Chance that noise moves all rows, any single column, or any pair, of an unmoved base."""
 PASSES = 3
 """Looks at the same rows, which share that chance."""
-MOVED_LIMIT, MOVED_CURVE_LIMIT = 1.0, 0.0
-"""Limits of columns and pairs, and of the curve, for a model that was moved anyway.
+MOVED_LIMIT, MOVED_CURVE_LIMIT, SOME_ROWS = 1.0, 0.0, 5000
+"""Limits of columns and pairs, and of the curve, for a model that was moved anyway, by so many rows.
 
-Its predictions carry the noise of the rows it was fitted on, and cells are moved only by the
+Of fewer rows dozens of pairs find noise only (cross-validated on 1,000). Of more, its predictions carry the noise of the rows it was fitted on, and cells are moved only by the
 share of their gaps that is more than noise: being strict saves nothing (cross-validated).
 """
 CURVE_LEVELS = 20
@@ -47,30 +47,6 @@ MOST_CURVE_ROUNDS = 5
 STEP, MOST_ROUNDS = 0.5, 40
 MOST_PAIRED_COLUMNS = 12
 LEAST_TERM_ROWS = 100
-ROWS_PER_LEVEL = 1000
-FEWEST_LEVELS, MOST_LEVELS = 3, 10
-
-
-@dataclass(frozen=True, eq=False)
-class HeldOutScores:
-    """Scores of rows by models that were fitted without them."""
-
-    rows: NDArray[np.intp]
-    scores: Scores
-
-    def losses(self, problem: Problem) -> Scores:
-        """Loss of every row."""
-        return row_losses(problem.labels.values[self.rows], self.scores, problem.link)
-
-    def weight(self, problem: Problem) -> Scores | None:
-        """Weights of the rows."""
-        weight = problem.labels.weight
-        return None if weight is None else weight[self.rows]
-
-
-def level_count(n_rows: int) -> int:
-    """Level sets that so many rows can fill."""
-    return int(np.clip(n_rows // ROWS_PER_LEVEL, FEWEST_LEVELS, MOST_LEVELS))
 
 
 def weight_spread(weight: Scores | None) -> float:
@@ -81,12 +57,15 @@ def weight_spread(weight: Scores | None) -> float:
 def add_level_sets(
     log: Rounds,
     problem: Problem,
-    H: FunctionClass,
+    H: FunctionClass | None,
     held_out: HeldOutScores,
     scale: Scale,
     threads: int,
 ) -> tuple[Rounds, str]:
-    """The model with the level-set steps that held-out rows call for, and a note on them."""
+    """The model with the level-set steps that held-out rows call for, and a note on them.
+
+    Terms are the columns that H sees, and their pairs; without H the curve of all rows alone.
+    """
     stage = _Stage(problem, held_out, scale, threads, moved=bool(log.steps))
     learner = stage.candidates(H)
     if learner is None:
@@ -134,10 +113,10 @@ class _Stage:
             max_rounds=MOST_ROUNDS,
         )
 
-    def candidates(self, H: FunctionClass) -> CellLearner | None:
-        """Terms to test: H's own groups, or all its columns and pairs of them."""
-        if H.terms:
-            return self._learner(self._bind([EVERYONE, *H.terms], H.min_rows), pairs=0)
+    def candidates(self, H: FunctionClass | None) -> CellLearner | None:
+        """Terms to test: everyone, and all columns of H and pairs of them."""
+        if H is None:
+            return self._learner(self._bind([EVERYONE], 1), pairs=0)
         quoted = [f"`{name}`" for name in H.reads(self.table.schema) if "`" not in name]
         if len(quoted) > MOST_PAIRED_COLUMNS:
             quoted, paired = self._worst(quoted)
@@ -196,7 +175,7 @@ class _Stage:
         singles = len(groups.terms) - pairs
         # The first term is everyone, a family of its own.
         limits = [_limit(1), *[_limit(singles - 1)] * (singles - 1), *[_limit(pairs)] * pairs]
-        if self.moved:
+        if self.moved and len(self.y) >= SOME_ROWS:
             limits[1:] = [MOVED_LIMIT] * (len(limits) - 1)
         return CellLearner(GroupEncoder(groups), np.array(limits), self.spread)
 
