@@ -1,7 +1,7 @@
 """Few calibration rows: the default fit beside the simplest calibrators, from 100 rows on.
 
-Rows are drawn from the calibration rows of every case of ``quality.py``, and the loss is measured on
-the other calibration rows, so settings can be chosen by it. References: the base, Platt scaling
+Rows are drawn from the calibration rows of every case of ``quality.py``, and the loss is measured
+on the other calibration rows, so settings can be chosen by it. References: the base, Platt scaling
 (regressions: a line), isotonic regression, beta calibration, and ``lgbmcv`` of ``speed.py``.
 Needs lightgbm.
 """

@@ -271,7 +271,7 @@ def label_cells(
     label_scale: float,
     out: NDArray[np.int64],
 ) -> None:
-    """Weight and quantised labels of the rows by the value of a column from -c to c, c = len // 2."""
+    """Weight and quantised labels of the rows by a column's value from -c to c, c = len // 2."""
     unit = weight.shape[0] == 0
     centre = out.shape[0] // 2
     for i in range(column.shape[0]):

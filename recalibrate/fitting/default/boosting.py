@@ -7,8 +7,8 @@
    level sets.
 5. Weights of the score and of what was added to it, from held-out scores: boosting leaves them
    over-confident.
-6. Level sets have the last word (``level_sets``) on held-out predictions: the curve of all rows and,
-   without H, every column and pair of columns on every level set.
+6. Level sets have the last word (``level_sets``) on held-out predictions: the curve of all rows
+   and, without H, every column and pair of columns on every level set.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ from recalibrate.fitting.default.settings import (
     HARM_ERRORS,
     LARGE,
     LARGE_ENCODER,
+    LEAST_ROWS,
     MAIN,
     MAIN_ENCODER,
     MORE_STEPS,
@@ -214,11 +215,14 @@ class BoostedStages:
         rows = self.encoded.rows
         at = [held_out_scores(runs, rows, self.folds, stage, k) for stage, k in ends]
         taken, notes = self._take_score(at)
+        count = len(at[0].rows)
         for stage, name in list(enumerate(STAGE_NAMES))[CERTAIN:]:
             if not self._has(stage):
                 continue
             gain, error = held_out_gain(at[taken], at[stage + 1], problem)
-            pays = error > 0 and gain / error > standard_errors(stage, len(at[0].rows))
+            pays = (
+                count >= LEAST_ROWS and error > 0 and gain > standard_errors(stage, count) * error
+            )
             verdict = "pays" if pays else "does not pay by itself"
             notes.append(f"{name} {verdict}: {say_gain(gain, error)}")
             taken = stage + 1 if pays else taken
@@ -270,7 +274,7 @@ class BoostedStages:
     ) -> tuple[float, HeldOutScores]:
         """The share of boosting to take where the whole does not pay, and the scores there."""
         share, errors = correction_weight(before, after, self.problem)
-        if errors <= PART_ERRORS:
+        if errors <= PART_ERRORS or len(before.rows) < LEAST_ROWS:
             return 0.0, before
         # What chance makes of a share of nothing is taken off.
         share = min(share, 1.0) * (1.0 - (CHANCE_ERRORS / errors) ** 2)

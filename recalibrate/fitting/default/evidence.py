@@ -45,6 +45,7 @@ pulled back with them.
 LEAST_EVENTS = 5.0
 """A group with less summed variance has no usable normal approximation, and no limit."""
 FALSE_ALARM = 0.05
+"""Chance that noise makes one of several groups look certainly off."""
 MEAN_ODDS = 3.0
 """Evidence for one of several kinds of shifts, on average over them, that is worth a change."""
 
@@ -164,8 +165,10 @@ class Effects:
         >>> import numpy as np
         >>> alike = Effects(np.array([3.0, -3.0]), np.array([100.0, 100.0]))
         >>> off = Effects(np.array([60.0, -60.0]), np.array([100.0, 100.0]))
-        >>> [(shifts.round(2), bool(odds > 1)) for shifts, odds in (alike.believed(), off.believed())]
-        [(array([ 0.01, -0.01]), False), (array([ 0.57, -0.57]), True)]
+        >>> [shifts.round(2) for shifts, _ in (alike.believed(), off.believed())]
+        [array([ 0.01, -0.01]), array([ 0.57, -0.57])]
+        >>> [bool(odds > 1) for _, odds in (alike.believed(), off.believed())]
+        [False, True]
         """
         some = self.information > 0
         pull, information = self.pull[some], self.information[some]
@@ -188,16 +191,27 @@ class Effects:
         return shifts, mean * float(np.exp(min(highest, 500.0)))
 
     @property
-    def worst(self) -> float:
-        """Largest distance of a shift from 0 in standard errors, less what chance makes of it."""
+    def distances(self) -> Floats:
+        """How far every shift that can be tested is from 0, in standard errors."""
         large = self._large
-        if not large.any():
-            return -np.inf
-        z = np.abs(self.pull[large]) / np.sqrt(self.information[large])
-        chance = FALSE_ALARM / (2 * int(large.sum()))
-        return float(z.max()) - NormalDist().inv_cdf(1.0 - chance)
+        return np.asarray(np.abs(self.pull[large]) / np.sqrt(self.information[large]))
 
     @property
     def _large(self) -> NDArray[np.bool_]:
         """Shifts that have a usable normal approximation."""
         return np.asarray(self.information * self.unit**2 > LEAST_EVENTS)
+
+
+def certainly_off(distances: Floats) -> bool:
+    """Whether one of several distances in standard errors is more than chance makes of so many.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> certainly_off(np.array([2.5])), certainly_off(np.array([2.5] + [0.0] * 20))
+    (True, False)
+    """
+    if not len(distances):
+        return False
+    chance = FALSE_ALARM / (2 * len(distances))
+    return float(distances.max()) > NormalDist().inv_cdf(1.0 - chance)

@@ -35,10 +35,11 @@ FALSE_ALARM = 0.05
 PASSES = 3
 """Looks at the same rows, which share that chance."""
 MOVED_LIMIT, MOVED_CURVE_LIMIT, SOME_ROWS = 1.0, 0.0, 5000
-"""Limits of columns and pairs, and of the curve, for a model that was moved anyway, by so many rows.
+"""Limits of columns and pairs, and of the curve, for a model that was moved anyway.
 
-Of fewer rows dozens of pairs find noise only (cross-validated on 1,000). Of more, its predictions carry the noise of the rows it was fitted on, and cells are moved only by the
-share of their gaps that is more than noise: being strict saves nothing (cross-validated).
+Its predictions carry the noise of the rows it was fitted on, and cells are moved only by the
+share of their gaps that is more than noise: being strict saves nothing (cross-validated). But in
+fewer rows than the last number dozens of pairs find little but noise.
 """
 CURVE_LEVELS = 20
 """Levels of the curve of all rows, which has all of them to fill its cells."""

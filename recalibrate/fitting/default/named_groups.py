@@ -1,8 +1,8 @@
 """H = named groups: a function of the score, shifts of groups, and shifts on level sets.
 
-All three have few numbers, or numbers whose variance the data say, and are judged by their evidence
-(``score``, ``shifts``). Folds only see to it that nothing gets worse on rows that were not fitted, and
-tell for every group how far it was off, how far it was moved and what is left.
+All three have few numbers, or numbers whose variance the data say, and are judged by their
+evidence (``score``, ``shifts``). Folds only see to it that nothing gets worse on rows that were not
+fitted, and tell for every group how far it was off, how far it was moved and what is left.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class GroupStages:
         )
         held_out = [held_out_scores(runs, self.encoded.rows, self.folds, k) for k in range(4)]
         with self.sample.open(self.start.encoders) as source:
-            log, found = self.score.fit(source, self.start)
-            notes, at = [found.note], [bool(log.steps)]
+            log, note = self._score(source)
+            notes, at = [note], [bool(log.steps)]
             for k, more in enumerate((self._everyone, self._level_sets)):
                 gain, error = held_out_gain(held_out[k + 1], held_out[k + 2], self.problem)
                 new = log if gain < -HARM_ERRORS * error else more(source, log)
@@ -76,13 +76,19 @@ class GroupStages:
         self, source: StatsSource, held_out: StatsSource
     ) -> Generator[None, None, Fitted]:
         """All stages without a fold's rows."""
-        log, _ = self.score.fit(source, self.start)
+        log = self._score(source)[0]
         ends = [0, len(log.steps)]
         for more in (self._everyone, self._level_sets):
             yield
             log = more(source, log)
             ends.append(len(log.steps))
         return Fitted(log, (), tuple(ends))
+
+    def _score(self, source: StatsSource) -> tuple[Rounds, str]:
+        """Functions of the score alone, and a note on them."""
+        log, found = self.score.fit(source, self.start)
+        curved = self.shifts.on_curve(source, log)
+        return curved, found.note + (", and a curve" if curved is not log else "")
 
     def _everyone(self, source: StatsSource, log: Rounds) -> Rounds:
         return self.shifts.on_everyone(source, log, self.score)
@@ -98,7 +104,7 @@ class GroupStages:
         old, new = (from_margin(each.scores, problem.link) for each in (before, after))
         block = self.encoded.rows.take(before.rows).blocks[1]
         offsets, names = self.shifts.encoder.offsets, self.shifts.encoder.groups.labels
-        found = []
+        found: list[tuple[str, int, float, float, float]] = []
         for t in range(block.shape[1]):
             count = int(offsets[t + 1] - offsets[t]) + 1
             sums = [
@@ -108,10 +114,9 @@ class GroupStages:
             rows = np.bincount(block[:, t], minlength=count)[1:]
             mass = np.where(sums[0] > 0, sums[0], 1.0)
             off, moved, error = sums[1] / mass, sums[2] / mass, np.sqrt(sums[3]) / mass
-            found += zip(names[offsets[t] : offsets[t + 1]], rows, off, moved, error, strict=True)
-        return show_groups(
-            [(name, int(rows), *(size * float(v) for v in rest)) for name, rows, *rest in found]
-        )
+            numbers = (rows.tolist(), *((size * each).tolist() for each in (off, moved, error)))
+            found += zip(names[offsets[t] : offsets[t + 1]], *numbers, strict=True)
+        return show_groups(found)
 
 
 def show_groups(groups: Sequence[tuple[str, int, float, float, float]]) -> str:

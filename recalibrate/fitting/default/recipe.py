@@ -9,10 +9,10 @@ A function of the base score alone comes first (``score``), judged by its eviden
 With H given no stage looks at a column that H does not name: every correction is a function in H on
 level sets of the score, or a function of the score alone.
 
-A stage of few numbers is judged by its likelihood, a flexible one by held-out rows; what points the
-right way but does not pay in full is taken in part. Folds decide, then everything is refitted on all
-rows. Deciding needs no more than a sample of them (``sample``), and refitting does not care where they
-are.
+A stage of few numbers is judged by its likelihood, a flexible one by held-out rows; what points
+the right way but does not pay in full is taken in part. Folds decide, then everything is refitted
+on all rows. Deciding needs no more than a sample of them (``sample``), and refitting does not care
+where they are.
 """
 
 from __future__ import annotations

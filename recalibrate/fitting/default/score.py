@@ -7,8 +7,8 @@ a line, with many all of it. Rows are alike here if they have the same score, so
 them is enough.
 
 The bend is a softened corner at the median score (slopes differ on its two sides), drawn with
-straight lines between levels of the score. It is one step of the model, with linear functions of the
-score on level sets of the score.
+straight lines between levels of the score. It is one step of the model, with linear functions of
+the score on level sets of the score.
 """
 
 from __future__ import annotations

@@ -42,7 +42,9 @@ STAGE_NAMES = (
     "moving the categories of large columns",
     "boosting",
 )
-FEW_ROWS, SOME_ROWS = 1000, 5000
+LEAST_ROWS, FEW_ROWS, SOME_ROWS = 20, 1000, 5000
+"""With fewer rows than the first no standard error is worth the name: the score's function, which
+has a likelihood, is all that is fitted. For the others see `standard_errors`."""
 HARM_ERRORS = 2.0
 """Standard errors of held-out loss that a stage with evidence of its own may not cost."""
 PART_ERRORS = 2.5

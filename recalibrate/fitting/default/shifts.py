@@ -1,11 +1,11 @@
 r"""Shifts of groups: all groups at once, each believed as far as its rows go.
 
-Groups of a term (the categories of a column, the cells of a crossing) are effects of one kind, whose
-variance the data say (``evidence.Effects``): of a group whose residuals sum to G over a summed
-p (1 - p) of s, the share :math:`s / (s + 1 / \tau^2)` of G / s is believed. What counts is s, not
-rows, so that groups with few events are believed less. Terms take turns, each given the shifts of
-the others, and so does the line through the score: groups that differ in their scores are confounded
-with it.
+Groups of a term (the categories of a column, the cells of a crossing) are effects of one kind,
+whose variance the data say (``evidence.Effects``): of a group whose residuals sum to G over a
+summed p (1 - p) of s, the share :math:`s / (s + 1 / \tau^2)` of G / s is believed. What counts is
+s, not rows, so that groups with few events are believed less. Terms take turns, each given the
+shifts of the others, and so does the line through the score: groups that differ in their scores
+are confounded with it.
 
 First on everyone, then on level sets of the score. There every group has three kinds of effects: a
 shift, a slope over the level sets, and what every level set has by itself. Each kind has a variance
@@ -38,6 +38,7 @@ from recalibrate.fitting.default.evidence import (
     STANDARD_UNIT,
     Effects,
     Floats,
+    certainly_off,
 )
 from recalibrate.fitting.default.score import ScoreStage
 
@@ -51,6 +52,8 @@ TURNS, LEVEL_TURNS = 4, 2
 """Turns of every term; the last ones change next to nothing."""
 LEVELS, FEW_LEVELS, FEW_ROWS = 5, 3, 1000
 """Level sets, and those of fewer rows than that (cross-validated: 5 do as well as 10 or better)."""
+CURVE_LEVELS = 20
+"""Level sets of the curve of all rows, which has all of them to fill its cells."""
 DRAWINGS = 2
 """How often level sets are drawn: the second ones are those of scores that groups have moved."""
 EVERYONE = -1
@@ -93,12 +96,20 @@ class Shifts:
         self, source: StatsSource, log: Rounds, score: ScoreStage | None = None
     ) -> Rounds:
         """``log`` with one more step, if groups differ by more than noise."""
-        drawn = _Drawing(self, EVERYTHING, source, log.link)
+        drawn, moved = _Drawing(self, EVERYTHING, source, log.link), log
         for _ in range(TURNS):
             if score is not None:
-                log = drawn.line(log, score)
-            drawn.turn(log)
-        return drawn.append(log) if drawn.worth_it else log
+                moved = drawn.line(moved, score)
+            drawn.turn(moved)
+        return drawn.append(moved) if drawn.worth_it else log
+
+    def on_curve(self, source: StatsSource, log: Rounds) -> Rounds:
+        """``log`` with a step that moves every level set as a whole, if the curve is off."""
+        count = CURVE_LEVELS if source.n_rows >= FEW_ROWS else LEVELS
+        partition = draw_levels(source, log, Settings(link=log.link, levels=count))
+        drawn = _Drawing(self, partition, source, log.link)
+        drawn.turn(log, terms=range(EVERYONE, 0))
+        return drawn.append(log) if partition.count > 1 and drawn.worth_it else log
 
     def on_level_sets(self, source: StatsSource, log: Rounds) -> Rounds:
         """``log`` with up to two more steps, each on level sets drawn anew."""
@@ -126,7 +137,7 @@ class _Drawing:
     link: Link
     effects: dict[tuple[int, str], Floats] = field(default_factory=dict)
     odds: dict[tuple[int, str], float] = field(default_factory=dict)
-    certain: bool = False
+    distances: list[Floats] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         offsets = self.shifts.encoder.offsets
@@ -137,8 +148,10 @@ class _Drawing:
     @property
     def worth_it(self) -> bool:
         """Whether some kind of effect is more than noise, counting all that were looked at."""
-        speaks = np.mean(list(self.odds.values())) > MEAN_ODDS
-        return bool(self.coefficient.any()) and (self.certain or bool(speaks))
+        if not self.coefficient.any():
+            return False
+        certain = bool(self.distances) and certainly_off(np.concatenate(self.distances))
+        return certain or float(np.mean(list(self.odds.values()))) > MEAN_ODDS
 
     def append(self, log: Rounds) -> Rounds:
         """``log`` with the step."""
@@ -149,9 +162,9 @@ class _Drawing:
         table = GroupTable(present, snap(self.coefficient), limit, columns, offsets)
         return log.append(Step(self.partition, table, self.shifts.index, False, None))
 
-    def turn(self, log: Rounds) -> None:
-        """New effects of every term, each given those of the others."""
-        for term in range(EVERYONE, len(self.starts) - 1):
+    def turn(self, log: Rounds, terms: range | None = None) -> None:
+        """New effects of every term, or of some, each given those of the others."""
+        for term in terms or range(EVERYONE, len(self.starts) - 1):
             s, g, noise = self._sums(self.append(log), term)
             own = self._columns(term)
             for kind in ("shift", "slope", "free") if self.partition.count > 1 else ("shift",):
@@ -238,7 +251,7 @@ class _Drawing:
         if (term, kind) not in self.odds:
             self.odds[term, kind] = odds
             if limit is not None and self.partition.count == 1:
-                self.certain |= known.worst > 0
+                self.distances.append(known.distances)
 
     @property
     def _across(self) -> Floats:
@@ -249,6 +262,6 @@ class _Drawing:
     def _together(self, term: int) -> Floats:
         """All effects of a term so far, [level set, group]."""
         across = self._across[:, None]
-        basis = {"shift": np.ones_like(across), "slope": across, "free": 1.0}
+        basis = {"shift": np.ones_like(across), "slope": across, "free": np.ones_like(across)}
         known = [basis[kind] * own for (t, kind), own in self.effects.items() if t == term]
         return np.asarray(sum(known[1:], known[0]))
