@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from math import ceil
 from typing import Any, Literal, TypeVar
@@ -88,6 +88,17 @@ class Plan:
         """Whether the recipe decides everything."""
         free = self.validation is None or is_share(self.validation)
         return not self.paper and not self.knobs.turned and free
+
+
+def refuse_unknown(unknown: Mapping[str, Any]) -> None:
+    """Refuse arguments that ``fit`` does not have."""
+    for name, value in unknown.items():
+        if name in ("groups", "group"):
+            raise TypeError(
+                f"fit() has no argument {name!r}: the groups to be right for are H, as in "
+                f"H={value if isinstance(value, list) else ['sex', 'race*sex']!r}"
+            )
+        raise TypeError(f"fit() got an unexpected keyword argument {name!r}")
 
 
 def check_run(threads: int | None, blocks: int | None, seed: int) -> None:

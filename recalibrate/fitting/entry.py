@@ -23,6 +23,7 @@ from recalibrate.fitting.arguments import (
     check_paper,
     check_run,
     gives_rows,
+    refuse_unknown,
 )
 from recalibrate.fitting.crossfit import cross_fit, is_unfitted, refuse_unfitted
 from recalibrate.fitting.default.settings import DEFAULT_CLASS
@@ -73,6 +74,7 @@ def fit(
     client: Any = None,
     seed: int = 0,
     progress: bool | None = None,
+    **unknown: Any,
 ) -> Recalibrated:
     """Recalibrate a trained model so that it is right on average inside every group.
 
@@ -99,8 +101,11 @@ def fit(
     y
         Labels: 0/1 or bool, soft labels in [0, 1], or bounded numbers.
     H
-        The class to be multicalibrated for, such as ``Trees(...)`` or ``Groups(...)``, or the
-        short name of one, such as "trees".
+        The class to be multicalibrated for: ``Groups(...)``, ``Trees(...)``, ``Linear(...)``, ...;
+        a list of group expressions such as ``["sex", "race*sex"]``; or a short text such as
+        "trees" or "groups(sex, race*sex)". Every correction is then a function in H on level sets
+        of the score, or a function of the score alone: no column counts that H does not name.
+        Without H the default looks at all columns.
     Z
         H's own table, where X is not a table.
     sample_weight
@@ -190,6 +195,7 @@ def fit(
     >>> bool(abs(model.predict(X, base=np.full(5000, 0.4)) - truth).max() < 0.05)
     True
     """
+    refuse_unknown(unknown)
     unfitted = is_unfitted(base_model)
     if unfitted and cv is None:
         refuse_unfitted(base_model)

@@ -32,6 +32,8 @@ Floats = NDArray[np.float64]
 NEWTON_STEPS, HALVINGS = 40, 20
 SPREADS = np.array([0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6])
 """Possible standard deviations of shifts, in log-odds."""
+SPREAD_CHANCES = SPREADS / (1.0 + (SPREADS / 0.1) ** 2)
+"""Their prior, a half-Cauchy distribution: .1 is ordinary, and more is no surprise."""
 STANDARD_UNIT = 0.45
 """What one log-odds is in standard deviations of a label: sqrt(p (1 - p)) at a p of about .3."""
 NO_SPREAD = 0.25
@@ -44,9 +46,9 @@ pulled back with them.
 """
 LEAST_EVENTS = 5.0
 """A group with less summed variance has no usable normal approximation, and no limit."""
-FALSE_ALARM = 0.05
+FALSE_ALARM = 0.01
 """Chance that noise makes one of several groups look certainly off."""
-MEAN_ODDS = 3.0
+MEAN_ODDS = 1.5
 """Evidence for one of several kinds of shifts, on average over them, that is worth a change."""
 
 
@@ -179,9 +181,9 @@ class Effects:
         each = pull / (information + precision)
         gains = 0.5 * np.sum(pull * each - np.log1p(information / precision), axis=1)
         highest = max(float(gains.max()), 0.0)
-        odds = np.exp(gains - highest)
-        mean = float(np.mean(odds))
-        share = (1.0 - NO_SPREAD) * odds / len(odds)
+        odds = np.exp(gains - highest) * SPREAD_CHANCES / np.sum(SPREAD_CHANCES)
+        mean = float(np.sum(odds))
+        share = (1.0 - NO_SPREAD) * odds
         share = share / (np.sum(share) + NO_SPREAD * np.exp(-highest))
         found = np.sum(share[:, None] * each, axis=0)
         if limit is not None:

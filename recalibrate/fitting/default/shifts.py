@@ -101,7 +101,7 @@ class Shifts:
             if score is not None:
                 moved = drawn.line(moved, score)
             drawn.turn(moved)
-        return drawn.append(moved) if drawn.worth_it else log
+        return drawn.append(moved) if drawn.worth_it(log) else log
 
     def on_curve(self, source: StatsSource, log: Rounds) -> Rounds:
         """``log`` with a step that moves every level set as a whole, if the curve is off."""
@@ -109,7 +109,7 @@ class Shifts:
         partition = draw_levels(source, log, Settings(link=log.link, levels=count))
         drawn = _Drawing(self, partition, source, log.link)
         drawn.turn(log, terms=range(EVERYONE, 0))
-        return drawn.append(log) if partition.count > 1 and drawn.worth_it else log
+        return drawn.append(log) if partition.count > 1 and drawn.worth_it(log) else log
 
     def on_level_sets(self, source: StatsSource, log: Rounds) -> Rounds:
         """``log`` with up to two more steps, each on level sets drawn anew."""
@@ -121,7 +121,7 @@ class Shifts:
             drawn = _Drawing(self, partition, source, log.link)
             for _ in range(LEVEL_TURNS):
                 drawn.turn(log)
-            if not drawn.worth_it:
+            if not drawn.worth_it(log):
                 break
             log = drawn.append(log)
         return log
@@ -145,11 +145,16 @@ class _Drawing:
         # Where every term's codes begin, its code 0 (in none of its groups) included.
         self.starts = offsets + np.arange(len(offsets))
 
-    @property
-    def worth_it(self) -> bool:
-        """Whether some kind of effect is more than noise, counting all that were looked at."""
+    def worth_it(self, log: Rounds) -> bool:
+        """Whether some kind of effect is more than noise, counting all that were looked at.
+
+        A model that was moved anyway has nothing to lose: all effects are shrunken, and one kind
+        that the labels speak for is enough.
+        """
         if not self.coefficient.any():
             return False
+        if log.steps:
+            return max(self.odds.values()) > 1.0
         certain = bool(self.distances) and certainly_off(np.concatenate(self.distances))
         return certain or float(np.mean(list(self.odds.values()))) > MEAN_ODDS
 
