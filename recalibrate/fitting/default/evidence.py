@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from recalibrate.core.levels import Link, from_margin
 
 Floats = NDArray[np.float64]
-NEWTON_STEPS, HALVINGS = 40, 20
+NEWTON_STEPS, HALVINGS, ROUNDING = 40, 20, 1e-12
 SPREADS = np.array([0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6])
 """Possible standard deviations of shifts, in log-odds."""
 SPREAD_CHANCES = SPREADS / (1.0 + (SPREADS / 0.1) ** 2)
@@ -114,13 +114,14 @@ def laplace(counts: Counts, design: Floats, deviations: Floats) -> tuple[Floats,
         step = np.linalg.solve(hessian, pull)
         for _ in range(HALVINGS):
             new = cost(found + step)
-            if new <= lowest:
+            if new <= lowest + ROUNDING * abs(lowest):
                 break
             step = step / 2.0
         else:
             break
-        found, gain, lowest = found + step, lowest - new, new
-        if gain < 1e-9:
+        found, lowest = found + step, new
+        # To the last digits: what comes out must not depend on the way there.
+        if float(np.max(np.abs(step) / deviations)) < ROUNDING:
             break
     _, hessian = _newton(counts, design, found, precision)
     volume = np.linalg.slogdet(hessian)[1] - np.sum(np.log(precision))

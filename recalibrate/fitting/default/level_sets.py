@@ -12,6 +12,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from itertools import combinations
+from math import fsum
 from statistics import NormalDist
 from typing import cast
 
@@ -52,7 +53,8 @@ LEAST_TERM_ROWS = 100
 
 def weight_spread(weight: Scores | None) -> float:
     """Sum of squared weights over sum of weights: the variance that weights add to a sum."""
-    return 1.0 if weight is None else float(np.sum(weight**2) / np.sum(weight))
+    # Sums that do not depend on the order of the rows.
+    return 1.0 if weight is None else fsum(weight**2) / fsum(weight)
 
 
 def add_level_sets(
