@@ -162,7 +162,7 @@ def cover(name: str, runs: int, first: int = 0) -> dict[str, float]:
         rng = np.random.default_rng([seed, number])
         X = kind.table(rng, kind.rows)
         rows = kind.draw(rng, X)
-        table = rc.audit(rows.f, X, rows.y, groups=True, depth=2, **rows.options).table
+        table = rc.audit(rows.f, X, rows.y, groups=True, depth=2, **rows.options).full_table
         truth = np.array([known.get(group, 0.0) for group in table["group"]])
         missed = (table["low"] > truth) | (table["high"] < truth)
         alarms = [

@@ -263,7 +263,7 @@ def true_gaps(kind: Kind) -> dict[str, float]:
     rng = np.random.default_rng(20230131)
     X = kind.table(rng, POPULATION)
     rows = kind.draw(rng, X)
-    segments, _ = read_segments(
+    segments, *_ = read_segments(
         True, X, n_rows=len(X), weight=None, depth=2, min_rows=None, bands=4
     )
     sums = np.zeros((2, len(segments.names)))

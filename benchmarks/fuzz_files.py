@@ -74,16 +74,16 @@ def make_cases() -> list[Case]:
     rows = X[:40].copy()
     rows.loc[:5, "x"] = [np.nan, np.inf, -np.inf, 1e30, -1e30, 0.0]
     rows.loc[3:6, "sex"] = ["F", None, "unknown", "M"]
-    plain = {"validation": False, "max_rounds": 3}
+    plain = {"validation": False, "loop": rc.Loop(max_rounds=3, levels=3)}
     given = score[:40]
 
     def ask(model: Any) -> Any:
         return model.predict(rows, base=given)
 
     models = {
-        "trees": rc.fit(score, X, y, rc.Trees(depth=3, base_score=True), levels=4, **plain),
-        "linear": rc.fit(score, X, y, rc.Linear(base_score=True), levels=3, **plain),
-        "groups": rc.fit(score, X, y, rc.Groups("sex*race", "age < 30", "age"), levels=3, **plain),
+        "trees": rc.fit(score, X, y, rc.Trees(depth=3, base_score=True), **plain),
+        "linear": rc.fit(score, X, y, rc.Linear(base_score=True), **plain),
+        "groups": rc.fit(score, X, y, rc.Groups("sex*race", "age < 30", "age"), **plain),
         "paper": rc.fit(score, X, y, rc.Trees(depth=1), alpha=0.02, validation=0.3),
         "regression": rc.fit(50 * X["age"], X, income, rc.Groups("sex", "x"), **plain),
         "default": rc.fit(score * 0.5, X, y),

@@ -119,12 +119,10 @@ def fit_rounds(
         y,
         H=rc.Trees(depth=depth),
         validation=False,
-        rounded=True,
-        level_kind="uniform",
-        levels=levels,
-        tolerance=None,
-        max_rounds=rounds,
-        threads=threads,
+        loop=rc.Loop(
+            rounded=True, level_kind="uniform", levels=levels, tolerance=None, max_rounds=rounds
+        ),
+        engine=rc.Engine(threads=threads),
         progress=False,
     )
     return time.perf_counter() - start, model

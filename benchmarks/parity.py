@@ -63,16 +63,18 @@ def lightgbm_groups(n_rows: int) -> rc.Recalibrated:
 def scores_linear(n_rows: int) -> rc.Recalibrated:
     calibration = census(n_rows, seed=2, categorical=True)
     H = rc.Linear(features=[*SEEN, "SEX", "MAR"], base_score=True)
-    run: dict[str, Any] = {"levels": 5, "max_rounds": 5, "validation": False}
-    return rc.fit(calibration.scores, calibration.X, calibration.y, H, **run)
+    loop = rc.Loop(levels=5, max_rounds=5)
+    rows = calibration.X, calibration.y
+    return rc.fit(calibration.scores, *rows, H, validation=False, loop=loop)
 
 
 def xgboost_rounded(n_rows: int) -> rc.Recalibrated:
     train, calibration = (census(n_rows, seed=seed, categorical=True) for seed in (1, 2))
     base = xgboost.XGBClassifier(n_estimators=50, max_depth=4, n_jobs=1)
     H = rc.Trees(depth=3)
-    run: dict[str, Any] = {"rounded": True, "levels": 50, "max_rounds": 10, "validation": False}
-    return rc.fit(base.fit(train.X[SEEN], train.y), calibration.X, calibration.y, H, **run)
+    loop = rc.Loop(rounded=True, levels=50, max_rounds=10)
+    base.fit(train.X[SEEN], train.y)
+    return rc.fit(base, calibration.X, calibration.y, H, validation=False, loop=loop)
 
 
 CASES: dict[str, Callable[[int], rc.Recalibrated]] = {

@@ -77,7 +77,15 @@ def fit_model(case: Case, base: str, threads: int, *, groups: bool = False) -> r
     cal, _ = case.bases[base]
     H = rc.Groups(*(f"`{column}`" for column in case.groups)) if groups else None
     kinds = case.categorical or None
-    return rc.fit(cal, case.X[0], case.y[0], H, categorical=kinds, threads=threads, progress=False)
+    return rc.fit(
+        cal,
+        case.X[0],
+        case.y[0],
+        H,
+        categorical=kinds,
+        engine=rc.Engine(threads=threads),
+        progress=False,
+    )
 
 
 def fit_ours(case: Case, base: str, threads: int, *, groups: bool = False) -> Predict:

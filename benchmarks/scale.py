@@ -101,22 +101,19 @@ def measure(order: Order) -> Result:
     """Body of a child: warm on a few rows, then fit and look at clock, memory and disk."""
     import recalibrate as rc
 
-    options: dict[str, Any] = {"threads": order.threads, "progress": False}
+    engine = rc.Engine(order.threads, cache=order.cache, block_rows=order.block_rows)
+    options: dict[str, Any] = {"engine": engine, "progress": False}
     if not order.default:
         options |= {
             "H": rc.Trees(depth=order.depth),
             "validation": False,
-            "rounded": True,
-            "level_kind": "uniform",
-            "levels": order.levels,
-            "max_rounds": order.rounds,
+            "loop": rc.Loop(order.levels, "uniform", rounded=True, max_rounds=order.rounds),
         }
-    blocks = {"cache": order.cache, "block_rows": order.block_rows}
 
     def fit(source: Source) -> tuple[Any, Seconds, int]:
         if order.where == "blocks":
             before, begun = held_bytes(), Seconds.now()
-            model = rc.fit("score", source.blocks(), "label", **options, **blocks)
+            model = rc.fit("score", source.blocks(), "label", **options)
             return model, Seconds.now() - begun - source.spent, before
         table = pd.concat(source.blocks(), ignore_index=True)
         X, y, score = table.drop(columns=["label", "score"]), table["label"], table["score"]

@@ -58,9 +58,15 @@ def make_cases(n_rows: int, trees: int) -> tuple[list[Case], pd.DataFrame]:
     base.fit(X[:n_rows], y[:n_rows])
     X, y = X[n_rows:].reset_index(drop=True), y[n_rows:]
     trees_of_3 = rc.Trees(depth=3)
-    twenty = {"max_rounds": 20, "validation": False}
-    rounded = twenty | {"rounded": True, "link": "identity"}
-    coarse, fine = rounded | {"levels": 20}, rounded | {"levels": 50}
+    twenty = {"validation": False, "loop": rc.Loop(max_rounds=20)}
+    coarse, fine = (
+        {
+            "validation": False,
+            "link": "identity",
+            "loop": rc.Loop(levels=levels, rounded=True, max_rounds=20),
+        }
+        for levels in (20, 50)
+    )
     cases = [
         Case("20 rounds, 10 levels", "rounds", rc.fit(base, X, y, trees_of_3, **twenty)),
         Case("20 rounds, rounded to 20", "rounds", rc.fit(base, X, y, trees_of_3, **coarse)),

@@ -76,7 +76,7 @@ WAYS: list[tuple[str, str, list[tuple[str, str]], str]] = [
     ),
 ]
 LAYERS = [
-    "commands · estimators",
+    "commands · estimators · monitoring",
     "fitting · auditing · loading",
     "model",
     "classes",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from recalibrate import losses, metrics
-    from recalibrate.auditing import AuditReport, audit
+    from recalibrate.auditing import AuditFailed, AuditReport, audit
     from recalibrate.classes.estimator.spec import Estimator
     from recalibrate.classes.groups.spec import Groups
     from recalibrate.classes.linear.spec import Linear
@@ -22,20 +22,26 @@ if TYPE_CHECKING:
     from recalibrate.classes.trees.spec import Trees
     from recalibrate.core.certificate import Certificate
     from recalibrate.estimators import LSBoostClassifier, LSBoostRegressor
+    from recalibrate.fitting.arguments import Engine, Loop
     from recalibrate.fitting.entry import fit
     from recalibrate.loading import load
     from recalibrate.model import Recalibrated
+    from recalibrate.monitoring import Monitor
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AuditFailed",
     "AuditReport",
     "Certificate",
+    "Engine",
     "Estimator",
     "Groups",
     "LSBoostClassifier",
     "LSBoostRegressor",
     "Linear",
+    "Loop",
+    "Monitor",
     "Polynomial",
     "Recalibrated",
     "Trees",
@@ -50,13 +56,17 @@ __all__ = [
 # Where each lazy name lives. No module may be called like a public function (hence `fitting`
 # and `auditing`): importing a submodule binds its name here and would shadow the function.
 _HOME = {
+    "AuditFailed": "recalibrate.auditing",
     "AuditReport": "recalibrate.auditing",
     "Certificate": "recalibrate.core.certificate",
+    "Engine": "recalibrate.fitting.arguments",
     "Estimator": "recalibrate.classes.estimator.spec",
     "Groups": "recalibrate.classes.groups.spec",
     "LSBoostClassifier": "recalibrate.estimators",
     "LSBoostRegressor": "recalibrate.estimators",
     "Linear": "recalibrate.classes.linear.spec",
+    "Loop": "recalibrate.fitting.arguments",
+    "Monitor": "recalibrate.monitoring",
     "Polynomial": "recalibrate.classes.polynomial.spec",
     "Recalibrated": "recalibrate.model",
     "Trees": "recalibrate.classes.trees.spec",

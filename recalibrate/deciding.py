@@ -117,10 +117,24 @@ class Decision:
                 f"the bound is for convex losses with a known Lipschitz constant, not for "
                 f"{self.loss!r}"
             )
+        self._check_actions(sqrt(B))
         if alpha is None:
             alpha = self._proven_alpha(B)
         check_number("alpha", alpha, least=0.0)
         return 2.0 * known * sqrt(alpha) * (1.0 + sqrt(B))
+
+    def _check_actions(self, most: float) -> None:
+        """Refuse actions that the theorem does not speak of."""
+        if self.model.labels.kind != "binary":
+            raise ValueError("the bound is for labels 0 and 1")
+        ends = self.best([0.0, 1.0]) if isinstance(self.rule, Formula) else self.rule.values
+        reach = float(np.max(np.abs(np.asarray(ends, dtype=np.float64))))
+        if reach > most:
+            raise ValueError(
+                f"the bound is for actions between -sqrt(B) and sqrt(B) = {most:g}, but those of "
+                f"{self.loss!r} reach {reach:g}: decide with between=(-{most:g}, {most:g}), or "
+                f"pass a B of at least {reach**2:g} and the multicalibration error for that class"
+            )
 
     def _proven_alpha(self, B: float) -> float:
         certificate = self.model.certificate_

@@ -12,19 +12,20 @@ from recalibrate.bases.wrappers import NamedBase
 from recalibrate.files import MAGIC, ModelFileError, from_bytes, read_bytes
 from recalibrate.files.bases import FileBase, open_file, sha256_of
 from recalibrate.model import Recalibrated
+from recalibrate.support.checks import check_flag
 
 if TYPE_CHECKING:
     from recalibrate.graph import ServedModel
 
-ONNX_MARK = "recalibrate_format"
-"""Key of the metadata that marks exported graphs as ours."""
 
-
-def load(path: str | os.PathLike[str], *, base: Any = None) -> Recalibrated | ServedModel:
+def load(
+    path: str | os.PathLike[str], *, base: Any = None, trust: bool = False
+) -> Recalibrated | ServedModel:
     """A model from a file: one that was saved (.rcal), or one that was exported (.onnx).
 
     What the file holds decides, not its name. A damaged or forged file is refused; loading runs
-    no code from it.
+    no code from it, and neither does predicting, unless the base model lies in a file of its own
+    that can, and is trusted.
 
     Parameters
     ----------
@@ -34,6 +35,9 @@ def load(path: str | os.PathLike[str], *, base: Any = None) -> Recalibrated | Se
         The base model, for a file that does not hold it (callables, models without a graph): a
         model, a callable, or the path of a model file. Not needed where ``predict`` is given
         the base scores as ``base=``.
+    trust
+        Whether a base model in a file of its own (given as ``base``, or beside the model) may be
+        of a kind that can run any code when it is opened: TorchScript (.pt) and .pt2 files.
 
     Returns
     -------
@@ -65,8 +69,9 @@ def load(path: str | os.PathLike[str], *, base: Any = None) -> Recalibrated | Se
     path = Path(path)
     if _begins_like_onnx(path):
         return _load_onnx(path, base)
-    model = from_bytes(read_bytes(path), path.resolve().parent, Recalibrated)
-    return model if base is None else replace(model, base=_given_base(model.base, base))
+    check_flag("trust", trust)
+    model = from_bytes(read_bytes(path), path.resolve().parent, Recalibrated, trust=trust)
+    return model if base is None else replace(model, base=_given_base(model.base, base, trust))
 
 
 def _begins_like_onnx(path: Path) -> bool:
@@ -89,14 +94,14 @@ def _load_onnx(path: Path, base: Any) -> ServedModel:
     return load_served(path)
 
 
-def _given_base(saved: Base, base: Any) -> Base:
+def _given_base(saved: Base, base: Any, trust: bool) -> Base:
     """The base model that the caller brings, on the columns that it had when it was saved."""
-    given = _open_given(saved, base)
+    given = _open_given(saved, base, trust)
     names = saved.columns()
     return NamedBase(given, names) if names and given.columns() is None else given
 
 
-def _open_given(saved: Base, base: Any) -> Base:
+def _open_given(saved: Base, base: Any, trust: bool) -> Base:
     """The base model that the caller brings, checked as far as the file allows it."""
     target_class = class_of(saved)
     if isinstance(base, str | os.PathLike):
@@ -106,7 +111,7 @@ def _open_given(saved: Base, base: Any) -> Base:
                 f"{str(file)!r} is not the base model that this model was saved with: its "
                 "checksum differs; give the right file"
             )
-        return open_file(file, saved.link, target_class)
+        return open_file(file, saved.link, target_class, trust=trust)
     given = reopen_base(base, saved.link, target_class)
     if given.link != saved.link:
         raise ValueError(

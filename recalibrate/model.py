@@ -18,8 +18,9 @@ from recalibrate.core.boost import History, Settings
 from recalibrate.core.certificate import Certificate
 from recalibrate.core.levels import from_margin
 from recalibrate.core.rounds import Rounds
-from recalibrate.data.inputs import is_collection
-from recalibrate.data.labels import Labels, read_scores
+from recalibrate.data.inputs import is_collection, is_streamed, open_frames, settle
+from recalibrate.data.labels import Labels
+from recalibrate.data.scores import read_scores
 from recalibrate.data.table import Schema
 from recalibrate.support.notices import warn_user
 from recalibrate.support.threads import threads_for
@@ -77,18 +78,75 @@ class Recalibrated:
         """Number of weak learners over all rounds and level sets."""
         return self.rounds.n_learners
 
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The classes, in the order of the columns of :meth:`predict_proba`.
+
+        For one class against the rest: False and True.
+        """
+        labels = self.labels
+        if labels.kind == "regression":
+            raise AttributeError("a model that was fitted to numbers has no classes")
+        if labels.chosen is not None:
+            return np.array([False, True])
+        return np.array(labels.classes or (0, 1))
+
     def as_base(self) -> Base:
         """The model as a base: `fit` appends rounds to it on new labels."""
         return ChainedBase(self)
 
+    def refit(self, X: Any, y: Any, H: Any = None, **options: Any) -> Recalibrated:
+        """The model with further rounds, fitted to recent rows; what it has learned stays.
+
+        Short for ``fit(model, X, y, H)``: rounds are validated on the recent rows, and where
+        these support no correction the predictions stay as they are.
+
+        Parameters
+        ----------
+        X, y
+            Rows that the model was not fitted on, and their labels.
+        H
+            The class to be multicalibrated for; by default the model's own.
+        **options
+            Further arguments of :func:`recalibrate.fit`.
+
+        Returns
+        -------
+        Recalibrated
+            A new model; this one is not changed.
+
+        Raises
+        ------
+        ValueError
+            If the model was fitted on an array of scores or a table ``Z=``: then its
+            predictions are the base of ``fit``.
+
+        Examples
+        --------
+        >>> import numpy as np, pandas as pd, recalibrate as rc
+        >>> rng = np.random.default_rng(0)
+        >>> X = pd.DataFrame({"sex": rng.choice(["F", "M"], 4000)})
+        >>> y, H = rng.random(4000) < 0.4, rc.Groups("sex")
+        >>> model = rc.fit(lambda X: np.full(len(X), 0.4), X, y, H)
+        >>> recent = rng.random(4000) < np.where(X["sex"] == "F", 0.3, 0.5)
+        >>> model.refit(X, recent).predict(pd.DataFrame({"sex": ["F", "M"]})).round(1)
+        array([0.3, 0.5])
+        """
+        from recalibrate.fitting.entry import fit
+
+        return fit(self, X, y, self.H if H is None else H, **options)
+
     def predict(self, X: Any, base: Any = None, Z: Any = None) -> NDArray[np.float64]:
-        """Calibrated mean, or probability of label 1.
+        """Calibrated mean, or probability of label 1 (the second of :attr:`classes_`).
+
+        Of more than two classes: the probabilities of all, as :meth:`predict_proba`.
 
         Parameters
         ----------
         X
-            New rows, as the base model takes them; columns are found by name. For a Dask
-            DataFrame the result is a Dask Series, and ``base`` the name of a column.
+            New rows, as the base model takes them; columns are found by name. For rows in
+            pieces (Parquet files, an iterable of DataFrames) ``base`` is the name of a column;
+            likewise for a Dask DataFrame, where the result is a Dask Series.
         base
             Their base scores, instead of asking the base model. Needed where the model was
             fitted on an array of scores.
@@ -110,19 +168,20 @@ class Recalibrated:
             from recalibrate.rows.dask.shipping import predict_partitions
 
             return predict_partitions(self, X, base)  # type: ignore[no-any-return]
-        start, blocks, scores = self._encode(X, base, Z)
-        if not self.rounds.steps and self.rounds.start is None:
-            return scores
-        return self._finish(self.rounds.apply(blocks, start))
+        if Z is None and is_streamed(X):
+            return self._predict_pieces(X, base)
+        return self.answers(X, base, Z)[1]
 
     def predict_proba(self, X: Any, base: Any = None, Z: Any = None) -> NDArray[np.float64]:
-        """Probabilities of labels 0 and 1, shape (n, 2); of a Dask DataFrame a Dask DataFrame."""
+        """Probabilities of :attr:`classes_`, shape (n, K); of a Dask DataFrame a Dask DataFrame."""
         if self.labels.kind == "regression":
             raise AttributeError(
                 "predict_proba is for labels in [0, 1]; this model was fitted to labels between "
                 f"{self.labels.low:g} and {self.labels.high:g}: use predict"
             )
         p = self.predict(X, base=base, Z=Z)
+        if self.labels.kind == "classes":
+            return p
         if is_collection(X):
             from recalibrate.rows.dask.shipping import both_classes
 
@@ -131,8 +190,16 @@ class Recalibrated:
 
     def margins(self, X: Any, base: Any = None, Z: Any = None) -> NDArray[np.float64]:
         """Scores on the link's own scale (log-odds, or means scaled to [0, 1])."""
-        start, blocks, _ = self._encode(X, base, Z)
-        return self.rounds.apply(blocks, start)
+        return self.answers(X, base, Z)[0]
+
+    def answers(
+        self, X: Any, base: Any = None, Z: Any = None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Both at once: :meth:`margins` and :meth:`predict`."""
+        start, blocks, scores = self._encode(X, base, Z)
+        margins = self.rounds.apply(blocks, start)
+        unchanged = not self.rounds.steps and self.rounds.start is None
+        return margins, scores if unchanged else self._finish(margins)
 
     def staged_predict(
         self, X: Any, base: Any = None, Z: Any = None
@@ -193,6 +260,7 @@ class Recalibrated:
         *,
         overwrite: bool = True,
         base: str | os.PathLike[str] | None = None,
+        trust: bool = False,
     ) -> Path:
         """Write the model to a file (.rcal), from which :func:`recalibrate.load` reads it.
 
@@ -210,6 +278,9 @@ class Recalibrated:
             of inside: loading looks for a file of that name beside the model. By default the
             base is stored as its ONNX graph; without one (callables, arrays of scores) the
             model is stored without its base, with a warning where that loses something.
+        trust
+            Whether the base model's file, which is opened to compare it, may be of a kind that
+            can run any code when it is opened (TorchScript and .pt2 files).
 
         Returns
         -------
@@ -229,7 +300,8 @@ class Recalibrated:
         from recalibrate.support.atomic import atomic_write, check_writable
 
         check_writable(path, overwrite=overwrite)
-        data, lost = to_bytes(self, base_file=None if base is None else Path(base))
+        file = None if base is None else Path(base)
+        data, lost = to_bytes(self, base_file=file, trust=trust)
         written = atomic_write(path, data, overwrite=overwrite)
         if lost:
             warn_user(lost)
@@ -330,7 +402,7 @@ class Recalibrated:
         >>> rng = np.random.default_rng(0)
         >>> X = pd.DataFrame({"sex": rng.choice(["F", "M"], 4000)})
         >>> y = rng.random(4000) < np.where(X["sex"] == "F", 0.3, 0.5)
-        >>> model = rc.fit(np.full(4000, 0.4), X, y, H=rc.Groups("sex"), levels=1, validation=False)
+        >>> model = rc.fit(np.full(4000, 0.4), X, y, rc.Groups("sex"), loop=rc.Loop(levels=1))
         >>> model.explain(X[:2], base=[0.4, 0.4]).table["rule"].iloc[1]
         'sex = M'
         """
@@ -345,26 +417,41 @@ class Recalibrated:
 
         return plot_errors(self.history_, self.rounds.link)
 
+    def _predict_pieces(self, X: Any, base: Any) -> NDArray[np.float64]:
+        """Predictions for rows that are read a piece at a time."""
+        if base is not None and not isinstance(base, str):
+            raise TypeError(
+                "base must be the name of a column where rows come in pieces, got "
+                f"{type(base).__name__}"
+            )
+        pieces = (frame for frame in open_frames(X) if len(frame))
+        found = [self.predict(frame, None if base is None else frame[base]) for frame in pieces]
+        if not found:
+            raise ValueError(f"X has no rows: {X!r}")
+        return np.concatenate(found)
+
     def _finish(self, f: NDArray[np.float64]) -> NDArray[np.float64]:
         """From the link's scale to the labels' own."""
         mean = from_margin(f, self.rounds.link)
-        if self.labels.kind == "regression":
-            return self.labels.unscale(mean)
-        return np.clip(mean, 0.0, 1.0)
+        if self.labels.kind != "regression" or self.clip:
+            mean = np.clip(mean, 0.0, 1.0)  # a last update that is not rounded may leave the range
+        return self.labels.unscale(mean) if self.labels.kind == "regression" else mean
 
     def _encode(
         self, X: Any, base: Any, Z: Any
     ) -> tuple[NDArray[np.float64], list[NDArray[Any]], NDArray[np.float64]]:
         """Base scores on the link's scale, blocks of all encoders, base scores as means."""
+        X, Z = settle(X), settle(Z)
         given = self.base.scores(X) if base is None else base
         n_rows = count_scores(given)
         margin = base_margin(
             self.base, given, self.labels, self.rounds.link, n_rows, clip=self.clip
         )
         names = tuple(dict.fromkeys(n for encoder in self.rounds.encoders for n in encoder.names))
-        table = read_features(self.schema, names, X if Z is None else Z, margin)
+        table = read_features(self.schema, names, X if Z is None else Z, margin, self.labels)
         blocks = self.rounds.encode(table, threads_for(n_rows))
-        plain = read_scores(given, n_rows=n_rows, probability=False)
+        outputs = self.labels.outputs
+        plain = read_scores(given, n_rows=n_rows, probability=False, outputs=outputs)
         return margin, blocks, from_margin(plain, self.base.link)
 
     def summary(self) -> str:

@@ -10,6 +10,7 @@ from recalibrate.bases.protocol import (
     as_base,
     predicted_mean,
 )
+from recalibrate.bases.registry import runs_code
 from recalibrate.core.levels import Link, from_margin, sigmoid
 
 __all__ = [
@@ -20,5 +21,6 @@ __all__ = [
     "as_base",
     "from_margin",
     "predicted_mean",
+    "runs_code",
     "sigmoid",
 ]

@@ -163,17 +163,18 @@ def draw(f: Sequence[float], weight: Sequence[int], settings: Settings) -> Level
 
 def response(y: float, f: float, weight: int, scale: Scale, settings: Settings) -> Sums:
     """Statistics of one row: the label, the residual, or the logistic gradient and hessian."""
-    h = 1
+    h = 1.0
     if settings.replaces:
         r = y
     elif settings.link == "logit":
         e = float(exp_negative(-abs(f)))
         small = e / (1.0 + e)
         r = y - (1.0 - small if f >= 0 else small)
-        h = int(np.rint(small * (1.0 - small) * 2.0**scale.hessian_bits))
+        h = small * (1.0 - small)
     else:
         r = min(max(y - f, -RESIDUAL_LIMIT), RESIDUAL_LIMIT)
-    return Sums(1, weight * h, weight * int(np.rint(r * 2.0**scale.response_bits)))
+    s = int(np.rint(float(weight) * h * 2.0**scale.hessian_bits))
+    return Sums(1, s, int(np.rint(float(weight) * r * 2.0**scale.response_bits)))
 
 
 # ---- trees
@@ -339,21 +340,22 @@ class LeastSquaresFitter:
         """Normal equations from integer sums; the intercept is not penalised."""
         scale, settings = question.scale, question.settings
         # Columns of many bits leave fewer to the weights and responses of long tables.
-        s_cut, gram_cut, g_cut, cross_cut = bits_to_cut(scale) if self.unit > 1 else (0, 0, 0, 0)
+        gram_cut, cross_cut = bits_to_cut(scale) if self.unit > 1 else (0, 0)
         terms = range(len(self.design(question.codes[0])))
         gram, cross = [[0 for _ in terms] for _ in terms], [0 for _ in terms]
         for i in rows:
             x = self.design(question.codes[i])
-            s, g = nearest(question.stats[i].s, s_cut), nearest(question.stats[i].g, g_cut)
+            s, g = question.stats[i].s, question.stats[i].g
             inside = [a for a in terms if x[a] != 0]
             for a in inside:
-                cross[a] += nearest(g * x[a], cross_cut)
+                cross[a] += cut_off(g, x[a], 1, cross_cut, scale)
                 for b in inside:
-                    gram[a][b] += nearest(s * x[a] * x[b], gram_cut)
+                    later, earlier = max(a, b), min(a, b)  # products of floats have an order
+                    gram[a][b] += cut_off(s, x[later], x[earlier], gram_cut, scale)
         if len(rows) < settings.penalty.min_level_rows or gram[0][0] <= 0:
             return None
-        gram_step = scale.weight_step * 2.0 ** (s_cut + gram_cut) / self.unit**2
-        cross_step = scale.response_step * 2.0 ** (g_cut + cross_cut) / self.unit
+        gram_step = scale.weight_step * 2.0**gram_cut / self.unit**2
+        cross_step = scale.response_step * 2.0**cross_cut / self.unit
         matrix = np.array([[value * gram_step for value in line] for line in gram])
         for a in terms[1:]:
             matrix[a, a] += self.ridge + settings.penalty.l2
@@ -374,6 +376,13 @@ class LeastSquaresFitter:
             return min(max(total, -limit), limit)
 
         return predict
+
+
+def cut_off(value: int, x: int, z: int, bits: int, scale: Scale) -> int:
+    """value * x * z / 2**bits, rounded once; with weights there are too many bits for integers."""
+    if scale.weighted:
+        return int(np.rint(float(value) * x * z * 2.0**-bits))
+    return nearest(value * x * z, bits)
 
 
 def nearest(value: int, bits: int) -> int:

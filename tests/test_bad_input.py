@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from settings import fit_with
 from sklearn.linear_model import LinearRegression
 
 import recalibrate as rc
@@ -30,7 +31,7 @@ def refused(words, error=ValueError, **changed):
     base, X, y = sample()
     arguments = {"base_model": base, "X": X, "y": y, **PLAIN, **changed}
     with pytest.raises(error) as caught:
-        rc.fit(**arguments)
+        fit_with(**arguments)
     text = str(caught.value)
     for word in words:
         assert re.search(word, text), f"{word!r} is not in {text!r}"
@@ -69,7 +70,8 @@ def test_bad_bounds(bounds, words):
 
 def test_labels_of_text():
     _, _, y = sample()
-    refused(["y holds text", "'no', 'yes'", "astype"], y=np.where(y == 1, "yes", "no"))
+    refused(["y holds only one class: 'no'"], y=np.where(y == 1, "no", "no"))
+    refused(["y holds 3 classes"], y=np.where(y == 1, "a", ["b", "c"] * 100))
 
 
 @pytest.mark.parametrize(
@@ -77,10 +79,11 @@ def test_labels_of_text():
 )
 @pytest.mark.parametrize("constant", [0.0, 1.0, 0.3, 7.0])
 @pytest.mark.filterwarnings("ignore:no round lowered")
+@pytest.mark.filterwarnings("ignore:all 200 labels are")
 def test_constant_labels(options, constant):
     """One class, or one number: the model goes towards it and stays inside its range."""
     base, X, y = sample()
-    model = rc.fit(base, X, np.full(len(y), constant), rc.Trees(depth=1), **options)
+    model = fit_with(base, X, np.full(len(y), constant), rc.Trees(depth=1), **options)
     f = model.predict(X, base=base)
     assert np.isfinite(f).all()
     half_a_grid_step = 0.125 if "alpha" in options else 0.0
@@ -116,8 +119,8 @@ def test_weight_zero_drops_the_row(H, options):
     kept = np.arange(400) % 4 != 0
     # Values that only the dropped rows have must not be seen either.
     X.loc[~kept, "age"] = 1000
-    zeros = rc.fit(base, X, y, H, sample_weight=kept * 1.0, **options)
-    dropped = rc.fit(base[kept], X[kept], y[kept], H, **options)
+    zeros = fit_with(base, X, y, H, sample_weight=kept * 1.0, **options)
+    dropped = fit_with(base[kept], X[kept], y[kept], H, **options)
     new_base, new_X, _ = sample(100, seed=1)
     np.testing.assert_array_equal(
         zeros.predict(new_X, base=new_base), dropped.predict(new_X, base=new_base)
@@ -130,8 +133,8 @@ def test_weight_two_is_the_row_twice(H):
     weight = 1.0 + (np.arange(300) % 3 == 0)
     twice = np.repeat(np.arange(300), weight.astype(int))
     options = {**PLAIN, "levels": 4}
-    weighted = rc.fit(base, X, y, H, sample_weight=weight, **options)
-    repeated = rc.fit(base[twice], X.iloc[twice], y[twice], H, **options)
+    weighted = fit_with(base, X, y, H, sample_weight=weight, **options)
+    repeated = fit_with(base[twice], X.iloc[twice], y[twice], H, **options)
     # Weighted sums keep fewer bits of each residual and hessian.
     np.testing.assert_allclose(
         weighted.predict(X, base=base), repeated.predict(X, base=base), atol=1e-5
@@ -162,7 +165,7 @@ def test_advice_about_log_odds_names_the_argument_of_fit():
 
 def test_bad_scores_at_predict():
     base, X, y = sample()
-    model = rc.fit(base, X, y, **PLAIN)
+    model = fit_with(base, X, y, **PLAIN)
     with pytest.raises(ValueError, match=r"probabilities in \[0, 1\].*2\.0 in row 1"):
         model.predict(X, base=replaced(base, 1, 2.0))
     with pytest.raises(ValueError, match=r"missing or infinite.*nan in row 1"):
@@ -183,7 +186,7 @@ def test_bad_scores_at_predict():
 @pytest.mark.parametrize("n", [1, 199, 201, 400])
 def test_another_number_of_scores_than_rows_at_predict(H, n):
     base, X, y = sample()
-    model = rc.fit(base, X, y, H, **{**PLAIN, "link": "identity"})
+    model = fit_with(base, X, y, H, **{**PLAIN, "link": "identity"})
     scores = np.resize(base, n)
     for predict in (model.predict, model.margins, model.predict_proba):
         with pytest.raises(ValueError, match=rf"{n} base scores for 200 rows"):
@@ -196,7 +199,7 @@ def test_another_number_of_scores_than_rows_at_predict(H, n):
 def test_scores_at_predict_need_not_be_asked_of_h(options):
     """A class that looks at no column still has to notice a wrong number of scores."""
     base, X, y = sample()
-    model = rc.fit(base, X, y, rc.Trees(features=[], base_score=True), **options)
+    model = fit_with(base, X, y, rc.Trees(features=[], base_score=True), **options)
     for rows in (X, X.to_numpy(), X.to_numpy().tolist()):
         assert len(model.predict(rows, base=base)) == len(X)
         for n in (199, 201):
@@ -231,15 +234,16 @@ def test_empty_table():
     refused(["table of rows and columns", r"\(200,\)", "reshape"], X=X["age"].to_numpy())
 
 
+@pytest.mark.filterwarnings("ignore:all 1 labels are")
 def test_one_row():
     base, X, y = sample()
-    model = rc.fit(base[:1], X[:1], y[:1], **PLAIN)
+    model = fit_with(base[:1], X[:1], y[:1], **PLAIN)
     before, after = abs(base[0] - y[0]), abs(model.predict(X[:1], base=base[:1])[0] - y[0])
     assert after < before
     # There is nothing to validate on, so nothing is changed.
     knobs = [{"max_rounds": 3}, {"levels": 2, "rounded": True}, {"tolerance": 0.0}]
     for options in ({}, {"validation": 0.5}, {"cv": 3}, *knobs):
-        kept = rc.fit(base[:1], X[:1], y[:1], **options)
+        kept = fit_with(base[:1], X[:1], y[:1], **options)
         assert kept.predict(X[:1], base=base[:1]) == pytest.approx(base[:1])
         assert any("returned unchanged" in note for note in kept.notes)
 
@@ -247,7 +251,7 @@ def test_one_row():
 @pytest.mark.parametrize("n", [2, 3, 4])
 def test_fewer_rows_than_folds(n):
     base, X, y = sample()
-    model = rc.fit(base[:n], X[:n], y[:n], max_rounds=20)
+    model = rc.fit(base[:n], X[:n], y[:n], loop=rc.Loop(max_rounds=20))
     assert np.isfinite(model.predict(X, base=base)).all()
 
 
@@ -258,7 +262,7 @@ def test_fewer_rows_than_folds(n):
 def test_constant_features(H):
     base, X, y = sample()
     X = X.assign(age=1, sex="F")
-    model = rc.fit(base, X, y, H, levels=1, link="identity", step=1.0, **PLAIN)
+    model = fit_with(base, X, y, H, levels=1, link="identity", step=1.0, **PLAIN)
     # Residuals are summed in steps of 2**-30 and fitted numbers snapped, round by round.
     np.testing.assert_allclose(model.margins(X, base=base), base + np.mean(y - base), atol=2.0**-25)
 
@@ -267,7 +271,7 @@ def test_constant_features(H):
 @pytest.mark.filterwarnings("ignore:group term 'gone == 1' has no rows")
 def test_features_that_are_missing_everywhere(H):
     base, X, y = sample()
-    model = rc.fit(base, X.assign(gone=np.nan), y, H, **PLAIN)
+    model = fit_with(base, X.assign(gone=np.nan), y, H, **PLAIN)
     f = model.predict(X.assign(gone=5.0), base=base)
     np.testing.assert_array_equal(f, model.predict(X.assign(gone=np.nan), base=base))
 
@@ -275,8 +279,8 @@ def test_features_that_are_missing_everywhere(H):
 def test_a_group_without_rows_is_dropped():
     base, X, y = sample()
     with pytest.warns(UserWarning, match="'age > 200' has no rows; dropped"):
-        model = rc.fit(base, X, y, rc.Groups("sex", "age > 200"), **PLAIN)
-    same = rc.fit(base, X, y, rc.Groups("sex"), **PLAIN)
+        model = fit_with(base, X, y, rc.Groups("sex", "age > 200"), **PLAIN)
+    same = fit_with(base, X, y, rc.Groups("sex"), **PLAIN)
     np.testing.assert_array_equal(model.predict(X, base=base), same.predict(X, base=base))
 
 
@@ -292,13 +296,13 @@ def test_many_categories():
     base = rng.uniform(0.2, 0.8, n)
     y = (rng.random(n) < base) * 1.0
     for H in (rc.Trees(), rc.Linear()):
-        model = rc.fit(base, X, y, H, validation=False, max_rounds=2)
+        model = rc.fit(base, X, y, H, validation=False, loop=rc.Loop(max_rounds=2))
         f = model.predict(X[:1000], base=base[:1000])
         assert np.isfinite(f).all()
         assert model.n_rounds_ == 2
     # A group each would be a system of equations of 300,000 unknowns per level set.
     with pytest.raises(ValueError, match=r"300000 groups.*GiB.*min_rows"):
-        rc.fit(base, X, y, rc.Groups("id"), validation=False, max_rounds=1)
+        rc.fit(base, X, y, rc.Groups("id"), validation=False, loop=rc.Loop(max_rounds=1))
 
 
 def test_duplicate_column_names():
@@ -309,7 +313,7 @@ def test_duplicate_column_names():
 
 def test_columns_at_predict():
     base, X, y = sample()
-    model = rc.fit(base, X, y, **PLAIN)
+    model = fit_with(base, X, y, **PLAIN)
     f = model.predict(X, base=base)
     np.testing.assert_array_equal(model.predict(X[["sex", "age"]], base=base), f)
     np.testing.assert_array_equal(model.predict(X.assign(more=1), base=base), f)
@@ -322,7 +326,7 @@ def test_columns_at_predict():
 def test_columns_of_an_array_at_predict():
     base, X, y = sample()
     array = np.column_stack([X["age"], X["sex"] == "F"]).astype(float)
-    model = rc.fit(base, array, y, **PLAIN)
+    model = fit_with(base, array, y, **PLAIN)
     assert np.isfinite(model.predict(array, base=base)).all()
     with pytest.raises(ValueError, match="1 columns, but 2 are expected"):
         model.predict(array[:, :1], base=base)
@@ -352,7 +356,7 @@ def test_unseen_categories_and_missing_values_at_predict():
     base, X, y = sample()
     X.loc[::7, "sex"] = None
     for H in (rc.Trees(), rc.Linear(), rc.Groups("sex")):
-        model = rc.fit(base, X, y, H, **PLAIN)
+        model = fit_with(base, X, y, H, **PLAIN)
         missing = model.predict(X.assign(sex=None), base=base)
         unseen = model.predict(X.assign(sex="X"), base=base)
         np.testing.assert_array_equal(unseen, missing)
@@ -366,7 +370,7 @@ def test_infinite_features(bad):
     base, X, y = sample()
     X = X.astype({"age": float})
     X.loc[3, "age"] = bad
-    assert np.isfinite(rc.fit(base, X, y, rc.Trees(), **PLAIN).predict(X, base=base)).all()
+    assert np.isfinite(fit_with(base, X, y, rc.Trees(), **PLAIN).predict(X, base=base)).all()
     refused(["'age' holds infinite", "clip"], X=X, H=rc.Linear())
 
 
@@ -405,10 +409,10 @@ def test_nullable_missing_values_are_nan():
     base, X, y = sample()
     X = X.astype({"age": float})
     X.loc[::5, "age"] = np.nan
-    expected = rc.fit(base, X, y, **PLAIN).predict(X, base=base)
+    expected = fit_with(base, X, y, **PLAIN).predict(X, base=base)
     nullable = X.convert_dtypes()
     assert nullable["age"].isna().any()
-    f = rc.fit(base, nullable, y, **PLAIN).predict(nullable, base=base)
+    f = fit_with(base, nullable, y, **PLAIN).predict(nullable, base=base)
     np.testing.assert_array_equal(f, expected)
 
 
@@ -421,8 +425,8 @@ def test_nullable_labels_with_missing_values():
 
 def test_object_arrays():
     base, X, y = sample()
-    model = rc.fit(base, X.to_numpy(dtype=object), y, **PLAIN)
-    expected = rc.fit(base, X, y, **PLAIN).predict(X, base=base)
+    model = fit_with(base, X.to_numpy(dtype=object), y, **PLAIN)
+    expected = fit_with(base, X, y, **PLAIN).predict(X, base=base)
     np.testing.assert_array_equal(model.predict(X.to_numpy(dtype=object), base=base), expected)
     np.testing.assert_array_equal(model.predict(X.to_numpy().tolist(), base=base), expected)
 
@@ -485,7 +489,7 @@ def test_bad_classes(H, error, words):
 )
 def test_features_as_a_string(make):
     with pytest.raises(TypeError, match=r"list of column names.*'age'.*\['age'\]"):
-        rc.fit(*sample(), make(features="age"), **PLAIN)
+        fit_with(*sample(), make(features="age"), **PLAIN)
 
 
 @pytest.mark.parametrize(
@@ -532,7 +536,7 @@ def test_bad_options(options, words):
 @pytest.mark.parametrize("seed", [0, 1, 2**31, 2**64 + 5, np.int64(7)])
 def test_any_whole_number_is_a_seed(seed):
     H = rc.Trees(feature_share=0.5)
-    one, two = (rc.fit(*sample(), H, seed=seed, max_rounds=3) for _ in range(2))
+    one, two = (rc.fit(*sample(), H, seed=seed, loop=rc.Loop(max_rounds=3)) for _ in range(2))
     assert one.history_.held_out == two.history_.held_out
 
 

@@ -8,7 +8,7 @@ import pytest
 from convex import CONVEX, expected
 
 import recalibrate as rc
-from recalibrate.losses import Lookup, Pinball
+from recalibrate.losses import Logistic, Lookup, Pinball
 
 PROBABILITIES = np.linspace(0, 1, 201)
 
@@ -17,7 +17,9 @@ def binary_model(n=600):
     rng = np.random.default_rng(0)
     X = rng.integers(0, 2, (n, 1)).astype(float)
     y = rng.random(n) < np.where(X[:, 0] > 0, 0.6, 0.2)
-    model = rc.fit(np.full(n, 0.4), X, y, rc.Groups("x0"), validation=False, max_rounds=3)
+    model = rc.fit(
+        np.full(n, 0.4), X, y, rc.Groups("x0"), validation=False, loop=rc.Loop(max_rounds=3)
+    )
     return model, X, np.full(n, 0.4)
 
 
@@ -25,7 +27,7 @@ def regression_model(n=400):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 1))
     y = 10 * X[:, 0] + rng.normal(size=n) * 20
-    return rc.fit(np.zeros(n), X, y, rc.Linear(), validation=False, max_rounds=3), X
+    return rc.fit(np.zeros(n), X, y, rc.Linear(), validation=False, loop=rc.Loop(max_rounds=3)), X
 
 
 # --- the model's decision -----------------------------------------------------------------------
@@ -109,7 +111,7 @@ def test_soft_labels_are_no_binary_labels():
     rng = np.random.default_rng(0)
     model = rc.fit(
         np.full(200, 0.5), rng.normal(size=(200, 1)), rng.random(200), rc.Linear(),
-        validation=False, max_rounds=1,
+        validation=False, loop=rc.Loop(max_rounds=1),
     )  # fmt: skip
     assert model.decide("squared").best([0.3]).tolist() == [0.3]
     with pytest.raises(ValueError, match="not 0 and 1"):
@@ -186,6 +188,15 @@ def test_the_bound_speaks_of_new_rows_through_a_given_alpha(multicalibrated):
         decision.excess_bound(alpha=0.01, B=0.5)
     with pytest.raises(ValueError, match="proves no multicalibration error"):
         decision.excess_bound(B=4.0)
+
+
+def test_no_bound_for_actions_that_the_theorem_does_not_speak_of(multicalibrated):
+    """A log-odds of 16 costs 16 where a label is not as expected; no h in [-1, 1] does."""
+    model = multicalibrated[0]
+    with pytest.raises(ValueError, match=r"reach 16: decide with between=\(-1, 1\)"):
+        model.decide("logistic").excess_bound()
+    assert model.decide("logistic", between=(-1, 1)).excess_bound() > 0
+    assert model.decide(Logistic(limit=1.0)).excess_bound() > 0
 
 
 def test_no_bound_without_a_proof_or_a_convex_loss(multicalibrated):

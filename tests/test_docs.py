@@ -161,7 +161,9 @@ def test_options_on_the_page_of_the_command_line_exist():
 
     parser = build_parser()
     commands = next(action for action in parser._actions if action.dest == "command").choices
-    helps = "\n".join(each.format_help() for each in (parser, *commands.values()))
+    actions = next(a for a in commands["monitor"]._actions if a.dest == "action").choices
+    parsers = (parser, *commands.values(), *actions.values())
+    helps = "\n".join(each.format_help() for each in parsers)
     page = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
     options = re.compile(r"(?<![\w-])--[a-zA-Z][\w-]*")
     named = set(options.findall(page))

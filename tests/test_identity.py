@@ -10,6 +10,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
+from settings import fit_with
 
 import recalibrate as rc
 from recalibrate.core.boost import Settings, boost
@@ -92,7 +93,7 @@ def test_threads_blocks_and_row_order_do_not_matter(name, mode, weighted):
 
     def fit(rows=slice(None), **more):
         sample_weight = weight[rows] if weighted else None
-        model = rc.fit(
+        model = fit_with(
             base[rows],
             X.iloc[rows],
             y[rows],
@@ -103,19 +104,22 @@ def test_threads_blocks_and_row_order_do_not_matter(name, mode, weighted):
         )
         return content(model.rounds), model
 
-    expected, model = fit(threads=1, blocks=1)
+    expected, model = fit(engine=rc.Engine(threads=1, blocks=1))
     assert model.n_rounds_ >= 1, "nothing was learned, so nothing was compared"
     for threads, blocks in [(2, 2), (1, 3), (2, 7), (2, None)]:
-        assert fit(threads=threads, blocks=blocks)[0] == expected, (threads, blocks)
+        assert fit(engine=rc.Engine(threads=threads, blocks=blocks))[0] == expected, (
+            threads,
+            blocks,
+        )
     shuffled = np.random.default_rng(1).permutation(len(y))
-    assert fit(shuffled, threads=2, blocks=3)[0] == expected
-    assert fit(np.argsort(y), threads=1, blocks=2)[0] == expected
+    assert fit(shuffled, engine=rc.Engine(threads=2, blocks=3))[0] == expected
+    assert fit(np.argsort(y), engine=rc.Engine(threads=1, blocks=2))[0] == expected
 
 
 def test_two_threads_work_at_the_same_time(monkeypatch):
     """Every statistic of two blocks waits until both blocks are being worked on."""
     X, y, base, _ = people(400)
-    expected = content(rc.fit(base, X, y, alpha=0.01, threads=1, blocks=2).rounds)
+    expected = content(rc.fit(base, X, y, alpha=0.01, engine=rc.Engine(threads=1, blocks=2)).rounds)
     seen: set[int] = set()
     sums = LocalSource.sums
 
@@ -133,7 +137,10 @@ def test_two_threads_work_at_the_same_time(monkeypatch):
         return sums(self, Meeting(statistic, threading.Barrier(2)))
 
     monkeypatch.setattr(LocalSource, "sums", together)
-    assert content(rc.fit(base, X, y, alpha=0.01, threads=2, blocks=2).rounds) == expected
+    assert (
+        content(rc.fit(base, X, y, alpha=0.01, engine=rc.Engine(threads=2, blocks=2)).rounds)
+        == expected
+    )
     assert len(seen) >= 2
     assert threading.get_ident() not in seen
 
@@ -279,8 +286,8 @@ def test_weight_two_is_the_row_twice(name, binary):
 
     def pair(**options):
         H = CLASSES[name]
-        weighted = rc.fit(base, X, y, H, sample_weight=times.astype(float), **options)
-        repeated = rc.fit(base[twice], X.iloc[twice], y[twice], H, **options)
+        weighted = fit_with(base, X, y, H, sample_weight=times.astype(float), **options)
+        repeated = fit_with(base[twice], X.iloc[twice], y[twice], H, **options)
         return weighted, repeated
 
     weighted, repeated = pair(alpha=0.02)

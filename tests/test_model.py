@@ -6,6 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
+from settings import fit_with
 
 import recalibrate as rc
 
@@ -35,7 +36,7 @@ def log_odds_of(X):
 
 def test_predict_proba_has_both_columns():
     base, X, y = sample()
-    model = rc.fit(base, X, y, H, **PLAIN)
+    model = fit_with(base, X, y, H, **PLAIN)
     p = model.predict(X, base=base)
     both = model.predict_proba(X, base=base)
     assert both.shape == (400, 2)
@@ -46,21 +47,22 @@ def test_predict_proba_has_both_columns():
 
 def test_margins_are_on_the_scale_of_the_link():
     base, X, y = sample()
-    logit = rc.fit(base, X, y, H, **PLAIN)
+    logit = fit_with(base, X, y, H, **PLAIN)
     margins = logit.margins(X, base=base)
     # Another way to write the sigmoid: a few bits.
     np.testing.assert_allclose(logit.predict(X, base=base), 1 / (1 + np.exp(-margins)), rtol=1e-14)
-    identity = rc.fit(base, X, y, H, link="identity", **PLAIN)
+    identity = fit_with(base, X, y, H, link="identity", **PLAIN)
     np.testing.assert_array_equal(
         identity.predict(X, base=base), np.clip(identity.margins(X, base=base), 0, 1)
     )
 
 
+@pytest.mark.filterwarnings("ignore:all base scores are exactly 0 or 1")
 def test_predictions_of_probabilities_stay_in_range():
     _, X, y = sample()
     base = np.where(np.arange(400) % 2, 0.0, 1.0)
     for link in ("identity", "logit"):
-        model = rc.fit(base, X, y, rc.Linear(), link=link, step=1.0, **PLAIN)
+        model = fit_with(base, X, y, rc.Linear(), link=link, step=1.0, **PLAIN)
         for p in [model.predict(X, base=base), *model.staged_predict(X, base=base)]:
             assert ((p >= 0) & (p <= 1)).all()
 
@@ -68,7 +70,7 @@ def test_predictions_of_probabilities_stay_in_range():
 @pytest.mark.parametrize("options", [{}, {"rounded": True}, {"tables_per_round": 3}], ids=repr)
 def test_staged_predict_ends_at_predict(options):
     base, X, y = sample()
-    model = rc.fit(base, X, y, H, **options, **PLAIN)
+    model = fit_with(base, X, y, H, **options, **PLAIN)
     stages = list(model.staged_predict(X, base=base))
     assert len(stages) == len(model.rounds.steps) + 1
     np.testing.assert_array_equal(stages[-1], model.predict(X, base=base))
@@ -81,7 +83,7 @@ def test_staged_predict_ends_at_predict(options):
 def test_rows_are_predicted_one_by_one_alike():
     base, X, y = sample()
     for some in (rc.Trees(), rc.Linear(), H):
-        model = rc.fit(base, X, y, some, **PLAIN)
+        model = fit_with(base, X, y, some, **PLAIN)
         together = model.predict(X, base=base)
         single = [model.predict(X.iloc[[i]], base=base[[i]])[0] for i in range(20)]
         np.testing.assert_array_equal(single, together[:20])
@@ -92,8 +94,8 @@ def test_rows_are_predicted_one_by_one_alike():
 
 def test_callable_base_is_asked_at_predict():
     base, X, y = sample()
-    by_function = rc.fit(score_of, X, y, H, **PLAIN)
-    by_array = rc.fit(base, X, y, H, **PLAIN)
+    by_function = fit_with(score_of, X, y, H, **PLAIN)
+    by_array = fit_with(base, X, y, H, **PLAIN)
     expected = by_array.predict(X, base=base)
     np.testing.assert_array_equal(by_function.predict(X), expected)
     np.testing.assert_array_equal(by_function.predict(X, base=base), expected)
@@ -105,14 +107,14 @@ def test_callable_base_is_asked_at_predict():
 def test_base_of_log_odds(as_array):
     base, X, y = sample()
     margin = log_odds_of(X)
-    model = rc.fit(margin if as_array else log_odds_of, X, y, H, base_link="logit", **PLAIN)
-    expected = rc.fit(base, X, y, H, **PLAIN).predict(X, base=base)
+    model = fit_with(margin if as_array else log_odds_of, X, y, H, base_link="logit", **PLAIN)
+    expected = fit_with(base, X, y, H, **PLAIN).predict(X, base=base)
     # The log-odds of a probability are rounded to 2**-24.
     np.testing.assert_allclose(
         model.predict(X, base=margin if as_array else None), expected, atol=1e-7
     )
-    identity = rc.fit(log_odds_of, X, y, H, base_link="logit", link="identity", **PLAIN)
-    expected = rc.fit(score_of, X, y, H, link="identity", **PLAIN).predict(X)
+    identity = fit_with(log_odds_of, X, y, H, base_link="logit", link="identity", **PLAIN)
+    expected = fit_with(score_of, X, y, H, link="identity", **PLAIN).predict(X)
     # Log-odds of the base are snapped on their way.
     np.testing.assert_allclose(identity.predict(X), expected, atol=1e-7)
 
@@ -125,8 +127,8 @@ def test_own_table_for_the_class():
     def brightness(batch):
         return np.array([image.mean() for image in batch])
 
-    model = rc.fit(brightness, images, y, H, Z=Z, base_link="logit", **PLAIN)
-    expected = rc.fit(log_odds_of, Z, y, H, base_link="logit", **PLAIN).predict(Z)
+    model = fit_with(brightness, images, y, H, Z=Z, base_link="logit", **PLAIN)
+    expected = fit_with(log_odds_of, Z, y, H, base_link="logit", **PLAIN).predict(Z)
     np.testing.assert_array_equal(model.predict(images, Z=Z), expected)
     half = model.predict(images[:7], Z=Z[:7])
     np.testing.assert_array_equal(half, expected[:7])
@@ -135,16 +137,16 @@ def test_own_table_for_the_class():
 def test_fitted_on_an_array():
     base, X, y = sample()
     array = X[["age", "x"]].to_numpy()
-    model = rc.fit(base, array, y, rc.Trees(), **PLAIN)
-    expected = rc.fit(base, X[["age", "x"]], y, rc.Trees(), **PLAIN).predict(X, base=base)
+    model = fit_with(base, array, y, rc.Trees(), **PLAIN)
+    expected = fit_with(base, X[["age", "x"]], y, rc.Trees(), **PLAIN).predict(X, base=base)
     np.testing.assert_array_equal(model.predict(array, base=base), expected)
-    only = rc.fit(base, array, y, rc.Trees(features=["x1"]), **PLAIN)
+    only = fit_with(base, array, y, rc.Trees(features=["x1"]), **PLAIN)
     assert len(only.predict(array, base=base)) == len(y)
 
 
 def test_only_the_columns_of_the_class_are_needed():
     base, X, y = sample()
-    model = rc.fit(base, X, y, rc.Trees(features=["sex"]), **PLAIN)
+    model = fit_with(base, X, y, rc.Trees(features=["sex"]), **PLAIN)
     np.testing.assert_array_equal(model.predict(X[["sex"]], base=base), model.predict(X, base=base))
 
 
@@ -193,8 +195,8 @@ def test_regression_by_algorithm_1_stays_inside_the_bounds():
 
 def test_shifting_and_scaling_regression_labels_changes_nothing_else():
     base, X, y = income()
-    one = rc.fit(base, X, y, rc.Groups("sex"), bounds=(0, 80_000), **PLAIN)
-    two = rc.fit(base / 1000 - 7, X, y / 1000 - 7, rc.Groups("sex"), bounds=(-7, 73), **PLAIN)
+    one = fit_with(base, X, y, rc.Groups("sex"), bounds=(0, 80_000), **PLAIN)
+    two = fit_with(base / 1000 - 7, X, y / 1000 - 7, rc.Groups("sex"), bounds=(-7, 73), **PLAIN)
     np.testing.assert_allclose(
         two.predict(X, base=base / 1000 - 7), one.predict(X, base=base) / 1000 - 7, atol=1e-6
     )
@@ -203,12 +205,14 @@ def test_shifting_and_scaling_regression_labels_changes_nothing_else():
 def test_soft_labels():
     base, X, y = sample()
     soft = np.clip(0.8 * y + 0.1, 0, 1)
-    model = rc.fit(base, X, soft, H, **PLAIN)
+    model = fit_with(base, X, soft, H, **PLAIN)
     assert model.labels.kind == "soft"
     f = model.predict(X, base=base)
     assert ((f >= 0) & (f <= 1)).all()
     assert model.predict_proba(X, base=base).shape == (400, 2)
-    logit = rc.fit(base, X, soft, H, link="logit", validation=False, max_rounds=60, levels=1)
+    logit = rc.fit(
+        base, X, soft, H, link="logit", validation=False, loop=rc.Loop(max_rounds=60, levels=1)
+    )
     # Newton's method on the log loss of soft labels ends where group means agree.
     women = X["sex"] == "F"
     gap = np.mean((soft - logit.predict(X, base=base))[women])
@@ -221,7 +225,7 @@ def test_weights_decide_what_is_right():
     X = pd.DataFrame({"sex": ["F", "M"] * (n // 2)})
     y = np.repeat([1.0, 0.0], n // 2)
     weight = np.where(y == 1, 9.0, 1.0)
-    model = rc.fit(
+    model = fit_with(
         np.full(n, 0.5),
         X,
         y,
@@ -248,7 +252,7 @@ def test_summary_says_what_was_fitted():
     assert all(note in text for note in model.notes)
     assert (
         "labels from 0 to 90000"
-        in rc.fit(*income(), rc.Groups("sex"), bounds=(0, 90_000), **PLAIN).summary()
+        in fit_with(*income(), rc.Groups("sex"), bounds=(0, 90_000), **PLAIN).summary()
     )
     paper = rc.fit(base, X, y, H, alpha=0.05)
     assert "Algorithm 1 with alpha = 0.05" in paper.summary()
@@ -256,7 +260,9 @@ def test_summary_says_what_was_fitted():
 
 def test_summary_shows_the_error_of_the_model_not_of_the_rejected_round():
     base, X, y = sample()
-    model = rc.fit(base, X, y, H, link="identity", validation=False, tolerance=1e-3, step=0.5)
+    model = rc.fit(
+        base, X, y, H, link="identity", validation=False, loop=rc.Loop(tolerance=1e-3, step=0.5)
+    )
     assert model.history_.stopped == "tolerance"
     # As in the loop, before predictions are cut at 0 and 1.
     error = np.mean((model.margins(X, base=base) - y) ** 2)
@@ -266,23 +272,23 @@ def test_summary_shows_the_error_of_the_model_not_of_the_rejected_round():
 
 def test_repr():
     base, X, y = sample()
-    model = rc.fit(base, X, y, H, **PLAIN)
+    model = fit_with(base, X, y, H, **PLAIN)
     assert repr(model) == (
         f"<Recalibrated: array of scores, H={H!r}, 5 rounds, {model.n_learners_} learners>"
     )
-    assert "callable score_of" in repr(rc.fit(score_of, X, y, H, **PLAIN))
+    assert "callable score_of" in repr(fit_with(score_of, X, y, H, **PLAIN))
 
 
 def test_counts():
     base, X, y = sample()
-    model = rc.fit(base, X, y, H, levels=4, **PLAIN)
+    model = fit_with(base, X, y, H, levels=4, **PLAIN)
     assert model.n_rounds_ == 5
     assert model.n_learners_ == sum(step.table.n_learners for step in model.rounds.steps) == 20
 
 
 def test_frozen():
     base, X, y = sample()
-    model = rc.fit(base, X, y, H, **PLAIN)
+    model = fit_with(base, X, y, H, **PLAIN)
     with pytest.raises(FrozenInstanceError):
         model.clip = True
     with pytest.raises(FrozenInstanceError):
@@ -293,6 +299,6 @@ def test_frozen():
 
 def test_model_does_not_hold_the_labels():
     base, X, y = sample()
-    model = rc.fit(base, X, y, H, **PLAIN)
+    model = fit_with(base, X, y, H, **PLAIN)
     assert len(model.labels.values) == 0
     assert model.labels.weight is None

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from settings import fit_with
 
 import recalibrate as rc
 
@@ -59,7 +60,7 @@ def frame(weighted: bool = False) -> pd.DataFrame:
 def streamed(H: Any = None, **options: Any) -> rc.Recalibrated:
     rows = frame(weighted="sample_weight" in options)
     pieces = [rows.iloc[a : a + 700] for a in range(0, ROWS, 700)]
-    return rc.fit("score", iter(pieces), "y", H, block_rows=900, **options)
+    return fit_with("score", iter(pieces), "y", H, block_rows=900, **options)
 
 
 def on_dask() -> rc.Recalibrated:
@@ -72,7 +73,7 @@ def on_dask() -> rc.Recalibrated:
         distributed.Client(processes=False, n_workers=2, dashboard_address=None) as client,
     ):
         table = dd.from_pandas(frame(), npartitions=4)
-        return rc.fit("score", table, "y", rc.Trees(depth=2), client=client, **LOOP)
+        return fit_with("score", table, "y", rc.Trees(depth=2), client=client, **LOOP)
 
 
 FITS: dict[str, Callable[[], rc.Recalibrated]] = {
@@ -82,14 +83,19 @@ FITS: dict[str, Callable[[], rc.Recalibrated]] = {
     "default, groups": lambda: rc.fit(SCORE, X, Y, GROUPS),
     "default, linear": lambda: rc.fit(SCORE, X, Y, rc.Linear()),
     "default, in pieces": lambda: streamed(sample_weight="weight"),
-    "trees": lambda: rc.fit(SCORE, X, Y, rc.Trees(depth=3, base_score=True), **LOOP),
-    "trees, best first": lambda: rc.fit(
+    "trees": lambda: fit_with(SCORE, X, Y, rc.Trees(depth=3, base_score=True), **LOOP),
+    "trees, best first": lambda: fit_with(
         SCORE, X, Y, rc.Trees(depth=4, leaves=5, one_vs_rest=4, score_order=2, bins=20), **LOOP
     ),
-    "groups, weights": lambda: rc.fit(SCORE, X, Y, GROUPS, sample_weight=WEIGHT, **LOOP),
-    "linear": lambda: rc.fit(SCORE, X, Y, rc.Linear(base_score=True), **LOOP),
+    "groups, weights": lambda: fit_with(SCORE, X, Y, GROUPS, sample_weight=WEIGHT, **LOOP),
+    "linear": lambda: fit_with(SCORE, X, Y, rc.Linear(base_score=True), **LOOP),
     "rounded": lambda: rc.fit(
-        SCORE, X, Y, rc.Trees(depth=1), rounded=True, levels=20, level_kind="quantile", cv=3
+        SCORE,
+        X,
+        Y,
+        rc.Trees(depth=1),
+        loop=rc.Loop(rounded=True, levels=20, level_kind="quantile"),
+        cv=3,
     ),
     "paper": lambda: rc.fit(SCORE, X, Y, rc.Trees(depth=1), alpha=0.02),
     "paper, regression": lambda: rc.fit(50 * SCORE, X, AMOUNT, GROUPS, alpha=0.02, validation=0.25),

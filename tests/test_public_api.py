@@ -12,13 +12,17 @@ import recalibrate
 from recalibrate.support.optional import require
 
 PUBLIC = {
+    "AuditFailed",
     "AuditReport",
     "Certificate",
+    "Engine",
     "Estimator",
     "Groups",
     "LSBoostClassifier",
     "LSBoostRegressor",
     "Linear",
+    "Loop",
+    "Monitor",
     "Polynomial",
     "Recalibrated",
     "Trees",
@@ -86,8 +90,8 @@ def test_audit_takes_its_options_by_name():
     assert list(parameters)[:4] == ["model_or_scores", "X", "y", "groups"]
     by_name = {n for n, p in parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY}
     assert by_name == {
-        "base", "Z", "baseline", "H", "richer", "cluster", "sample_weight", "thresholds",
-        "depth", "min_rows", "bands", "bins", "alpha",
+        "base", "Z", "positive", "baseline", "H", "richer", "cluster", "sample_weight", "by",
+        "time", "thresholds", "reference", "depth", "min_rows", "bands", "bins", "alpha",
     }  # fmt: skip
 
 

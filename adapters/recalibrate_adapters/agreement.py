@@ -9,7 +9,7 @@ from a mixture of the two.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -32,15 +32,22 @@ TOLERANCE = 1e-5
 ENOUGH_ROWS = 1000
 """Rows of the user's that a graph is compared on."""
 
+EXAMPLES = 200
+"""Rows that are kept, to make others from when a graph is compared."""
+
 _DIFFERS = "the converted graph differs from the model's own predictions"
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A graph that may be the model, and how rows become its inputs."""
+    """A graph that may be the model, and how rows become its inputs.
+
+    ``known`` are by column the only categories that it takes.
+    """
 
     model: onnx.ModelProto
     feed: Callable[[Any], Feed]
+    known: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
@@ -67,6 +74,7 @@ class Decision:
     probes: Callable[[Any], Sequence[Any]]
     reference: Callable[[Any], Scores] | None = None
     chosen: Candidate | None = None
+    examples: Any = None
     why_no_graph: str = field(default="no rows were scored yet, and the graph is checked on rows")
     _runner: GraphRunner | None = None
     _decided: bool = False
@@ -97,10 +105,16 @@ class Decision:
         """Whether the graph scores."""
         return self.chosen is not None
 
+    @property
+    def known(self) -> Mapping[str, Sequence[Any]]:
+        """By column the only categories that the graph takes, if it scores."""
+        return {} if self.chosen is None else self.chosen.known
+
     def _decide(self, rows: Any) -> None:
         groups = list(self._accepted(self.probes(rows)))
         typical = _usual_size(groups[0][1])
         self._compared = len(rows)
+        self.examples = rows[:EXAMPLES]
         reasons = []
         for candidate in self.candidates(rows):
             why = candidate if isinstance(candidate, str) else self._try(candidate, groups, typical)
@@ -113,17 +127,25 @@ class Decision:
         self.why_no_graph = "" if self.chosen else next(iter(reasons), "no converter was found")
         self._decided = True
 
-    def _compare_more(self, rows: Any) -> None:
-        """Go on comparing while few rows have decided; scores were given, so it is too late."""
-        more = rows[: ENOUGH_ROWS - self._compared]
-        found = self._runner.run(self.chosen.feed(more))  # type: ignore[union-attr]
-        why = disagreement(self._mean(found), self._expected(more))
+    def compare(self, rows: Any) -> None:
+        """Ask the framework too; where the graph has given scores, it must say the same."""
+        expected = self._expected(rows)
+        if self.chosen is None or self._runner is None:
+            return
+        why = disagreement(self._mean(self._runner.run(self.chosen.feed(rows))), expected)
         if why:
             raise ValueError(
                 f"The base model was scored by its ONNX graph, which agreed with it on "
-                f"{self._compared} rows; on these rows {why}. Score at least {ENOUGH_ROWS} rows "
-                "at once with a new base, so that this is seen in time."
+                f"{self._compared} rows; on some of these {why}. They hold something that the "
+                "first rows did not: another kind of missing value (None, NaN), a new category, a "
+                f"number far out. Score at least {ENOUGH_ROWS} rows at once with a new base, such "
+                "rows among them, so that this is seen in time."
             )
+
+    def _compare_more(self, rows: Any) -> None:
+        """Go on comparing while few rows have decided."""
+        more = rows[: ENOUGH_ROWS - self._compared]
+        self.compare(more)
         self._compared += len(more)
 
     def _try(self, candidate: Candidate, groups: list[tuple[Any, Scores]], typical: float) -> str:
@@ -145,11 +167,15 @@ class Decision:
         for number, rows in enumerate(groups):
             try:
                 expected = self._expected(rows)
-            except Exception:
+            except Exception as error:
                 # Rows of our own making may be refused; any framework may raise anything.
-                if number == 0:
+                if number > 0:
+                    continue
+                if isinstance(error, ValueError | TypeError):
                     raise
-                continue
+                raise ValueError(
+                    f"The base model fails on these rows: {first_line(error)}"
+                ) from error
             yield rows, expected
 
     def _expected(self, rows: Any) -> Scores:
@@ -174,6 +200,11 @@ class DecidedBase:
         """The model as a graph, once rows have been scored; None: see `why_no_graph`."""
         chosen = self._decision.chosen
         return None if chosen is None else chosen.model
+
+    @property
+    def examples(self) -> Any:
+        """Some of the first rows that were scored; None before that."""
+        return self._decision.examples
 
 
 def disagreement(found: Scores, expected: Scores, typical: float | None = None) -> str:
@@ -213,13 +244,14 @@ def check_finite(scores: Scores, name: str) -> Scores:
     >>> check_finite(np.array([0.5]), "model")
     array([0.5])
     """
-    finite = np.isfinite(scores)
+    finite = np.isfinite(scores).reshape(len(scores), -1).all(axis=1)
     if finite.all():
         return scores
     row = int(np.argmin(finite))
     raise ValueError(
         f"The base model ({name}) gives {scores[row]} for row {row} (from 0), but scores must be "
-        "finite. Look for missing or infinite values in that row."
+        "finite. Look at what it makes of that row: a missing or infinite value, or one far from "
+        "those that it was trained on."
     )
 
 

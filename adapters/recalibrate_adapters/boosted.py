@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -16,7 +15,7 @@ from recalibrate.data.table import Column, find_columns, split_columns
 from recalibrate.scores import Link
 from recalibrate.support.notices import listed, warn_user
 from recalibrate_adapters.agreement import check_finite, disagreement
-from recalibrate_adapters.classes import choose_class
+from recalibrate_adapters.classes import EVERY, choose_class
 from recalibrate_adapters.forest import Forest
 from recalibrate_adapters.frames import dense, is_sparse, read_frame
 from recalibrate_adapters.probes import forest_rows
@@ -119,7 +118,7 @@ class BoostedBase(ABC):
     goal
         What the model predicts.
     classes
-        Classes of a classifier, else empty.
+        Classes of a classifier, a range where it only numbers them; else None.
     names
         Columns of the model; None if they have no names.
     n_columns
@@ -142,7 +141,7 @@ class BoostedBase(ABC):
         self,
         name: str,
         goal: Goal,
-        classes: list[Any],
+        classes: Sequence[Any] | None,
         names: tuple[str, ...] | None,
         n_columns: int,
         link: Link | None,
@@ -152,14 +151,18 @@ class BoostedBase(ABC):
         self._meaning = goal.meaning
         self._names = names
         self._n_columns = n_columns
-        self.link: Link = "logit" if goal.meaning.startswith("log-odds") else "identity"
+        self.target_class = target_class
+        self.classes = classes
+        self._position = self._choose(classes, target_class)
+        every = self._position == EVERY
+        logits = every or goal.meaning.startswith("log-odds")
+        self.link: Link = "logit" if logits else "identity"
+        self.outputs = len(classes or ()) if every else 1
         if link not in (None, self.link):
             raise ValueError(
                 f"link={link!r} was given, but the scores of {name} have the link {self.link!r}. "
                 "Leave it out."
             )
-        self.target_class = target_class
-        self._position = self._choose(classes, target_class)
         self._why_not = ""
         self._form = self._converted()
 
@@ -204,8 +207,8 @@ class BoostedBase(ABC):
         """Log-odds are those of the second class."""
         return -1.0 if self._meaning == "log-odds" and self._position == 0 else 1.0
 
-    def _choose(self, classes: list[Any], target_class: Any) -> int:
-        if classes:
+    def _choose(self, classes: Sequence[Any] | None, target_class: Any) -> int:
+        if classes is not None:
             return choose_class(classes, target_class, self.name)
         if target_class is not None:
             raise ValueError(
@@ -216,6 +219,8 @@ class BoostedBase(ABC):
     def _native(self, frame: pd.DataFrame) -> Floats:
         """Scores by the framework itself."""
         raw = self._raw(frame)
+        if self._position == EVERY:
+            return raw if self._meaning == "one per class" else -np.logaddexp(0.0, -raw)
         if self._meaning == "one per class":
             weights = np.exp(raw - raw.max(axis=1, keepdims=True))
             return np.asarray(weights[:, self._position] / weights.sum(axis=1))
@@ -241,29 +246,18 @@ class BoostedBase(ABC):
         return None if self._why_not else form
 
 
-def read_classes(model: Any, goal: Goal, n_outputs: int) -> list[Any]:
-    """Classes of a classifier, numbered where the model does not tell them; else none."""
+def read_classes(model: Any, goal: Goal, n_outputs: int) -> Sequence[Any] | None:
+    """Classes of a classifier, a range where the model only numbers them; else None."""
     if goal.meaning not in ("log-odds", "one per class", "log-odds per class"):
-        return []
+        return None
     known = getattr(model, "classes_", None)
-    return list(range(max(n_outputs, 2))) if known is None else np.asarray(known).tolist()
-
-
-def open_file(
-    framework: str, path: str | os.PathLike[str], read: Callable[[str], Any], error: type[Exception]
-) -> Any:
-    """What a framework reads from a model file; its error becomes one that names the file."""
-    try:
-        return read(os.fspath(path))
-    except error as cause:
-        raise ValueError(
-            f"{framework} cannot read the model file {os.fspath(path)!r}: "
-            f"{str(cause).strip()[:500]}"
-        ) from cause
+    return range(max(n_outputs, 2)) if known is None else tuple(np.asarray(known).tolist())
 
 
 def with_response(forest: Forest, meaning: Meaning, position: int) -> Forest:
     """A forest with one ensemble per output, and what becomes of their sums."""
+    if position == EVERY:
+        return forest if meaning == "one per class" else replace(forest, response="log-sigmoid")
     if meaning == "one per class":
         return replace(forest, response="softmax", position=position)
     if meaning == "log-odds per class":

@@ -18,11 +18,11 @@ from recalibrate_adapters.boosted import (
     Floats,
     Form,
     Goal,
-    open_file,
     read_goal,
     with_response,
 )
 from recalibrate_adapters.catboost_trees import read_ensembles
+from recalibrate_adapters.filechecks import read_base, try_in_child
 from recalibrate_adapters.forest import Forest, make_schema
 
 if TYPE_CHECKING:
@@ -47,6 +47,17 @@ _GOALS = {
     "LogCosh": Goal("mean", "a value between median and mean"),
     "Lq": Goal("mean", "a value that depends on q"),
 }
+# What is done with a file, for the first time in a process that may come to harm.
+_TRIAL = """
+import sys
+import catboost, numpy
+model = catboost.CatBoost().load_model(blob=sys.stdin.buffer.read())
+try:
+    model.get_all_params()
+    model.predict(numpy.zeros((2, len(model.feature_names_))), prediction_type="RawFormulaVal")
+except (catboost.CatBoostError, ValueError):
+    pass  # to be said where the model is used
+"""
 _SEVERAL = "predicts several labels at once"
 _RANKS = "ranks rows, which says nothing about the size of the label"
 _SURVIVAL = "predicts survival times or risks of censored labels"
@@ -129,10 +140,14 @@ def read_file(
 ) -> CatBoostBase:
     """A ``.cbm`` file as a base; see `CatBoostBase`."""
     catboost = require("catboost", "catboost")
-    model = open_file(
+
+    def read(content: bytes) -> Any:
+        try_in_child(_TRIAL, content)
+        return catboost.CatBoost().load_model(blob=content)
+
+    return read_base(
         "CatBoost",
         path,
-        lambda file: catboost.CatBoost().load_model(file, format="cbm"),
-        catboost.CatBoostError,
+        read,
+        lambda model: CatBoostBase(model, link=link, target_class=target_class),
     )
-    return CatBoostBase(model, link=link, target_class=target_class)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from recalibrate.data.table import find_columns
 from recalibrate.ensemble import join_trees
 from recalibrate.scores import Link
 from recalibrate.support.optional import require
@@ -30,14 +31,15 @@ from recalibrate_adapters.boosted import (
     Goal,
     NotConvertedError,
     custom_goal,
-    open_file,
     read_classes,
     read_goal,
     with_categories,
     with_response,
 )
 from recalibrate_adapters.edits import CategoryCodes, Edit, MissingNumbers
+from recalibrate_adapters.filechecks import read_base
 from recalibrate_adapters.forest import Forest, make_schema
+from recalibrate_adapters.lightgbm_file import check_text
 from recalibrate_adapters.lightgbm_trees import ZERO, Model
 
 if TYPE_CHECKING:
@@ -108,6 +110,7 @@ class LightGBMBase(BoostedBase):
         self._booster = model.booster_ if hasattr(type(model), "booster_") else model
         self._model = Model.read(self._booster)
         self._known: dict[int, tuple[Any, ...]] = {}
+        self._categorical: list[int] | None = None
         objective = self._model.objective
         if objective:
             goal = read_goal("LightGBM", objective, _GOALS, _REFUSED)
@@ -127,7 +130,22 @@ class LightGBMBase(BoostedBase):
 
     def scores(self, X: Any) -> Floats:
         """One score per row of X."""
-        return super().scores(self._with_own_names(X))
+        X = self._with_own_names(X)
+        if self._form is None and self._learns_categories(X):
+            self._why_not = ""
+            self._form = self._converted()
+        return super().scores(X)
+
+    def _learns_categories(self, X: Any) -> bool:
+        """Whether X tells which columns the training categories belong to, as LightGBM reads it."""
+        if self._categorical is not None or not hasattr(X, "dtypes"):
+            return False
+        given = [str(name) for name in X.columns]
+        own = range(self._n_columns) if self._names is None else find_columns(self._names, given)
+        found = [j for j, k in enumerate(own) if X.dtypes.iloc[k].name == "category"]
+        if len(found) == len(self._booster.pandas_categorical or []):
+            self._categorical = found
+        return self._categorical is not None
 
     def _with_own_names(self, X: Any) -> Any:
         """X with the names of the model's columns.
@@ -179,16 +197,18 @@ class LightGBMBase(BoostedBase):
 
         LightGBM lists them without saying whose they are: those of the columns of a DataFrame
         that were Categorical, in order. They are the categorical columns, if all of these came
-        out as such.
+        out as such; else (ordered categories are numbers to it) rows with Categorical columns
+        tell.
         """
         lists = self._booster.pandas_categorical or []
-        columns = self._model.categorical
+        columns = self._categorical or self._model.categorical
         if len(lists) != len(columns) and lists:
             columns = sorted([*columns, *self._model.unused])
         if len(lists) != len(columns) and lists:
             raise NotConvertedError(
                 "it was trained on Categorical columns that are ordered or constant, and does not "
-                "tell which of its columns these are"
+                "tell which of its columns these are: score rows whose columns are Categorical, "
+                "as in training"
             )
         return {j: tuple(values) for j, values in zip(columns, lists, strict=False)}
 
@@ -222,10 +242,9 @@ def read_file(
 ) -> LightGBMBase:
     """A ``.txt`` file of LightGBM as a base; see `LightGBMBase`."""
     lightgbm = require("lightgbm", "lightgbm")
-    booster = open_file(
+    return read_base(
         "LightGBM",
         path,
-        lambda file: lightgbm.Booster(model_file=file),
-        lightgbm.basic.LightGBMError,
+        lambda content: lightgbm.Booster(model_str=check_text(content)),
+        lambda model: LightGBMBase(model, link=link, target_class=target_class),
     )
-    return LightGBMBase(booster, link=link, target_class=target_class)

@@ -19,7 +19,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.graph.facts import MARK, Facts, read_facts
 from recalibrate.scores import Link
+from recalibrate.support.errors import ModelFileError
+from recalibrate.support.onnxfile import read_graph
 from recalibrate.support.onnxgraph import SCORE, GraphBuilder
 from recalibrate.support.ort import BLOCK_ROWS, open_session
 from recalibrate_adapters.agreement import (
@@ -29,6 +32,8 @@ from recalibrate_adapters.agreement import (
     Decision,
     check_finite,
 )
+from recalibrate_adapters.classes import EVERY
+from recalibrate_adapters.filechecks import read_content
 from recalibrate_adapters.forest import CALLED_SCORE
 from recalibrate_adapters.modernise import ConversionError, modernise
 from recalibrate_adapters.onnx_inputs import read_layout
@@ -38,7 +43,6 @@ from recalibrate_adapters.probes import rows_to_compare
 if TYPE_CHECKING:
     import onnx
 
-_OURS = "recalibrate_format"
 _INNER = "inner/"  # before all names of the user's graph
 # Probabilities in float32 may be off by a little.
 _SLACK = 1e-4
@@ -89,13 +93,10 @@ class OnnxBase(DecidedBase):
     ) -> None:
         self._source = _Source(model)
         proto = self._source.proto
-        self._facts = {entry.key: entry.value for entry in proto.metadata_props}
         self.name = f"ONNX {self._source.shown}"
-        self._ours = _OURS in self._facts and output is None
-        if self._ours:
-            _check_ours(self._facts, proto)
-        self._layout = read_layout(proto, columns, self._facts if self._ours else {})
-        self._output = choose_output(proto, output, ours=self._ours)
+        self._facts = _read_ours(proto, self._source.shown) if output is None else None
+        self._layout = read_layout(proto, columns, self._facts)
+        self._output = choose_output(proto, output, ours=self._facts is not None)
         self._declared = link
         self.target_class = target_class
         self.link: Link = self._read_link(link)
@@ -120,9 +121,9 @@ class OnnxBase(DecidedBase):
         return scores
 
     def _read_link(self, link: Link | None) -> Link:
-        if not self._ours:
+        if self._facts is None:
             return link or "identity"
-        own: Link = "logit" if self._facts.get("link") == "logit" else "identity"
+        own = self._facts.link
         if link not in (None, own):
             raise ValueError(f"link={link!r} was given, but the file says link={own!r}.")
         return own
@@ -145,8 +146,12 @@ class OnnxBase(DecidedBase):
             return None
 
     def _read(self, width: int) -> None:
-        facts = self._facts if self._ours else {}
-        self._reading = read_output(self._output, width, self._declared, self.target_class, facts)
+        told = self._declared, self.target_class, self._facts
+        self._reading = read_output(self._output, width, *told)
+        if width > 1:
+            own = self._output.classes
+            known = len(own) == width
+            self.classes: Sequence[Any] | None = own if known else range(width)
 
     def _run(self, rows: Any) -> NDArray[Any]:
         """The chosen output by the user's own graph."""
@@ -177,14 +182,16 @@ class OnnxBase(DecidedBase):
         if self._reading is None:
             return
         try:
-            model = modernise(self._source.whole(), self._output.tensor)
+            model = modernise(self._source.proto, self._output.tensor)
         except ConversionError as error:
             yield str(error)
             return
         builder = GraphBuilder()
         builder.include(model, _INNER, self._layout.write(builder))
         score = self._reading.write(builder, _INNER + self._output.tensor)
-        yield Candidate(builder.score_model(self._layout.inputs(), score), self._layout.feed)
+        width = self._reading.width if self._reading.position == EVERY else 1
+        model = builder.score_model(self._layout.inputs(), score, width=width)
+        yield Candidate(model, self._layout.feed)
 
     def _check(self, scores: NDArray[np.float64]) -> None:
         check_finite(scores, self.name)
@@ -199,28 +206,20 @@ class OnnxBase(DecidedBase):
 
 
 class _Source:
-    """Where the model is, its graph, and a session on it."""
+    """The graph, with all its weights, and a session on it."""
 
     def __init__(self, model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> None:
         import onnx
 
-        self.path: str | None = None
+        folder = None
         if isinstance(model, onnx.ModelProto):
-            self.shown, self.proto = "model", model
+            self.shown, content = "model", model.SerializeToString()
         elif isinstance(model, bytes):
-            self.shown, self.proto = "bytes", _parse(model, "These bytes")
+            self.shown, content = "bytes", model
         else:
-            self.path = os.fspath(model)
-            self.shown = f"file {Path(self.path).name!r}"
-            self.proto = _parse(Path(self.path).read_bytes(), f"The file {self.path!r}")
-        self._external = any(
-            tensor.data_location == onnx.TensorProto.EXTERNAL
-            for tensor in self.proto.graph.initializer
-        )
-        if self._external and self.path is None:
-            raise ValueError(
-                "The ONNX model keeps weights in files beside it. Pass the path of its file."
-            )
+            folder = Path(model).parent
+            self.shown, content = f"file {Path(model).name!r}", read_content(model)
+        self.proto = read_graph(content, f"the ONNX {self.shown}", folder)
         self._session: Any = None
         self.session  # noqa: B018 - a model that onnxruntime refuses is refused here
 
@@ -231,44 +230,32 @@ class _Source:
     @property
     def session(self) -> Any:
         if self._session is None:
-            source = self.path if self._external and self.path else self.proto.SerializeToString()
             try:
-                self._session = open_session(source, threads=1)
+                self._session = open_session(self.proto.SerializeToString(), threads=1)
             except Exception as error:  # onnxruntime has no common class for its errors
-                raise ValueError(f"onnxruntime refuses the ONNX {self.shown}: {error}") from error
+                raise ModelFileError(
+                    f"onnxruntime refuses the ONNX {self.shown}: {error}"
+                ) from error
         return self._session
 
-    def whole(self) -> onnx.ModelProto:
-        """The model with all its weights."""
-        import onnx
 
-        return onnx.load(self.path) if self._external and self.path else self.proto
-
-
-def _parse(content: bytes, shown: str) -> onnx.ModelProto:
-    import onnx
-
-    try:
-        model = onnx.load_model_from_string(content)
-    except Exception as error:  # protobuf's own class, whose place depends on its version
-        raise ValueError(f"{shown} cannot be read as an ONNX model: {error}.") from error
-    if not model.graph.output:
-        raise ValueError(f"{shown} cannot be read as an ONNX model: there are no outputs in it.")
-    return model
-
-
-def _check_ours(facts: dict[str, str], proto: onnx.ModelProto) -> None:
-    """Refuse files of ours that cannot score rows alone."""
+def _read_ours(proto: onnx.ModelProto, shown: str) -> Facts | None:
+    """The facts of a file of ours; refused if it cannot score rows alone."""
+    metadata = {entry.key: entry.value for entry in proto.metadata_props}
+    if MARK not in metadata:
+        return None
+    facts = read_facts(metadata, f"the ONNX {shown}")
     if any(value.name == "base_score" for value in proto.graph.input):
         raise ValueError(
             "The file was exported for scores that the user computes (input 'base_score'), so it "
             "cannot score rows alone. Pass its predictions as the base instead."
         )
-    if facts.get("own_table") == "true":
+    if facts.own_table:
         raise ValueError(
             "The model in the file was fitted with a table of its own for H (Z=), so it cannot "
             "score X alone. Pass its predictions as the base instead."
         )
+    return facts
 
 
 def _frame(names: Sequence[str] | None, columns: Sequence[NDArray[Any]]) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.support.errors import ModelFileError
 from recalibrate.support.notices import listed
 from recalibrate.support.onnxgraph import TYPES, GraphBuilder, own_inputs, value_info
 from recalibrate_adapters.agreement import Feed
@@ -19,6 +19,8 @@ from recalibrate_adapters.frames import InputKind, column_feed, matrix_feed, rea
 if TYPE_CHECKING:
     import onnx
     import pandas as pd
+
+    from recalibrate.graph.facts import Facts
 
 
 @dataclass(frozen=True)
@@ -177,7 +179,7 @@ class Layout:
 
 
 def read_layout(
-    model: onnx.ModelProto, columns: Sequence[str] | None, facts: dict[str, str]
+    model: onnx.ModelProto, columns: Sequence[str] | None, facts: Facts | None
 ) -> Layout:
     """The layout of a graph's inputs.
 
@@ -188,7 +190,7 @@ def read_layout(
     columns
         Names of the columns of X, in the order of the inputs, if the user gave them.
     facts
-        The graph's metadata.
+        What a file of our own says about itself.
 
     Raises
     ------
@@ -228,7 +230,7 @@ def _read_entry(value: onnx.ValueInfoProto) -> Entry:
 
 
 def _names(
-    layout: Layout, columns: Sequence[str] | None, facts: dict[str, str]
+    layout: Layout, columns: Sequence[str] | None, facts: Facts | None
 ) -> tuple[str, ...] | None:
     if columns is not None:
         names = tuple(str(name) for name in columns)
@@ -238,11 +240,8 @@ def _names(
                 f"order of its inputs; got {listed(names)}."
             )
         return names
-    if "inputs" in facts and "columns" in facts:  # one of our own files
-        named = bool(json.loads(facts["columns"])["named"])
-        known = {port["name"]: port["columns"] for port in json.loads(facts["inputs"])}
-        names = tuple(column for entry in layout.entries for column in known[entry.name])
-        return names if named or layout.by_column else None
+    if facts is not None:
+        return _told_names(layout, facts)
     if all(entry.width == 1 for entry in layout.entries) and (
         len(layout.entries) > 1 or layout.by_column
     ):
@@ -253,3 +252,14 @@ def _names(
             "their order: recalibrate_adapters.onnx.OnnxBase(model, columns=[...])."
         )
     return None
+
+
+def _told_names(layout: Layout, facts: Facts) -> tuple[str, ...] | None:
+    """Names of the columns of a file of our own."""
+    known = {port.name: port.columns for port in facts.inputs}
+    names = tuple(name for entry in layout.entries for name in known.get(entry.name, ()))
+    if len(set(names)) != len(names) or layout.n_columns not in (None, len(names)):
+        raise ModelFileError(
+            f"The ONNX graph says that it takes {listed(names)}, but has {layout.n_columns} columns"
+        )
+    return names if facts.named or layout.by_column else None

@@ -15,7 +15,6 @@ The rules, in order; whatever they leave open is an error that says how to decid
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -29,6 +28,8 @@ from recalibrate_adapters.classes import choose_class, class_score
 
 if TYPE_CHECKING:
     import onnx
+
+    from recalibrate.graph.facts import Facts
 
 Scores = NDArray[np.float64]
 
@@ -131,7 +132,7 @@ def choose_output(model: onnx.ModelProto, wanted: str | None, *, ours: bool) -> 
 
 
 def read_output(
-    output: Output, width: int, link: Link | None, target_class: Any, facts: dict[str, str]
+    output: Output, width: int, link: Link | None, target_class: Any, facts: Facts | None
 ) -> Reading:
     """Rules 4 to 6, for an output of so many numbers per row."""
     if width == 1:
@@ -140,7 +141,11 @@ def read_output(
                 f"target_class={target_class!r} was given, but output {output.name!r} has one "
                 "number per row."
             )
-        return _single(facts)
+        return (
+            Reading("single")
+            if facts is None
+            else Reading("single", low=facts.low, high=facts.high)
+        )
     classes = output.classes if len(output.classes) == width else tuple(range(width))
     position = choose_class(classes, target_class, f"The ONNX graph's output {output.name!r}")
     chosen = Reading("column", position, width)
@@ -160,14 +165,6 @@ def read_output(
     if link == "logit":
         return replace(chosen, kind="logits")
     return replace(chosen, probability=True)
-
-
-def _single(facts: dict[str, str]) -> Reading:
-    """One number per row; a file of ours may hold it scaled to [0, 1]."""
-    labels = json.loads(facts["labels"]) if "labels" in facts else {}
-    if labels.get("kind") != "regression":
-        return Reading("single")
-    return Reading("single", low=float(labels["low"]), high=float(labels["high"]))
 
 
 def _output(model: onnx.ModelProto, value: onnx.ValueInfoProto) -> Output:

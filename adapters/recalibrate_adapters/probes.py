@@ -24,16 +24,23 @@ _UNKNOWN_TEXT = "unknown to the model"
 class Novelty:
     """Lets the original model see every new text and every first missing or infinite number.
 
-    A graph takes whatever it is fed. The model may refuse: unknown categories, missing values. So
-    rows that hold something it has not seen are shown to it, and it raises its own error.
+    A graph takes whatever it is fed. The model may refuse: unknown categories, missing values; or
+    tell things apart that are the same to a graph, such as None and NaN. So rows that hold
+    something it has not seen are shown to it: it raises its own error, and its answers are
+    compared.
+
+    Parameters
+    ----------
+    compare
+        Asks the model about rows; an error if the graph has another answer.
     """
 
-    def __init__(self, ask: Callable[[Any], Any]) -> None:
-        self._ask = ask
+    def __init__(self, compare: Callable[[Any], Any]) -> None:
+        self._compare = compare
         self._seen: dict[str, set[object]] = {}
 
     def check(self, frame: pd.DataFrame) -> None:
-        """Raise what the model raises."""
+        """Raise what the model raises, or that the graph disagrees."""
         found = {str(name): _oddities(frame[name]) for name in frame.columns}
         rows = sorted(
             {
@@ -44,7 +51,7 @@ class Novelty:
             }
         )
         if rows:
-            self._ask(frame.iloc[rows])
+            self._compare(frame.iloc[rows])
         for name, oddities in found.items():
             self._seen.setdefault(name, set()).update(oddities)
 
@@ -79,8 +86,11 @@ def _oddities(column: pd.Series[Any]) -> dict[object, int]:
     """Texts, and kinds of numbers that are not finite, each with the first row that has it."""
     import pandas as pd
 
-    missing = column.isna().to_numpy()
-    found: dict[object, int] = {None: int(missing.argmax())} if missing.any() else {}
+    found: dict[object, int] = {}
+    for row in np.flatnonzero(column.isna().to_numpy())[::-1]:
+        found[type(column.iloc[row])] = int(row)  # None, NaN and NA may be three things
+        if column.dtype.kind != "O":
+            break
     if column.dtype.kind == "f":
         infinite = np.isinf(column.to_numpy())
         return found | ({np.inf: int(infinite.argmax())} if infinite.any() else {})
@@ -111,13 +121,17 @@ def _scattered(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _made(frame: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    import pandas as pd
+
     numeric, texts = numeric_columns(frame)[:_COLUMNS], text_columns(frame)[:_COLUMNS]
     few = frame.iloc[:3]
     for name in numeric:
         yield few.assign(**{name: np.nan})
     for name in texts:
         yield few.assign(**{name: _UNKNOWN_TEXT})
-        yield few.assign(**{name: None})
+        gaps = frame[name][frame[name].isna()]  # the kind of nothing that the user has
+        nothing = gaps.iloc[0] if len(gaps) else np.nan
+        yield few.assign(**{name: pd.Series([nothing] * len(few), few.index, dtype=object)})
     if numeric:
         yield frame.assign(**dict.fromkeys(numeric, 0.0))
     for name in numeric:
@@ -151,7 +165,10 @@ def _with_neighbours(values: NDArray[np.float64], dtype: Any) -> NDArray[np.floa
 
 
 def _some_categories(column: Column, rng: np.random.Generator) -> NDArray[Any]:
-    texts = any(isinstance(value, str) for value in column.categories)
-    unknown = _UNKNOWN_TEXT if texts else -1.0
-    known = np.array([*column.categories, unknown], dtype=object if texts else np.float64)
-    return rng.choice(known, _MADE_ROWS)
+    """Categories as the user has them, one that is unknown, and none at all."""
+    kinds = {type(value) for value in column.categories}
+    unknown = _UNKNOWN_TEXT if str in kinds else None if bool in kinds else -1.0
+    known = np.empty(len(column.categories) + 2, dtype=object)
+    known[:] = [*column.categories, unknown, None]
+    picked = rng.choice(known, _MADE_ROWS)
+    return picked if kinds & {str, bool} else picked.astype(np.float64)

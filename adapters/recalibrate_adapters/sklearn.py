@@ -5,11 +5,12 @@ regressor, and for boosted trees the log-odds.
 
 - Trees, forests and boosted trees of scikit-learn are read node by node: exact, with missing
   values and categorical features.
-- Other models are converted by skl2onnx. The first rows that are scored decide whether the graph
-  agrees with the model; if it does, it gives all scores, and if it does not, the model itself
-  does and there is no graph (see `recalibrate_adapters.agreement`).
-- Search objects stand for their best estimator. A pipeline that ends in a model with an adapter
-  of its own (such as xgboost) is its steps' graph followed by that model's.
+- Other models are written as a graph part by part (`recalibrate_adapters.sklearn_writer`). The
+  first rows that are scored decide whether the graph agrees with the model; if it does, it gives
+  all scores, and if it does not, the model itself does and there is no graph (see
+  `recalibrate_adapters.agreement`).
+- Search objects stand for their best estimator. A part with an adapter of its own (such as
+  xgboost) is that adapter's graph.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.bases.registry import find_adapter
 from recalibrate.core.levels import from_margin
+from recalibrate.data.values import refuse_unknown
 from recalibrate.scores import Base, Link, as_base
 from recalibrate.support.notices import warn_user
 from recalibrate_adapters.agreement import (
@@ -31,12 +32,14 @@ from recalibrate_adapters.agreement import (
     check_finite,
     disagreement,
 )
+from recalibrate_adapters.classes import EVERY
 from recalibrate_adapters.forest import Forest
 from recalibrate_adapters.frames import is_sparse, read_frame
 from recalibrate_adapters.probes import Novelty, forest_rows, rows_to_compare
 from recalibrate_adapters.sklearn_graph import propose
 from recalibrate_adapters.sklearn_task import read_task
 from recalibrate_adapters.sklearn_trees import forest_link, read_forest
+from recalibrate_adapters.sklearn_writer import is_ours, unwrapped
 
 if TYPE_CHECKING:
     import onnx
@@ -67,35 +70,43 @@ def wrap(model: Any, *, link: Link | None = None, target_class: Any = None) -> B
     >>> wrap(model).scores(np.array([[0.2], [0.9]]))
     array([0. , 0.5])
     """
-    inner = _unwrap(model)
-    if not _is_ours(inner):
+    inner = unwrapped(model)
+    if not is_ours(inner):
         return as_base(inner, link=link, target_class=target_class)
-    return SklearnBase(inner, link=link, target_class=target_class)
+    # Some train what they hold on arrays: the names are those that they were given themselves.
+    return SklearnBase(inner, link=link, target_class=target_class, names=_names_of(model))
 
 
 class SklearnBase(DecidedBase):
     """A fitted scikit-learn model as a base; see the module for how scores are computed."""
 
-    def __init__(self, model: Any, *, link: Link | None = None, target_class: Any = None) -> None:
+    def __init__(
+        self,
+        model: Any,
+        *,
+        link: Link | None = None,
+        target_class: Any = None,
+        names: tuple[str, ...] | None = None,
+    ) -> None:
         _check_fitted(model)
         self.name = f"scikit-learn {type(model).__name__}"
         self._model = model
-        self._names = _names_of(model)
+        self._names = names or _names_of(model)
         self.target_class = target_class
         self._task = read_task(model, link, target_class)
+        self.classes = self._task.classes
+        self.outputs = len(self.classes or ()) if self._task.position == EVERY else 1
         _warn_if_not_a_mean(model)
-        self._tail: Base | None = None
         self._forest = self._read_forest(link)
         if self._forest is not None:
-            self._task = self._task.on_link(forest_link(model))
+            self._task = self._task.on_link(forest_link(model, self._task.position))
         else:
-            self._tail = _tail_of(model, link, target_class)
-            if self._tail is not None:
-                self._task = self._task.on_link(self._tail.link)
-        self._novelty = Novelty(self._native)
+            tail = _tail_link(model, link, target_class)
+            self._task = self._task if tail is None else self._task.on_link(tail)
         self._decision = Decision(
             self._task.link, self._native, self._propose, rows_to_compare, self._means
         )
+        self._novelty = Novelty(self._decision.compare)
 
     @property
     def link(self) -> Link:
@@ -120,11 +131,14 @@ class SklearnBase(DecidedBase):
         """One score per row of X."""
         if self._forest is not None:
             return self._forest.scores(X)
-        if is_sparse(X) or not hasattr(self._model, "n_features_in_"):
+        n_columns = _count_columns(self._model)
+        if is_sparse(X) or n_columns is None:
             return self._scores_as_given(X)
-        frame = read_frame(X, self._names, int(self._model.n_features_in_), wide=True)
+        frame = read_frame(X, self._names, n_columns, wide=True)
         if not self._decision.by_framework:
             self._novelty.check(frame)
+        for name, known in self._decision.known.items():
+            refuse_unknown(name, frame[name], known)
         return check_finite(self._decision.scores(frame), self.name)
 
     def graph(self) -> onnx.ModelProto | None:
@@ -136,13 +150,13 @@ class SklearnBase(DecidedBase):
         model, task = self._model, self._task
         try:
             forest = read_forest(model, task.position, self._names)
-            if forest is None or (link is not None and link != forest_link(model)):
+            if forest is None or (link is not None and link != forest_link(model, task.position)):
                 return None
             rows = forest_rows(forest)
             found = forest.scores(rows)
         except AttributeError:  # parts of the trees are private and may change
             return None
-        means = from_margin(found, forest_link(model))
+        means = from_margin(found, forest_link(model, task.position))
         return None if disagreement(means, self._means(rows)) else forest
 
     def _scores_as_given(self, X: Any) -> NDArray[np.float64]:
@@ -152,7 +166,12 @@ class SklearnBase(DecidedBase):
                 "The base model was fitted to tables by this object and now gets sparse rows. "
                 "Pass X.toarray(), or use one kind of rows throughout."
             )
-        self._decision.settle("the model reads text documents or sparse rows, a graph cannot")
+        self._decision.settle(
+            "it was asked with sparse rows, which a graph cannot take"
+            if is_sparse(X)
+            else "it does not tell how many columns it takes (no n_features_in_), as models of "
+            "text documents do, and a graph needs them"
+        )
         return check_finite(self._task.scores(self._model, X), self.name)
 
     def _native(self, frame: pd.DataFrame) -> NDArray[np.float64]:
@@ -163,51 +182,34 @@ class SklearnBase(DecidedBase):
 
     def _native_rows(self, frame: pd.DataFrame) -> Any:
         """With names only if the model was trained with names: it warns about a difference."""
-        return frame.to_numpy() if self._names is None else frame
+        return frame.to_numpy() if _names_of(self._model) is None else frame
 
     def _propose(self, frame: pd.DataFrame) -> Iterator[Candidate | str]:
         named = self._names is not None
-        return propose(self._model, self._task, self._tail, frame, named=named)
+        return propose(self._model, self._task, frame, named=named)
 
 
-def _unwrap(model: Any) -> Any:
-    """The model inside of search objects, chosen thresholds and one-step pipelines."""
-    from sklearn.frozen import FrozenEstimator
-    from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClassifierCV
-    from sklearn.model_selection._search import BaseSearchCV
+def _tail_link(model: Any, link: Link | None, target_class: Any) -> Link | None:
+    """The scale of a pipeline's last step, if another adapter knows it and has its graph."""
     from sklearn.pipeline import Pipeline
 
-    wrappers = {
-        BaseSearchCV: "best_estimator_",
-        FixedThresholdClassifier: "estimator_",
-        TunedThresholdClassifierCV: "estimator_",
-        FrozenEstimator: "estimator",
-    }
-    for kind, attribute in wrappers.items():
-        if isinstance(model, kind) and hasattr(model, attribute):
-            return _unwrap(getattr(model, attribute))
-    if isinstance(model, Pipeline) and len(model.steps) == 1:
-        return _unwrap(model[0])
-    return model
-
-
-def _tail_of(model: Any, link: Link | None, target_class: Any) -> Base | None:
-    """The last step of a pipeline as a base, if another adapter knows it and has its graph."""
-    from sklearn.pipeline import Pipeline
-
-    if not isinstance(model, Pipeline) or _is_ours(model[-1]):
+    if not isinstance(model, Pipeline) or is_ours(model[-1]):
         return None
     try:
         tail = as_base(model[-1], link=link, target_class=target_class)
     except (TypeError, ValueError):
         return None
-    return tail if tail.graph() is not None else None
+    return tail.link if tail.graph() is not None else None
 
 
-def _is_ours(model: Any) -> bool:
-    """Whether this adapter is the one for the model."""
-    entry = find_adapter(model)
-    return entry is None or entry.name == "sklearn"
+def _count_columns(model: Any) -> int | None:
+    """Columns that a model takes; None if it does not tell, as models of documents do not."""
+    from sklearn.isotonic import IsotonicRegression
+
+    if isinstance(model, IsotonicRegression):
+        return 1
+    count = getattr(model, "n_features_in_", None)
+    return None if count is None else int(count)
 
 
 def _names_of(model: Any) -> tuple[str, ...] | None:

@@ -1,9 +1,4 @@
-"""Isotonic CalibratedClassifierCV inside of models that skl2onnx converts.
-
-skl2onnx takes the nearest step of an isotonic regression, but scikit-learn interpolates between
-its points. Here the interpolation is a sum over the segments, in float64:
-``y_0 + sum_j slope_j * min(max(x - x_j, 0), x_{j+1} - x_j)``.
-"""
+"""CalibratedClassifierCV as ONNX nodes: sigmoid, isotonic and temperature, over any model."""
 
 from __future__ import annotations
 
@@ -11,62 +6,56 @@ from typing import Any
 
 import numpy as np
 
-from recalibrate_adapters.sklearn_nodes import OperatorNodes
+from recalibrate_adapters.sklearn_curves import interpolate, softmax
+from recalibrate_adapters.sklearn_writer import Block, Method, NotWrittenError, Writer, unwrapped
+
+_AWAY_FROM_ZERO = 1e-12
+"""Added to probabilities before their logarithm, as scikit-learn does."""
 
 
-def convert_calibrated(scope: Any, operator: Any, container: Any) -> None:
-    """Add the nodes of an isotonic classifier of two classes; others are left to skl2onnx."""
-    from skl2onnx.common._registration import get_converter
+def write_calibrated(w: Writer, model: Any, block: Block, method: Method) -> str:
+    """The mean over the calibrated classifiers."""
+    if method != "predict_proba":
+        raise NotWrittenError("a CalibratedClassifierCV gives probabilities only")
+    return w.sum_of([_one(w, pair, block) for pair in model.calibrated_classifiers_])
 
-    model = operator.raw_operator
-    if model.method != "isotonic" or len(model.classes_) != 2:
-        get_converter(operator.type)(scope, operator, container)
-        return
-    nodes = OperatorNodes(scope, operator)
-    curves = [
-        _write_curve(
-            nodes, pair.calibrators[0], _responses(pair.estimator, scope, operator, container)
-        )
-        for pair in model.calibrated_classifiers_
+
+def _one(w: Writer, pair: Any, block: Block) -> str:
+    """One classifier with its calibrators."""
+    count, known = len(pair.classes), len(pair.estimator.classes_)
+    if known != count:
+        raise NotWrittenError("a classifier inside has not seen all classes")
+    by_margin = hasattr(unwrapped(pair.estimator), "decision_function")
+    method: Method = "decision_function" if by_margin else "predict_proba"
+    responses = w.outputs(pair.estimator, block, method)
+    if pair.method == "temperature":
+        if count == 2 and by_margin:
+            responses = w.concat([w.op("Neg", responses), responses])
+        elif not by_margin:
+            responses = w.op("Log", w.op("Add", responses, w.number(_AWAY_FROM_ZERO)))
+        beta = float(np.asarray(pair.calibrators[0].beta_).reshape(-1)[0])
+        return softmax(w, w.op("Mul", responses, w.number(beta)))
+    if count == 2:
+        second = responses if by_margin else w.columns(responses, [1])
+        return w.both(_curve(w, pair.calibrators[0], second))
+    columns = [
+        _curve(w, calibrator, w.columns(responses, [k]))
+        for k, calibrator in enumerate(pair.calibrators)
     ]
-    mean = nodes.op("Div", nodes.op("Sum", *curves), nodes.number(float(len(curves))))
-    rest = nodes.op("Sub", nodes.number(1.0), mean)
-    nodes.finish(container, nodes.concat([rest, mean]))
+    return _normalised(w, w.concat(columns), count)
 
 
-def _responses(estimator: Any, scope: Any, operator: Any, container: Any) -> str:
-    """The tensor of what is calibrated: decision_function where there is one."""
-    from skl2onnx._supported_operators import sklearn_operator_name_map
-    from skl2onnx.common.data_types import Int64TensorType
-
-    estimator = getattr(estimator, "estimator", estimator) if _is_frozen(estimator) else estimator
-    inner = scope.declare_local_operator(sklearn_operator_name_map[type(estimator)], estimator)
-    if hasattr(estimator, "decision_function"):
-        container.add_options(id(estimator), {"raw_scores": True})
-        scope.add_options(id(estimator), {"raw_scores": True})
-    inner.inputs = operator.inputs
-    label = scope.declare_local_variable("label", Int64TensorType())
-    result = scope.declare_local_variable("responses", type(operator.inputs[0].type)())
-    inner.outputs.append(label)
-    inner.outputs.append(result)
-    return str(result.full_name)
-
-
-def _is_frozen(estimator: Any) -> bool:
-    from sklearn.frozen import FrozenEstimator
-
-    return isinstance(estimator, FrozenEstimator)
-
-
-def _write_curve(nodes: OperatorNodes, calibrator: Any, source: str) -> str:
-    """The interpolation; its result is a float64 column."""
+def _curve(w: Writer, calibrator: Any, column: str) -> str:
+    if hasattr(calibrator, "a_"):
+        slope, shift = w.number(-float(calibrator.a_)), w.number(-float(calibrator.b_))
+        return w.sigmoid(w.op("Add", w.op("Mul", column, slope), shift))
     x = np.asarray(calibrator.X_thresholds_, dtype=np.float64)
-    y = np.asarray(calibrator.y_thresholds_, dtype=np.float64)
-    if len(x) == 1:  # a constant, as a segment without slope
-        x, y = np.append(x, x + 1.0), np.append(y, y)
-    widths = np.diff(x)
-    value = nodes.cast(nodes.columns(source, [1]), "float64")
-    past = nodes.op("Sub", value, nodes.constant(x[:-1]))
-    covered = nodes.op("Min", nodes.op("Max", past, nodes.number(0.0)), nodes.constant(widths))
-    slopes = nodes.constant((np.diff(y) / widths).reshape(-1, 1))
-    return nodes.op("Add", nodes.op("MatMul", covered, slopes), nodes.number(y[0]))
+    return interpolate(w, column, x, np.asarray(calibrator.y_thresholds_, dtype=np.float64))
+
+
+def _normalised(w: Writer, columns: str, count: int) -> str:
+    """Divided by their sum; even shares where all are zero."""
+    total = w.op("ReduceSum", columns, w.constant(np.array([1], dtype=np.int64)), keepdims=1)
+    none = w.op("Equal", total, w.number(0.0))
+    safe = w.op("Where", none, w.number(1.0), total)
+    return w.op("Where", none, w.number(1.0 / count), w.op("Div", columns, safe))

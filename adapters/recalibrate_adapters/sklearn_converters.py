@@ -1,7 +1,7 @@
 """Our own converters inside of models that skl2onnx converts.
 
-skl2onnx asks these for every tree model it meets, wherever it is nested: in pipelines, votes,
-bags, stacks, calibrators. Its own ignore missing values, and fail on categorical features.
+skl2onnx asks these for every tree model it meets inside of others, as in AdaBoost. Its own ignore
+missing values, and fail on categorical features.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 
 from recalibrate_adapters.forest import Forest
-from recalibrate_adapters.sklearn_calibrated import convert_calibrated
-from recalibrate_adapters.sklearn_imputer import convert_imputer, set_imputer_shape
 from recalibrate_adapters.sklearn_nodes import OperatorNodes
 from recalibrate_adapters.sklearn_trees import forest_link, read_forest, tree_readers
 from recalibrate_adapters.treeops import RewriteError
@@ -20,34 +18,12 @@ from recalibrate_adapters.treeops import RewriteError
 
 def own_converters() -> dict[type, Any]:
     """What ``convert_sklearn`` takes as ``custom_conversion_functions``."""
-    from sklearn.calibration import CalibratedClassifierCV
-    from sklearn.ensemble import VotingClassifier
-    from sklearn.impute import SimpleImputer
-
-    others = {
-        CalibratedClassifierCV: convert_calibrated,
-        SimpleImputer: convert_imputer,
-        VotingClassifier: _convert_vote,
-    }
-    return {**dict.fromkeys(tree_readers(), _convert), **others}
+    return dict.fromkeys(tree_readers(), _convert)
 
 
 def own_shapes() -> dict[type, Any]:
     """What ``convert_sklearn`` takes as ``custom_shape_calculators``."""
-    from sklearn.impute import SimpleImputer
-
-    return {**dict.fromkeys(tree_readers(), _set_shapes), SimpleImputer: set_imputer_shape}
-
-
-def _convert_vote(scope: Any, operator: Any, container: Any) -> None:
-    """A vote, whose ``flatten_transform`` matters only to transform, but would be refused."""
-    from skl2onnx.common._registration import get_converter
-
-    model = operator.raw_operator
-    stand_in = object.__new__(type(model))  # the model itself must not be changed
-    stand_in.__dict__.update(model.__dict__, flatten_transform=False)
-    operator.raw_operator = stand_in
-    get_converter(operator.type)(scope, operator, container)
+    return dict.fromkeys(tree_readers(), _set_shapes)
 
 
 def _set_shapes(operator: Any) -> None:
@@ -93,7 +69,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
 def _write_classes(nodes: OperatorNodes, model: Any, source: str, *, raw: bool) -> str:
     """One column per class."""
     forest = _forest(model, 1)
-    if forest_link(model) == "logit":
+    if forest_link(model, 1) == "logit":
         margin = forest.write_sums(nodes, source)[0]
         both = nodes.concat([nodes.op("Neg", margin), margin])
         return both if raw else nodes.op("Sigmoid", both)

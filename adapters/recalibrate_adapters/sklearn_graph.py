@@ -1,43 +1,28 @@
-"""ONNX graphs of scikit-learn models: converted by skl2onnx, then put into our form.
+"""ONNX graphs of scikit-learn models, as proposals.
 
-A converter's result is a proposal; `recalibrate_adapters.agreement` decides whether it is right.
+`recalibrate_adapters.agreement` decides whether a proposal says what the model says.
 """
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from recalibrate.scores import Base
-from recalibrate.support.onnxgraph import (
-    ML_DOMAIN,
-    OPSET,
-    SCORE,
-    GraphBuilder,
-    pruned,
-    value_info,
-)
+from recalibrate.support.onnxgraph import SCORE, value_info
 from recalibrate_adapters.agreement import Candidate, first_line
+from recalibrate_adapters.classes import EVERY
 from recalibrate_adapters.forest import CALLED_SCORE, NO_NAMES
 from recalibrate_adapters.frames import InputKind, column_feed, matrix_feed, text_columns
-from recalibrate_adapters.sklearn_converters import own_converters, own_shapes
 from recalibrate_adapters.sklearn_task import Task
-from recalibrate_adapters.treeops import RewriteError, rewrite_trees
+from recalibrate_adapters.sklearn_writer import Block, NotWrittenError, Part, Width, Writer
 
 if TYPE_CHECKING:
-    import onnx
     import pandas as pd
-
-Width = Literal["float64", "float32"]
-
-_INNER, _TAIL = "inner/", "tail/"  # before all names of converted graphs
-_ML_OPSET_OF_CONVERTERS = 3
 
 
 def propose(
-    model: Any, task: Task, tail: Base | None, frame: pd.DataFrame, *, named: bool
+    model: Any, task: Task, frame: pd.DataFrame, *, named: bool
 ) -> Iterator[Candidate | str]:
     """Graphs of a model for rows like these, the most accurate first; texts say what failed.
 
@@ -47,9 +32,6 @@ def propose(
         A fitted model of scikit-learn.
     task
         Which of its outputs is the score.
-    tail
-        The last step of a pipeline, where its graph is known; only the steps before it are
-        converted then.
     frame
         Rows, which tell numbers from text.
     named
@@ -59,120 +41,45 @@ def propose(
     if texts and not named:
         yield NO_NAMES
         return
-    if SCORE in frame.columns:
+    if texts and SCORE in frame.columns:
         yield CALLED_SCORE
         return
-    kinds: dict[str, InputKind] = {
-        str(name): "string" if name in texts else "float64" for name in frame.columns
-    }
-    layouts: list[dict[str, InputKind] | None] = [kinds] if texts else [None, kinds]
-    for use_tail in [True, False] if tail is not None else [False]:
-        for layout in layouts if named else [None]:
-            widths: tuple[Width, ...] = ("float64", "float32")
-            for width in widths:
-                try:
-                    yield _candidate(
-                        model, task, tail if use_tail else None, layout, frame.shape[1], width
-                    )
-                except Exception as error:  # converters raise whatever they come across
-                    yield f"skl2onnx cannot convert it: {first_line(error)}"
+    widths: tuple[Width, ...] = ("float64", "float32")
+    for width in widths:
+        try:
+            yield _candidate(model, task, [str(name) for name in frame], texts, width)
+        except NotWrittenError as error:
+            yield str(error)
+        except Exception as error:  # parts of models are private and may change
+            yield f"its parts cannot be read ({first_line(error)})"
 
 
 def _candidate(
-    model: Any,
-    task: Task,
-    tail: Base | None,
-    layout: dict[str, InputKind] | None,
-    n_columns: int,
-    width: Width,
+    model: Any, task: Task, names: list[str], texts: list[str], width: Width
 ) -> Candidate:
-    source = model[:-1] if tail is not None else model
-    converted = _convert(source, task, layout, n_columns, width)
-    builder = GraphBuilder()
-    if layout is None:
-        inputs = [value_info("X", "float64", ["N", n_columns])]
-        sources = {"X": builder.cast("X", width)}
+    """The model as one graph; a matrix cannot hold text, so with text each column is an input."""
+    writer = Writer(width)
+    kinds: dict[str, InputKind] = {name: "string" if name in texts else "float64" for name in names}
+    if texts:
+        inputs = [value_info(name, kind, ["N", 1]) for name, kind in kinds.items()]
+        block: Block = tuple(Part(name, (name,), name in texts) for name in names)
     else:
-        inputs = [value_info(name, kind, ["N", 1]) for name, kind in layout.items()]
-        # By position: skl2onnx has its own spelling of names with spaces.
-        sources = {
-            value.name: name if kind == "string" else builder.cast(name, width)
-            for value, (name, kind) in zip(converted.graph.input, layout.items(), strict=True)
-        }
-    builder.include(converted, _INNER, sources)
-    if tail is not None:
-        score = _write_tail(builder, _INNER + converted.graph.output[0].name, tail)
-    elif task.position is None:
-        score = _INNER + converted.graph.output[0].name
-    else:
-        score = builder.columns(_INNER + _class_tensor(converted), [task.position])
-    feed = matrix_feed if layout is None else partial(column_feed, kinds=layout)
-    return Candidate(builder.score_model(inputs, score), feed)
+        inputs = [value_info("X", "float64", ["N", len(names)])]
+        block = (Part("X", tuple(names)),)
+    score = _write_score(writer, model, task, block)
+    feed = partial(column_feed, kinds=kinds) if texts else matrix_feed
+    # Columns of a matrix are told by their position.
+    known = {n if texts else str(names.index(n)): v for n, v in writer.known.items()}
+    outputs = len(task.classes or ()) if task.position == EVERY else 1
+    graph = writer.score_model(inputs, score, known=known, width=outputs)
+    return Candidate(graph, feed, writer.known)
 
 
-def _convert(
-    model: Any,
-    task: Task,
-    layout: Mapping[str, InputKind] | None,
-    n_columns: int,
-    width: Width,
-) -> onnx.ModelProto:
-    from skl2onnx import convert_sklearn
-    from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType, StringTensorType
-
-    number = DoubleTensorType if width == "float64" else FloatTensorType
-    if layout is None:
-        types = [("X", number([None, n_columns]))]
-    else:
-        types = [
-            (name, StringTensorType([None, 1]) if kind == "string" else number([None, 1]))
-            for name, kind in layout.items()
-        ]
-    raw = task.method == "decision_function"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about its own dependencies and unrelated options
-        converted = convert_sklearn(
-            model,
-            initial_types=types,
-            options={id(_last_step(model)): {"raw_scores": True}} if raw else None,
-            target_opset={"": OPSET, ML_DOMAIN: _ML_OPSET_OF_CONVERTERS},
-            custom_conversion_functions=own_converters(),
-            custom_shape_calculators=own_shapes(),
-        )
-    return rewrite_trees(_without_label(converted))
-
-
-def _last_step(model: Any) -> Any:
-    """The model whose options count."""
-    from sklearn.pipeline import Pipeline
-
-    return _last_step(model[-1]) if isinstance(model, Pipeline) else model
-
-
-def _without_label(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model without labels, which would keep operators alive that nothing needs."""
-    outputs = [value.name for value in model.graph.output]
-    label = len(outputs) > 1 and "label" in outputs[0]
-    return pruned(model, outputs[1:] if label else outputs)
-
-
-def _class_tensor(model: onnx.ModelProto) -> str:
-    """The tensor with one number per class."""
-    name = model.graph.output[1].name
-    for node in model.graph.node:
-        if node.op_type == "ZipMap" and name in node.output:
-            return str(node.input[0])
-    return str(name)
-
-
-def _write_tail(builder: GraphBuilder, tensor: str, tail: Base) -> str:
-    """The graph of a pipeline's last step, on the output of the steps before it."""
-    import onnx
-
-    model = tail.graph()
-    if not isinstance(model, onnx.ModelProto) or len(model.graph.input) != 1:
-        raise RewriteError("the last step has no graph that takes a matrix")
-    taken = model.graph.input[0]
-    source = builder.cast(tensor, taken.type.tensor_type.elem_type)
-    builder.include(model, _TAIL, {taken.name: source})
-    return f"{_TAIL}{model.graph.output[0].name}"
+def _write_score(writer: Writer, model: Any, task: Task, block: Block) -> str:
+    if task.position is None:
+        return writer.outputs(model, block, "predict")
+    on_margins = task.link == "logit"
+    found = writer.outputs(model, block, "decision_function" if on_margins else task.method)
+    if on_margins and len(model.classes_) == 2:
+        return found if task.position == 1 else writer.op("Neg", found)
+    return found if task.position == EVERY else writer.columns(found, [task.position])

@@ -8,9 +8,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.core.levels import to_margin
-from recalibrate.scores import Link, sigmoid
-from recalibrate_adapters.classes import choose_class
+from recalibrate.core.levels import from_margin, to_class_scores, to_margin
+from recalibrate.scores import Link
+from recalibrate_adapters.classes import EVERY, choose_class
 
 Method = Literal["predict_proba", "decision_function", "predict"]
 
@@ -29,11 +29,14 @@ class Task:
         Of a classifier, the class; None for a regressor.
     link
         Scale of the score.
+    classes
+        Of a classifier, its classes.
     """
 
     method: Method
     position: int | None
     link: Link
+    classes: tuple[Any, ...] | None = None
 
     def on_link(self, link: Link) -> Task:
         """The same on another scale."""
@@ -43,6 +46,8 @@ class Task:
         """The number that the model's method gives for the class, one per row."""
         with np.errstate(invalid="ignore"):  # its search for infinities may subtract them
             result = np.asarray(getattr(model, self.method)(X), dtype=np.float64)
+        if self.position == EVERY and result.ndim == 2:
+            return result
         if self.method == "predict_proba":
             return result[:, self.position]
         if self.method == "decision_function" and self.position is not None:
@@ -60,13 +65,15 @@ class Task:
         """Scores on the scale of the link."""
         asked = self.ask(model, X)
         on_probabilities = self.method == "predict_proba" and self.link == "logit"
+        if on_probabilities and self.position == EVERY:
+            return to_class_scores(asked, "identity")
         return to_margin(asked, "logit") if on_probabilities else asked
 
     def means(self, model: Any, X: Any) -> NDArray[np.float64]:
         """Means or probabilities."""
         asked = self.ask(model, X)
         on_margins = self.method != "predict_proba" and self.link == "logit"
-        return sigmoid(asked) if on_margins else asked
+        return from_margin(asked, "logit") if on_margins else asked
 
 
 def read_task(model: Any, link: Link | None, target_class: Any) -> Task:
@@ -100,16 +107,23 @@ def _classifier_task(model: Any, name: str, link: Link | None, target_class: Any
             f"{name} has several outputs (or does not tell its classes). Choose one: {_CALLABLE}, "
             "for example lambda X: model.predict_proba(X)[0][:, 1]."
         )
-    position = choose_class(list(np.asarray(classes).tolist()), target_class, name)
+    classes = tuple(np.asarray(classes).tolist())
+    position = choose_class(classes, target_class, name)
     if link == "logit" and hasattr(model, "decision_function"):
-        return Task("decision_function", position, "logit")
+        return Task("decision_function", position, "logit", classes)
     if hasattr(model, "predict_proba"):
         if link == "logit":
             raise ValueError(
                 f"link='logit' was declared, but {name} gives probabilities and has no "
                 "decision_function. Leave the link out."
             )
-        return Task("predict_proba", position, "identity")
+        return Task("predict_proba", position, "identity", classes)
+    if not hasattr(model, "decision_function"):
+        raise ValueError(
+            f"{name} gives labels only: it has neither predict_proba nor decision_function, so "
+            f"there is no score to recalibrate. Choose a classifier with probabilities (a vote: "
+            f"voting='soft'), or {_CALLABLE}."
+        )
     raise ValueError(
         f"{name} gives no probabilities (it has no predict_proba). Either declare the link "
         "'logit' (base_link of fit), so that its decision_function is read as log-odds, or "

@@ -21,12 +21,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.data.labels import read_scores
+from recalibrate.data.scores import read_scores
 from recalibrate.data.table import find_columns
 from recalibrate.data.values import read_numbers
-from recalibrate.scores import Link
+from recalibrate.scores import Link, runs_code
+from recalibrate.support.errors import ModelFileError
 from recalibrate_adapters.agreement import Candidate, DecidedBase, Decision, first_line
-from recalibrate_adapters.classes import class_score
+from recalibrate_adapters.classes import EVERY, class_score
 from recalibrate_adapters.frames import numbers
 from recalibrate_adapters.torch_graph import exporters, score_graph, try_export
 from recalibrate_adapters.torch_link import decide_link
@@ -129,8 +130,10 @@ class TorchBase(DecidedBase):
                 )
             return None
         count = outputs.shape[1]
-        chosen = 1 if self._class is None and count == 2 else self._class
-        if chosen is None or chosen >= count:
+        chosen = self._class
+        if chosen is None:
+            chosen = 1 if count == 2 else EVERY
+        if chosen >= count:
             raise ValueError(
                 f"The torch model gives {count} numbers per row, one for each of the classes 0 to "
                 f"{count - 1}. Say which of them y is about: target_class=, got {self._class}."
@@ -153,8 +156,9 @@ class TorchBase(DecidedBase):
             yield Candidate(model, lambda part: {"X": part.cpu().numpy()})
 
 
+@runs_code("holds a program (TorchScript), parts of which run while it is opened")
 def read_script(path: Path, *, link: Link | None = None, target_class: Any = None) -> TorchBase:
-    """A TorchScript file as a base; pickled modules are refused, as loading them runs code."""
+    """A TorchScript file as a base; pickled modules are refused."""
     import torch
 
     try:
@@ -162,8 +166,8 @@ def read_script(path: Path, *, link: Link | None = None, target_class: Any = Non
             warnings.simplefilter("ignore", DeprecationWarning)  # of TorchScript as a whole
             load: Callable[..., Any] = torch.jit.load
             model = load(str(path), map_location="cpu")
-    except (RuntimeError, ValueError) as error:
-        raise ValueError(
+    except Exception as error:  # torch raises whatever its reader, or the file's code, does
+        raise ModelFileError(
             f"{str(path)!r} is not a TorchScript file. A file of torch.save is a pickle, which "
             "could run any code: load it yourself, and pass the module. "
             f"({first_line(error)})"
@@ -171,6 +175,7 @@ def read_script(path: Path, *, link: Link | None = None, target_class: Any = Non
     return TorchBase(model, link=link, target_class=target_class)
 
 
+@runs_code("is an archive of torch.export, which may hold pickles")
 def read_program(path: Path, *, link: Link | None = None, target_class: Any = None) -> TorchBase:
     """A file of torch.export.save as a base."""
     import torch
@@ -178,7 +183,7 @@ def read_program(path: Path, *, link: Link | None = None, target_class: Any = No
     try:
         program = torch.export.load(str(path))
     except Exception as error:  # torch raises whatever its reader of the archive does
-        raise ValueError(
+        raise ModelFileError(
             f"{str(path)!r} is not a file of torch.export.save ({first_line(error)})"
         ) from error
     return TorchBase(program, link=link, target_class=target_class)
@@ -262,7 +267,7 @@ class _Model:
 
 
 def _checked(scores: Scores) -> Scores:
-    return read_scores(scores, n_rows=len(scores), probability=False)
+    return read_scores(scores, n_rows=len(scores), probability=False, outputs=None)
 
 
 def _refuse_training_mode(program: Any) -> None:

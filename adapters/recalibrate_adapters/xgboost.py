@@ -31,14 +31,15 @@ from recalibrate_adapters.boosted import (
     Goal,
     NotConvertedError,
     custom_goal,
-    open_file,
     read_classes,
     read_goal,
     with_categories,
     with_response,
 )
 from recalibrate_adapters.edits import CategoryCodes, Edit, MissingNumbers
+from recalibrate_adapters.filechecks import read_base
 from recalibrate_adapters.forest import Forest, make_schema
+from recalibrate_adapters.xgboost_file import check_model
 from recalibrate_adapters.xgboost_linear import LinearSum
 from recalibrate_adapters.xgboost_trees import Model
 
@@ -203,7 +204,9 @@ def read_file(
 ) -> XGBoostBase:
     """A ``.json`` or ``.ubj`` file of xgboost as a base; see `XGBoostBase`."""
     xgboost = require("xgboost", "xgboost")
-    booster = open_file(
-        "xgboost", path, lambda file: xgboost.Booster(model_file=file), xgboost.core.XGBoostError
+    return read_base(
+        "xgboost",
+        path,
+        lambda content: xgboost.Booster(model_file=check_model(content)),
+        lambda model: XGBoostBase(model, link=link, target_class=target_class),
     )
-    return XGBoostBase(booster, link=link, target_class=target_class)

@@ -11,13 +11,20 @@ from numpy.typing import NDArray
 from recalibrate.auditing.findings import Discoveries, Richness
 from recalibrate.auditing.measure.assemble import Findings, find_everything
 from recalibrate.auditing.measure.changes import changes
+from recalibrate.auditing.measure.rates import Tally, find_rates, read_references
 from recalibrate.auditing.measure.sample import read_clusters, take_sample
 from recalibrate.auditing.measure.segments import read_segments
-from recalibrate.auditing.predictions import count_rows, read_baseline, read_predictions
+from recalibrate.auditing.predictions import (
+    audited_classes,
+    count_rows,
+    read_baseline,
+    read_predictions,
+)
 from recalibrate.auditing.report import AuditReport
+from recalibrate.auditing.slices import audit_slices, cut_slices
 from recalibrate.auditing.views.notes import method_notes
-from recalibrate.data.inputs import is_collection
-from recalibrate.data.labels import Labels, read_labels
+from recalibrate.data.inputs import is_collection, is_streamed, settle
+from recalibrate.data.labels import Labels, check_aligned, read_labels
 from recalibrate.data.table import Table, read_table
 from recalibrate.data.vectors import Float64
 from recalibrate.groups.cells import BANDS
@@ -32,12 +39,16 @@ def audit(
     *,
     base: Any = None,
     Z: Any = None,
+    positive: Any = None,
     baseline: Any = None,
     H: Any = None,
     richer: Any = None,
     cluster: Any = None,
     sample_weight: Any = None,
     thresholds: Sequence[float] = (),
+    reference: str | Sequence[str] | None = None,
+    by: Any = None,
+    time: Any = None,
     depth: int = 1,
     min_rows: int | None = None,
     bands: int = BANDS,
@@ -55,11 +66,13 @@ def audit(
         callable, or an array of predictions on the scale of the label.
     X : table
         Features, one row per label. May be None if predictions are arrays and groups are masks.
-        For a Dask DataFrame ``y``, ``base``, ``cluster`` and ``sample_weight`` are names of
-        columns; rows are scored on the workers, and predictions, labels and the columns that
-        the groups read are brought together here.
+        For rows in pieces (Parquet files, an iterable of DataFrames) and for a Dask DataFrame
+        ``y``, ``base``, ``cluster`` and ``sample_weight`` are names of columns; rows are scored
+        a piece at a time (Dask's on the workers), and predictions, labels and the columns that
+        the groups read are brought together.
     y : array-like
-        Labels: 0/1, numbers in [0, 1], or any numbers.
+        Labels: classes of any kind, numbers in [0, 1], or any numbers. They are read as those of
+        the audited model: of two classes its second (else the larger) counts as 1.
     groups : Groups, str, sequence of str, True, mapping or boolean DataFrame, optional
         Expressions over columns such as ``["sex", "sex * race", "age < 25"]`` (a numeric column
         with many values is cut into quantile bands); True for every column; or masks by name,
@@ -69,6 +82,8 @@ def audit(
         Scores of the base model for these rows, for models fitted on an array of scores.
     Z : table, optional
         The table that the groups speak of, if X is not one.
+    positive : label, optional
+        Of two classes: the label that counts as 1, which the predictions are about.
     baseline : model, callable, array-like or True, optional
         Predictions to compare with, typically the base model's; True for the model's own base.
     H : class of functions such as Trees or Groups, its short name, or True, optional
@@ -83,8 +98,19 @@ def audit(
     sample_weight : array-like, optional
         Weights of the rows.
     thresholds : sequence of float
-        With a baseline: count the decisions that flip at these predictions, see
-        ``report.changes``.
+        Decisions are positive where the prediction is at least that: selection rates, impact
+        ratios, and for 0/1 labels true and false positive rates and precision by group
+        (``report.rates``); with a baseline also the decisions that flip (``report.changes``).
+    reference : str or sequence of str, optional
+        Names of the groups that rates are compared with, such as ``"sex = M"``. A group is
+        compared with the one of its own column or crossing, else with the first. By default it
+        is the largest group of the same column or crossing, and all rows for conditions and
+        masks.
+    by : {"day", "week", "month", "quarter", "year"}, column or array-like, optional
+        Also audit slices of the rows (``report.slices``): periods of ``time``, values of a column,
+        or any values. Groups and bands are those of all rows; limits hold for all slices at once.
+    time : array-like, optional
+        With a period as ``by``: the date of every row.
     depth : int
         Also audit intersections of up to this many of the groups; expressions that share a
         column are not crossed.
@@ -133,8 +159,11 @@ def audit(
     >>> bool(report.table["low"][1] > 0.05)
     True
     """
-    if is_collection(X):
-        from recalibrate.rows.dask.gathering import gather
+    X, Z, known = settle(X), settle(Z), None
+    if is_collection(X) or (Z is None and X is not None and is_streamed(X)):
+        from recalibrate.rows.gathering import gather
+
+        known = audited_classes(model_or_scores, positive)
 
         local = gather(model_or_scores, X, y, groups, base, Z, baseline, H, cluster, sample_weight)
         model_or_scores, X, y, base = local.predictions, local.table, local.y, None
@@ -143,17 +172,20 @@ def audit(
         check_whole(name, value, least=least)
     check_whole("min_rows", min_rows, least=1)
     check_number("alpha", alpha, above=0.0, most=0.5)
-    if len(thresholds) and (baseline is None or baseline is False):
-        raise ValueError("thresholds= counts decisions that flip: pass a baseline= to flip from")
+    for threshold in thresholds:
+        check_number("every threshold", threshold)
     n_rows = count_rows(X, y)
-    labels = read_labels(y, n_rows=n_rows, sample_weight=sample_weight)
+    check_aligned(X, y=y, sample_weight=sample_weight, cluster=cluster)
+    known = known if known is not None else audited_classes(model_or_scores, positive)
+    labels = read_labels(y, n_rows=n_rows, sample_weight=sample_weight, known=known)
     clusters = None if cluster is None else read_clusters(cluster, n_rows)
     after = read_predictions(model_or_scores, X, base, Z, labels, "model_or_scores")
     before = read_baseline(baseline, model_or_scores, X, base, Z, labels)
     table = X if Z is None else Z
+    cut = None if by is None and time is None else cut_slices(by, time, table, n_rows)
     if H is not None and H is not False:
         table = _read_columns(table, n_rows)
-    segments, left_out = read_segments(
+    segments, left_out, covered = read_segments(
         groups,
         table,
         n_rows=n_rows,
@@ -162,10 +194,17 @@ def audit(
         min_rows=min_rows,
         bands=bands,
     )
+    named = read_references(segments, reference)
     sample = take_sample(labels, clusters)
-    scaled = [labels.scale(f[sample.rows]) for f in (after, before) if f is not None]
-    found = find_everything(segments, sample, labels, scaled, n_bins=bins, alpha=alpha)
+    predictions = [f[sample.rows] for f in (after, before) if f is not None]
+    tallies = [Tally(segments, sample, f, thresholds) for f in predictions]
+    scaled = [labels.scale(f) for f in predictions]
+    found = find_everything(
+        segments, sample, labels, scaled, observers=tallies, n_bins=bins, alpha=alpha
+    )
     discoveries, rich = _search(H, richer, table, after, labels, clusters, alpha)
+    if rich is not None:
+        rich = rich.beside([each.name for each in found.groups() if each.after.off])
     return AuditReport(
         kind=labels.kind,
         n_rows=n_rows,
@@ -174,6 +213,7 @@ def audit(
         critical=found.critical,
         **_findings(found),
         left_out=left_out,
+        coverage=covered,
         notes=method_notes(
             labels.kind,
             n_bins=bins,
@@ -181,9 +221,20 @@ def audit(
             n_groups=len(found.names),
             clustered=clusters is not None,
             paired=before is not None,
+            weighted=sample.weighted,
+            left_out=len(left_out),
+            thresholds=len(thresholds) > 0,
+        ),
+        slices=None
+        if cut is None
+        else audit_slices(
+            audit, cut, segments, sample, labels, after, before, alpha=alpha, bins=bins
         ),
         discoveries=discoveries,
         richness=rich,
+        rates=find_rates(
+            tallies, found.sums, segments, sample, thresholds=thresholds, named=named, alpha=alpha
+        ),
         changes=None
         if before is None
         else changes(before, after, labels, segments=segments, thresholds=thresholds),

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
+    from numpy.typing import NDArray
+
+MOST_NAMED = 3
+"""Groups that a sentence names."""
 
 
 @dataclass(frozen=True)
@@ -114,9 +119,9 @@ class LevelGain:
     share : float
         Share of the total weight.
     gain, gain_se : float
-        Mean fall of the squared error against the level set's best constant.
+        Mean fall of the squared error against the predictions.
     constant_gain, constant_gain_se : float
-        What that constant itself gains against the prediction: plain miscalibration.
+        What the level set's best constant alone gains: plain miscalibration.
     """
 
     low: float | None
@@ -140,13 +145,18 @@ class ClassGain:
     described : str
         The class.
     step : float
-        Share of the fitted functions that the gain is for, chosen on other rows: near 0 where
-        the class finds nothing but noise.
+        Share of the fitted functions of every level set that the gain is for, chosen on other
+        rows: near 0 where the class finds nothing but noise.
     gain, gain_se : float
-        Mean fall of the squared error against the level sets' best constants, over all rows.
+        Mean fall of the squared error against the predictions, over all rows.
+    covariance, covariance_se : float
+        Mean of h(x) (y - f(x)), with the witness h: what multicalibration says is zero.
     beats : bool
         Whether that is more than noise: more than two standard errors.
     levels : tuple of LevelGain
+    witness : ndarray of float64, shape (n,)
+        h of every row, fitted on other rows and in the unit of the labels; NaN for rows of weight
+        zero. Not part of the JSON.
     """
 
     role: str
@@ -154,8 +164,11 @@ class ClassGain:
     step: float
     gain: float
     gain_se: float
+    covariance: float
+    covariance_se: float
     beats: bool
     levels: tuple[LevelGain, ...]
+    witness: NDArray[np.float64] = field(repr=False, compare=False, metadata={"json": False})
 
 
 @dataclass(frozen=True)
@@ -180,6 +193,18 @@ class Richness:
     H: ClassGain
     richer: ClassGain | None
     verdict: str
+
+    def beside(self, groups: Sequence[str]) -> Richness:
+        """The same beside groups that are off by more than noise: the verdict mentions them."""
+        if self.H.beats or not groups:
+            return self
+        named = ", ".join(groups[:MOST_NAMED])
+        more = f" and {len(groups) - MOST_NAMED} more" if len(groups) > MOST_NAMED else ""
+        said = (
+            f"{self.verdict} But groups of the audit are off by more than noise ({named}{more}), "
+            "which tells more than a search that has to find them: multicalibrate for them, too."
+        )
+        return replace(self, verdict=said)
 
     @property
     def classes(self) -> tuple[ClassGain, ...]:

@@ -53,11 +53,20 @@ def find_violations(
     alpha: float | None,
     min_rows: int,
     rule: Rule,
+    largest: float | None = None,
 ) -> list[Violation]:
-    """Groups that break the tolerance; see `AuditReport.check` for what the arguments mean."""
+    """Groups that break the tolerance; see `AuditReport.check` for what the arguments mean.
+
+    ``largest`` is the size that no gap exceeds, where there is one.
+    """
     if max_gap is None and alpha is None:
         raise ValueError("check needs a tolerance: max_gap=, alpha=, or both")
     check_number("max_gap", max_gap, least=0.0)
+    if max_gap is not None and largest is not None and max_gap >= largest:
+        raise ValueError(
+            f"max_gap={max_gap:g} can never fail: labels are in [0, 1], so that no gap is larger "
+            f"than {largest:g}. Give a tolerance in units of the label, such as max_gap=0.05"
+        )
     check_number("alpha", alpha, above=0.0, most=1.0)
     check_whole("min_rows", min_rows, least=1)
     if rule not in get_args(Rule):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from recalibrate.bases.protocol import ScoreColumn, as_base, predicted_mean, takes_base
+from recalibrate.bases.protocol import ScoreColumn, as_base, classes_of, predicted_mean, takes_base
 from recalibrate.core.levels import from_margin
-from recalibrate.data.labels import Labels, read_scores
+from recalibrate.data.classes import Known
+from recalibrate.data.labels import Labels
+from recalibrate.data.scores import read_scores
 from recalibrate.data.vectors import Float64
 
 
@@ -20,6 +23,19 @@ def count_rows(X: Any, y: Any) -> int:
         if isinstance(thing, (list, tuple)):
             return len(thing)
     raise TypeError(f"y must be an array or a list with one label per row, got {type(y).__name__}.")
+
+
+def audited_classes(model: Any, positive: Any) -> Known:
+    """How labels are to be read: as those that the audited model is about."""
+    if takes_base(model):
+        labels = getattr(model, "labels", None)
+        if isinstance(labels, Labels):
+            return labels.known if positive is None else replace(labels.known, chosen=positive)
+        return Known(chosen=positive)
+    classes = None
+    if not isinstance(model, str):
+        classes = classes_of(as_base(model))
+    return Known(classes, chosen=positive)
 
 
 def read_predictions(

@@ -117,6 +117,9 @@ class GroupAudit:
     ----------
     name : str
         "all" is everybody, the first group of every report.
+    term, parts : str, tuple of str
+        The column, crossing or condition that it is one of the groups of, and the names of what
+        it is the intersection of: two or more for an intersection.
     rows, clusters : int
         Rows, and clusters with rows in the group (as many as rows without clusters); those of
         weight zero do not count.
@@ -139,6 +142,8 @@ class GroupAudit:
     after: Calibration
     before: Calibration | None = None
     differences: tuple[Difference, ...] = ()
+    term: str = ""
+    parts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -182,10 +187,36 @@ class Overall:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A group about which nothing can be said, and why."""
+    """A group about which nothing can be said, why, and its rows."""
 
     name: str
     why: str
+    rows: int
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Which rows are in the groups of one column, crossing or condition.
+
+    Attributes
+    ----------
+    term : str
+        The column, crossing or condition.
+    rows : int
+        Rows in the groups that are audited; of a column, rows without a value are one of them.
+    missing : int
+        Rows without a value in the column, or in one of them.
+    left_out : int
+        Rows in groups that are left out for their size.
+    outside : int
+        Rows in no group, because a condition does not hold (or cannot be told) for them.
+    """
+
+    term: str
+    rows: int
+    missing: int
+    left_out: int
+    outside: int
 
 
 @dataclass(frozen=True)

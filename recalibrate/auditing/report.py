@@ -5,19 +5,24 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from recalibrate.auditing.findings import Changes, Discoveries, Richness
 from recalibrate.auditing.gate import AuditFailed, Rule, Violation, find_violations
-from recalibrate.auditing.records import Calibration, GroupAudit, LeftOut, Note, Overall
+from recalibrate.auditing.rates import Rates
+from recalibrate.auditing.records import Coverage, GroupAudit, LeftOut, Note, Overall
 from recalibrate.auditing.views import plots, text
+from recalibrate.auditing.views.frames import full_table, short_table, worst_table
 from recalibrate.auditing.views.plain import plain
 from recalibrate.support.atomic import atomic_write
+from recalibrate.support.checks import check_whole
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
+
+    from recalibrate.auditing.slices import Slices
 
 SCHEMA = "recalibrate.audit"
 SCHEMA_VERSION = 1
@@ -62,6 +67,13 @@ class AuditReport:
         Whether the class H, or a richer one, still finds something.
     changes : Changes or None
         What the step from the baseline to the audited predictions changes.
+    rates : Rates or None
+        Decisions at thresholds and ranking (AUC) by group, against reference groups; None for
+        labels other than 0/1 without thresholds.
+    coverage : tuple of Coverage
+        Per column, crossing or condition: rows in its groups, missing, left out, in none.
+    slices : Slices or None
+        The same by slices of time.
 
     See Also
     --------
@@ -83,21 +95,51 @@ class AuditReport:
     discoveries: Discoveries | None = None
     richness: Richness | None = None
     changes: Changes | None = None
+    rates: Rates | None = None
+    coverage: tuple[Coverage, ...] = ()
+    slices: Slices | None = None
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row per group: the numbers of `GroupAudit` and `Calibration`.
+        """The main numbers, one row per group: see `full_table` for all.
+
+        With a baseline its gaps are there too (before_gap, before_off), with clusters their
+        number.
+        """
+        return short_table(self)
+
+    @property
+    def full_table(self) -> pd.DataFrame:
+        """One row per group: every number of `GroupAudit` and `Calibration`.
 
         With a baseline its numbers are there too, called before_gap and so on, and the paired
         differences (after minus before) as change_gap with their standard errors
         change_gap_se.
         """
-        import pandas as pd
+        return full_table(self)
 
-        frame = pd.DataFrame([_line(group) for group in self.groups])
-        if self.kind == "regression":
-            frame = frame.drop(columns=["log_loss", "before_log_loss"], errors="ignore")
-        return frame
+    def worst(self, most: int = 10) -> pd.DataFrame:
+        """The groups to look at first, as rows of `table`; all rows are not among them.
+
+        Groups that are off by more than noise come first, by the size of their gap; then the
+        others, by p-value.
+
+        Parameters
+        ----------
+        most : int
+            How many groups.
+
+        Examples
+        --------
+        >>> import recalibrate as rc
+        >>> from recalibrate.simulate import census
+        >>> data = census(4000, seed=1, gap=0.1)
+        >>> report = rc.audit(data.scores, data.X, data.y, groups=["SEX", "AGEP < 25"])
+        >>> report.worst(1)["group"].tolist()
+        ['SEX = 2']
+        """
+        check_whole("most", most, least=1)
+        return worst_table(self, most)
 
     @property
     def verdict(self) -> str:
@@ -113,8 +155,14 @@ class AuditReport:
         rule: Rule = "certain",
     ) -> tuple[Violation, ...]:
         """Groups that break a tolerance; the arguments are those of `check`."""
+        largest = None if self.kind == "regression" else 1.0
         found = find_violations(
-            self.groups, max_gap=max_gap, alpha=alpha, min_rows=min_rows, rule=rule
+            self.groups,
+            max_gap=max_gap,
+            alpha=alpha,
+            min_rows=min_rows,
+            rule=rule,
+            largest=largest,
         )
         return tuple(found)
 
@@ -131,7 +179,8 @@ class AuditReport:
         Parameters
         ----------
         max_gap : float, optional
-            Largest size of a gap that is acceptable, in units of the label.
+            Largest size of a gap that is acceptable, in units of the label. For labels in
+            [0, 1] it must be below 1: no gap is larger, so that nothing could fail.
         alpha : float, optional
             Fail groups whose predictions are wrong by more than noise, in their mean or along
             the scores: Holm-adjusted p-value of the gap or of the ECCE below alpha / 2. A model
@@ -197,6 +246,9 @@ class AuditReport:
             "discoveries": plain(self.discoveries),
             "richness": plain(self.richness),
             "changes": plain(self.changes),
+            "rates": plain(self.rates),
+            "coverage": plain(self.coverage),
+            "slices": None if self.slices is None else plain(self.slices.table.to_dict("records")),
         }
 
     def to_json(self, path: Path | None = None, *, indent: int | None = 2) -> str:
@@ -212,9 +264,10 @@ class AuditReport:
         - groups: a list of {name, rows, clusters, share, mean_outcome; after, before: the numbers
           of `Calibration` with the reliability curve {prediction, outcome, low, high, rows,
           share}; differences as above}; "all" is first;
-        - left_out: a list of {name, why}; notes: a list of {title, text, formula};
-        - discoveries, richness, changes: null, or the fields of `Discoveries`, `Richness` and
-          `Changes`.
+        - left_out: a list of {name, why, rows}; coverage: a list of {term, rows, missing, left_out,
+          outside}; notes: a list of {title, text, formula};
+        - discoveries, richness, changes, rates: null, or the fields of `Discoveries`, `Richness`,
+          `Changes` and `Rates`; slices: null, or a list of {slice, group, ..., gap, low, high}.
 
         Examples
         --------
@@ -343,28 +396,3 @@ def _write(path: Path | None, content: str) -> str:
 
 def _by_measure(differences: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return {d["measure"]: {"value": d["value"], "se": d["se"]} for d in differences}
-
-
-def _line(group: GroupAudit) -> dict[str, Any]:
-    """A group as a row of the table."""
-    after = _numbers(group.after)
-    line = {
-        "group": group.name,
-        "rows": group.rows,
-        "clusters": group.clusters,
-        "share": group.share,
-        "mean_prediction": after.pop("mean_prediction"),
-        "mean_outcome": group.mean_outcome,
-    }
-    line |= after
-    if group.before is not None:
-        line |= {f"before_{name}": value for name, value in _numbers(group.before).items()}
-    for difference in group.differences:
-        line[f"change_{difference.measure}"] = difference.value
-        line[f"change_{difference.measure}_se"] = difference.se
-    return line
-
-
-def _numbers(calibration: Calibration) -> dict[str, float]:
-    names = (each.name for each in fields(calibration) if each.name != "curve")
-    return {name: getattr(calibration, name) for name in names}

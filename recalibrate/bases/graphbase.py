@@ -6,8 +6,7 @@ onnxruntime only when asked to score. It may not refer to other files.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 from recalibrate.bases.protocol import Base, class_of
 from recalibrate.core.levels import Link
-from recalibrate.data.labels import read_scores
+from recalibrate.data.scores import read_scores
 from recalibrate.data.values import Value
 from recalibrate.support.errors import ModelFileError
 from recalibrate.support.ort import GraphRunner
@@ -24,48 +23,10 @@ from recalibrate.support.ort import GraphRunner
 if TYPE_CHECKING:
     from recalibrate.graph.inputs import Input
 
-DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "com.microsoft")
-"""Operators that a plain onnxruntime has; others would need a library of the file's choice."""
-
 
 def to_bytes(graph: Any) -> bytes:
     """The same bytes for the same ``ModelProto``."""
     return bytes(graph.SerializeToString(deterministic=True))
-
-
-def check_graph(content: bytes, where: str) -> None:
-    """Refuse bytes that are no graph, and graphs that reach beyond the file."""
-    from onnx import ModelProto, TensorProto
-
-    model = ModelProto()
-    try:
-        model.ParseFromString(content)
-    except Exception as error:  # protobuf's own class of errors, which onnx does not export
-        raise ModelFileError(f"{where} is not an ONNX graph: {error}") from error
-    if not model.graph.output or not model.opset_import:
-        raise ModelFileError(f"{where} is not an ONNX graph: it has no output")
-    for part in _walk(model):
-        if isinstance(part, TensorProto) and (
-            part.data_location == TensorProto.EXTERNAL or part.external_data
-        ):
-            raise ModelFileError(
-                f"{where} keeps the tensor {part.name[:80]!r} in another file; a saved model "
-                "may not refer to files"
-            )
-        domain = getattr(part, "domain", "")
-        if part is not model and domain not in DOMAINS:
-            raise ModelFileError(f"{where} uses operators of the unknown domain {domain[:80]!r}")
-
-
-def _walk(part: Any) -> Iterator[Any]:
-    """All parts of a protobuf message, itself included."""
-    waiting = [part]
-    while waiting:
-        part = waiting.pop()
-        yield part
-        for field, value in part.ListFields():
-            if field.message_type is not None:
-                waiting.extend([value] if hasattr(value, "ListFields") else value)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +72,7 @@ class GraphBase:
             scores = self._runner.run(feed)
         except Exception as error:  # onnxruntime has a class for each kind of fault
             raise ModelFileError(f"the saved graph of {self.name} does not run: {error}") from error
-        return read_scores(scores, n_rows=len(scores), probability=False)
+        return read_scores(scores, n_rows=len(scores), probability=False, outputs=None)
 
     @cached_property
     def _ports(self) -> tuple[Input, ...]:
@@ -123,14 +84,22 @@ class GraphBase:
         taken, proto = graph.inputs, graph.proto
         if taken.columns or proto is None:
             return tuple(
-                Input(n, kind, ("N", 1), (n,), ("base",), values=taken.values)
+                Input(
+                    n,
+                    kind,
+                    ("N", 1),
+                    (n,),
+                    ("base",),
+                    values=taken.values,
+                    known={n: taken.known[n]} if n in taken.known else {},
+                )
                 for n, kind in taken.columns
             )
         name = proto.graph.input[0].name
         if taken.matrix is not None:
             shape = ("N", len(taken.matrix))
-            columns, values = taken.matrix, taken.values
-            return (Input(name, taken.precision, shape, columns, ("base",), values=values),)
+            port = Input(name, taken.precision, shape, taken.matrix, ("base",))
+            return (replace(port, values=taken.values, known=taken.known),)
         kind, sizes = taken.tensor or ("float32", ("N",))
         return (Input(name, kind, sizes, (), ("base",)),)
 

@@ -9,29 +9,35 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.bases.protocol import Base, ScoreColumn, count_rows
+from recalibrate.bases.protocol import (
+    Base,
+    ScoreColumn,
+    as_base,
+    base_outputs,
+    classes_of,
+    count_rows,
+)
+from recalibrate.bases.suspicion import warn_if_too_good
 from recalibrate.core.fixedpoint import snap
-from recalibrate.core.learning import SCORE_COLUMN
-from recalibrate.core.levels import MARGIN_LIMIT, MARGIN_STEP, Link, from_margin, to_margin
+from recalibrate.core.learning import is_score, score_columns
+from recalibrate.core.levels import (
+    MARGIN_LIMIT,
+    MARGIN_STEP,
+    Link,
+    from_margin,
+    to_class_scores,
+    to_margin,
+)
+from recalibrate.data.classes import NOTHING_KNOWN, Known
 from recalibrate.data.folds import row_hash
-from recalibrate.data.labels import Labels, read_labels, read_scores
+from recalibrate.data.labels import Labels, check_aligned, read_labels, warn_if_one_class
+from recalibrate.data.scores import read_scores
 from recalibrate.data.table import Schema, Table, read_table
-from recalibrate.support.notices import warn_user
+from recalibrate.data.values import plain_value
+from recalibrate.support.notices import listed, warn_user
 
 SCORE_LIMIT = 2.0**40
 """Regression scores are kept inside +- this many label ranges, far from float64's own limit."""
-
-TOO_FEW_ROWS = 20
-"""Fewer rows say nothing about whether a base has seen them."""
-
-TOO_GOOD_AUC = 0.999
-"""A base that ranks more of the pairs of 0/1 labels right may have seen them."""
-
-TOO_GOOD_LEFT = 1e-4
-"""A base that leaves less of the variance of a regression has probably seen the labels."""
-
-CERTAIN = 1e-4
-"""Mean variance p (1 - p) below which a base claims to know every label."""
 
 
 @dataclass(frozen=True)
@@ -39,16 +45,20 @@ class Reading:
     """How rows are read: arguments of ``fit``, and what Algorithm 1 asks for.
 
     Without ``link``, binary labels are fitted on the log-odds, others as they are. ``clip`` cuts
-    regression scores at the label bounds.
+    regression scores at the label bounds. A model file that can run code is opened only with
+    ``trust``.
     """
 
     sample_weight: Any = None
     bounds: tuple[float, float] | None = None
     base_link: Link | None = None
     target_class: Any = None
+    positive: Any = None
+    classes: Sequence[Any] | None = None
     link: Link | None = None
     categorical: Sequence[str] | None = None
     clip: bool = False
+    trust: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +91,7 @@ class Problem:
     labels
         Labels scaled to [0, 1], their bounds and weights.
     base
-        Base scores on the scale of the link.
+        Base scores on the scale of the link; of several classes a column for each.
     link
         The scale that scores are updated on.
     given
@@ -103,7 +113,7 @@ class Problem:
 
     def hashes(self, seed: int) -> NDArray[np.uint64]:
         """Hash of everything that a fit sees of a row: rows are dealt and drawn by it."""
-        numbers = [self.labels.values, self.base]
+        numbers = [*by_column(self.labels.values), *by_column(self.base)]
         weight = self.labels.weight
         return row_hash(self.table, numbers if weight is None else [*numbers, weight], seed)
 
@@ -122,11 +132,61 @@ class Problem:
         )
 
 
-def read_labelled(X: Any, y: Any, Z: Any, reading: Reading) -> tuple[Table, Labels]:
+def open_base(model: Any, reading: Reading) -> Base:
+    """The base model, scoring the class that counts as 1."""
+    told: dict[str, Any] = {"link": reading.base_link, "trust": reading.trust}
+    base = as_base(model, target_class=reading.target_class, **told)
+    wanted, classes = reading.positive, classes_of(base)
+    if wanted is None or classes is None or isinstance(classes, range) or wanted == classes[1]:
+        return base
+    return as_base(model, target_class=wanted, **told)
+
+
+def by_column(values: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+    """One vector, or one for every class."""
+    return [values] if values.ndim == 1 else list(values.T)
+
+
+def count_outputs(scores: Any) -> int:
+    """Numbers that a base gives per row; two columns are the probabilities of one class."""
+    shape: tuple[int, ...] = getattr(scores, "shape", ())
+    return shape[1] if len(shape) == 2 and shape[1] > 2 else 1
+
+
+def known_classes(base: Base | None, reading: Reading, outputs: int = 1) -> Known:
+    """What is known of the classes before labels are read."""
+    chosen = reading.target_class if reading.positive is None else reading.positive
+    classes = None if base is None else classes_of(base)
+    if reading.classes is not None:
+        if classes is not None and not isinstance(classes, range):
+            raise ValueError(
+                f"classes= was given, but the base model tells its classes: {listed(classes)}. "
+                "Leave it out."
+            )
+        classes = tuple(plain_value(label) for label in reading.classes)
+        if len(set(classes)) < max(len(classes), 2):
+            raise ValueError(f"classes= must name at least two different classes, got {classes}")
+    if isinstance(classes, range) and outputs > 1:
+        classes = range(outputs)
+    if outputs > 1 and classes is not None and len(classes) != outputs:
+        raise ValueError(
+            f"The base model gives {outputs} numbers per row, but there are {len(classes)} "
+            f"classes: {listed(classes)}."
+        )
+    return Known(classes, outputs, chosen)
+
+
+def read_labelled(
+    X: Any, y: Any, Z: Any, reading: Reading, known: Known = NOTHING_KNOWN
+) -> tuple[Table, Labels]:
     """The table that H looks at, and the labels of its rows."""
     table = read_table(X if Z is None else Z, categorical=reading.categorical)
     weight = reading.sample_weight
-    return table, read_labels(y, n_rows=table.n_rows, bounds=reading.bounds, sample_weight=weight)
+    check_aligned(X, y=y, sample_weight=weight)
+    labels = read_labels(
+        y, n_rows=table.n_rows, bounds=reading.bounds, sample_weight=weight, known=known
+    )
+    return table, labels
 
 
 def read_problem(
@@ -142,20 +202,30 @@ def read_problem(
 
     ``scores`` are the base's scores of these rows where its own would not be honest.
     """
-    table, labels = read_labelled(X, y, Z, reading)
+    outputs = base_outputs(base)
+    if scores is None and outputs is not None:  # labels are cheaper to refuse
+        read_labelled(X, y, Z, reading, known_classes(base, reading, outputs))
     if scores is None:
         scores = base.values if isinstance(base, ScoreColumn) else base.scores(X)
+    known = known_classes(base, reading, count_outputs(scores))
+    table, labels = read_labelled(X, y, Z, reading, known)
     labels = settle_kind(labels, base, bool(np.any(outside_unit(scores))))
+    if labels.kind == "binary" and base.link == "identity" and are_labels(scores):
+        warn_user(
+            "all base scores are exactly 0 or 1. Are they predicted labels? Pass probabilities "
+            "(predict_proba), or log-odds with base_link='logit'."
+        )
     chosen = choose_link(reading.link, labels)
     margin = base_margin(base, scores, labels, chosen, table.n_rows, clip=reading.clip)
-    given = Given(labels.values, None, labels.weight is not None)
+    given = Given(labels.strata, None, labels.weight is not None)
     problem = Problem(table, labels, margin, chosen, given, own_table=Z is not None)
     if labels.weight is not None and (labels.weight == 0).any():
         problem = problem.take(np.flatnonzero(labels.weight > 0))
+    warn_if_one_class(problem.labels)
     warn_if_too_good(problem.labels, problem.base, chosen)
     return replace(
         problem,
-        table=with_scores(problem.table, problem.base),
+        table=with_scores(problem.table, problem.base, problem.labels),
         labels=_without_equal_weights(problem.labels),
     )
 
@@ -173,17 +243,38 @@ def outside_unit(scores: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 
 def settle_kind(labels: Labels, base: Base, outside: bool) -> Labels:
-    """Labels in [0, 1] are a regression's if scores lie ``outside`` of that range."""
-    if labels.kind == "soft" and base.link == "identity" and outside:
+    """Labels in [0, 1] are a regression's if scores lie ``outside`` of that range.
+
+    So are two numbers that could have been classes.
+    """
+    if not outside or base.link != "identity":
+        return labels
+    if labels.kind == "soft":
         return replace(labels, kind="regression", observed=True)
+    numbers = all(isinstance(label, int) for label in labels.classes)
+    if labels.kind == "binary" and classes_of(base) is None and numbers and labels.classes:
+        low, high = sorted(labels.classes)
+        values = labels.values if low == labels.classes[0] else 1.0 - labels.values
+        return Labels(values, labels.weight, low, high, "regression", observed=True)
     return labels
+
+
+def are_labels(scores: NDArray[np.float64]) -> bool:
+    """Whether scores look like labels: all of them exactly 0 or 1, and both."""
+    return bool(((scores == 0.0) | (scores == 1.0)).all() and scores.min() < scores.max())
 
 
 def choose_link(link: Link | None, labels: Labels) -> Link:
     """The link as given, or by the kind of the labels."""
     if link not in (None, "identity", "logit"):
         raise ValueError(f'link must be "identity" or "logit", got {link!r}')
-    return link or ("logit" if labels.kind == "binary" else "identity")
+    if labels.kind == "classes" and link == "identity":
+        raise ValueError(
+            "Several classes are recalibrated on their log-odds, so that probabilities sum to one: "
+            'link="identity", rounding and alpha are for one of them against the rest, '
+            "target_class=."
+        )
+    return link or ("logit" if labels.kind in ("binary", "classes") else "identity")
 
 
 def count_scores(scores: Any) -> int:
@@ -211,7 +302,10 @@ def base_margin(
     sum is exact in any order; or, with ``clip``, about to be rounded to a grid and as they are.
     """
     probability = base.link == "identity" and labels.kind != "regression"
-    values = read_scores(scores, n_rows=n_rows, probability=probability)
+    outputs = labels.outputs
+    values = read_scores(scores, n_rows=n_rows, probability=probability, outputs=outputs)
+    if outputs > 1:
+        return to_class_scores(values, base.link)
     if base.link == "logit" and link == "logit":
         return snap(np.clip(values, -MARGIN_LIMIT, MARGIN_LIMIT))
     if base.link == "logit":
@@ -223,29 +317,33 @@ def base_margin(
     return snap(np.clip(values, -SCORE_LIMIT, SCORE_LIMIT))
 
 
-def with_scores(table: Table, margin: NDArray[np.float64]) -> Table:
-    """The table with the base score as a further column."""
-    if SCORE_COLUMN in table.schema.names:
+def with_scores(table: Table, margin: NDArray[np.float64], labels: Labels) -> Table:
+    """The table with the base score as a further column, or a column for every class."""
+    taken = [name for name in table.schema.names if is_score(name)]
+    if taken:
         raise ValueError(
-            f"a feature is called {SCORE_COLUMN!r}, the name of the base model's own score; "
+            f"a feature is called {taken[0]!r}, the name of the base model's own score; "
             "rename that column"
         )
-    return table.append(SCORE_COLUMN, margin)
+    names = score_columns(labels.classes if labels.kind == "classes" else ())
+    for name, column in zip(names, by_column(margin), strict=True):
+        table = table.append(name, column)
+    return table
 
 
 def read_features(
-    schema: Schema, names: Sequence[str], X: Any, margin: NDArray[np.float64]
+    schema: Schema, names: Sequence[str], X: Any, margin: NDArray[np.float64], labels: Labels
 ) -> Table:
     """The table of new rows: the columns ``names`` of a fitted schema, and the base score."""
-    wanted = [name for name in names if name != SCORE_COLUMN]
+    wanted = [name for name in names if not is_score(name)]
     if not wanted:
         _check_lengths(count_rows(X), margin)
-        return with_scores(Table(Schema((), schema.named), [], len(margin)), margin)
-    own = schema.select([name for name in schema.names if name != SCORE_COLUMN])
+        return with_scores(Table(Schema((), schema.named), [], len(margin)), margin, labels)
+    own = schema.select([name for name in schema.names if not is_score(name)])
     # Columns of an array have only their position, so all of them have to be there.
     table = own.select(wanted).read(X) if schema.named else own.read(X).select(wanted)
     _check_lengths(table.n_rows, margin)
-    return with_scores(table, margin)
+    return with_scores(table, margin, labels)
 
 
 def _check_lengths(n_rows: int | None, margin: NDArray[np.float64]) -> None:
@@ -254,44 +352,3 @@ def _check_lengths(n_rows: int | None, margin: NDArray[np.float64]) -> None:
         raise ValueError(
             f"there are {len(margin)} base scores for {n_rows} rows; pass one score per row"
         )
-
-
-def warn_if_too_good(labels: Labels, margin: NDArray[np.float64], link: Link) -> None:
-    """Calibration rows that trained the base make every later number look better than it is."""
-    mean = from_margin(margin, link)
-    if labels.kind == "binary":
-        suspicious = _separates(labels.values, mean) and _hides_noise(labels.values, mean)
-    elif labels.kind == "regression" and len(mean) >= TOO_FEW_ROWS:
-        left = float(np.mean((labels.values - mean) ** 2))
-        suspicious = left < TOO_GOOD_LEFT * float(np.var(labels.values))
-    else:
-        suspicious = False
-    if suspicious:
-        warn_user(
-            "the base scores predict the labels almost perfectly. If the base model was trained "
-            "on these rows, what is learned here will not hold on new ones: calibrate on rows "
-            "that it has not seen."
-        )
-
-
-def _separates(y: NDArray[np.float64], p: NDArray[np.float64]) -> bool:
-    """Whether almost every positive row ranks above almost every negative one."""
-    positive, negative = p[y == 1], p[y == 0]
-    if min(len(positive), len(negative)) < TOO_FEW_ROWS / 2:
-        return False
-    right = np.searchsorted(np.sort(negative), positive, side="left").sum()
-    return bool(right > TOO_GOOD_AUC * len(positive) * len(negative))
-
-
-def _hides_noise(y: NDArray[np.float64], p: NDArray[np.float64]) -> bool:
-    """Whether there are fewer errors than the probabilities themselves announce.
-
-    An honest model of an easy task errs as often as it says. On its training rows a model errs
-    less, or it is certain of everything, as fully grown trees are.
-    """
-    noise = p * (1 - p)
-    if float(np.mean(noise)) < CERTAIN:
-        return True
-    spread = float(np.sqrt(np.sum(noise * (1 - 2 * p) ** 2)))
-    surplus = float(np.sum((y - p) ** 2 - noise))
-    return surplus < -2.0 * spread  # two standard errors

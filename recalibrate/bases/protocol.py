@@ -21,13 +21,15 @@ from numpy.typing import NDArray
 
 from recalibrate.bases.registry import (
     adapter_names,
+    check_trust,
     file_suffixes,
     find_adapter,
     find_reader,
     load_factory,
 )
 from recalibrate.core.levels import Link, from_margin
-from recalibrate.data.labels import read_scores
+from recalibrate.data.scores import read_scores
+from recalibrate.support.errors import ModelFileError
 
 _HOW_TO_PASS = (
     "Pass an array of scores, one per row, or a function that takes X and returns such an array "
@@ -55,7 +57,8 @@ class Base(Protocol):
     Notes
     -----
     A base that was told which class it scores keeps it as ``target_class``, so that a saved
-    model finds it again.
+    model finds it again. A classifier has ``classes``: their labels in the order of its outputs,
+    or a range where it only numbers them.
     """
 
     @property
@@ -71,7 +74,7 @@ class Base(Protocol):
         """Names of the columns the model takes from X; None means X as it is."""
 
     def scores(self, X: Any) -> NDArray[np.float64]:
-        """One finite float64 score per row of X."""
+        """One finite float64 score per row of X, or a column of them for every class."""
 
     def graph(self) -> object | None:
         """The model as an ONNX ``ModelProto``, or None (see ``why_no_graph``)."""
@@ -130,6 +133,7 @@ class CallableBase:
                 result,
                 n_rows=_length(result) if n_rows is None else n_rows,
                 probability=False,
+                outputs=None,
             )
         except (TypeError, ValueError) as error:
             kind = TypeError if isinstance(error, TypeError) else ValueError
@@ -142,7 +146,9 @@ class CallableBase:
         return None
 
 
-def as_base(model: Any, *, link: Link | None = None, target_class: Any = None) -> Base:
+def as_base(
+    model: Any, *, link: Link | None = None, target_class: Any = None, trust: bool = False
+) -> Base:
     """Wrap a model, a model file, a callable or an array of scores as a `Base`.
 
     Parameters
@@ -156,6 +162,8 @@ def as_base(model: Any, *, link: Link | None = None, target_class: Any = None) -
         callables.
     target_class : object
         Of a multiclass model: the class whose probability is the score.
+    trust : bool
+        Whether a model file may be of a kind that can run code when it is opened.
 
     Returns
     -------
@@ -166,7 +174,8 @@ def as_base(model: Any, *, link: Link | None = None, target_class: Any = None) -
     TypeError
         If nothing fits; the message lists the installed adapters.
     ValueError
-        If scores, link or the suffix of a file are not valid.
+        If scores, link or the suffix of a file are not valid; a `ModelFileError` if a file is
+        damaged, or could run code and is not trusted.
     FileNotFoundError
         If there is no such model file.
 
@@ -198,15 +207,17 @@ def as_base(model: Any, *, link: Link | None = None, target_class: Any = None) -
         return _adapt(_reader(".onnx", "bytes"), bytes(model), options)
     if isinstance(model, (str, os.PathLike)):
         path = Path(os.fsdecode(model))
-        return _adapt(_reader(path.suffix, _existing(path)), path, options)
+        entry = _reader(path.suffix, _existing(path))
+        check_trust(load_factory(entry), f"the model file {path.name!r}", trust=trust)
+        return _adapt(entry, path, options)
     if _is_array(model):
         _refuse_target_class(target_class, "an array of scores")
         # Scores of any scale are taken here; whether they are probabilities depends on the labels.
-        values = read_scores(model, n_rows=_length(model), probability=False)
+        values = read_scores(model, n_rows=_length(model), probability=False, outputs=None)
         return ScoreColumn(values, link=link or "identity")
-    entry = find_adapter(model)
-    if entry is not None:
-        return _adapt(entry, model, options)
+    adapter = find_adapter(model)
+    if adapter is not None:
+        return _adapt(adapter, model, options)
     if callable(model) and not hasattr(model, "predict"):
         _refuse_target_class(target_class, "a callable")
         return CallableBase(model, link=link or "identity", name=_callable_name(model))
@@ -216,7 +227,7 @@ def as_base(model: Any, *, link: Link | None = None, target_class: Any = None) -
     )
 
 
-def reopen_base(model: Any, link: Link, target_class: Any) -> Base:
+def reopen_base(model: Any, link: Link, target_class: Any, *, trust: bool = False) -> Base:
     """A base like one that was used before: on its scale, of its class.
 
     The link is declared only where the model does not tell it by itself. If its scores are on the
@@ -227,18 +238,37 @@ def reopen_base(model: Any, link: Link, target_class: Any) -> Base:
     if callable(model) and find_adapter(model) is None:
         return as_base(model, link=link)
     try:
-        base = as_base(model, target_class=target_class)
+        base = as_base(model, target_class=target_class, trust=trust)
+    except ModelFileError:
+        raise
     except ValueError:
-        return as_base(model, link=link, target_class=target_class)
+        return as_base(model, link=link, target_class=target_class, trust=trust)
     if base.link != link:
         with suppress(ValueError):
-            return as_base(model, link=link, target_class=target_class)
+            return as_base(model, link=link, target_class=target_class, trust=trust)
     return base
 
 
 def class_of(base: Base) -> Any:
     """The class that a base was told to score; None if it was told none."""
     return getattr(base, "target_class", None)
+
+
+def classes_of(base: Base) -> Sequence[Any] | None:
+    """Classes of a classifier; a range where it only numbers them, None for other models.
+
+    Log-odds are about two classes, whatever they are called.
+    """
+    classes: Sequence[Any] | None = getattr(base, "classes", None)
+    return range(2) if classes is None and base.link == "logit" else classes
+
+
+def base_outputs(base: Base) -> int | None:
+    """Numbers that a base gives per row; None where that is not known before it has scored any."""
+    if isinstance(base, ScoreColumn):
+        return base.values.shape[1] if base.values.ndim == 2 else 1
+    outputs: int | None = getattr(base, "outputs", None)
+    return outputs
 
 
 def predicted_mean(base: Base, X: Any) -> NDArray[np.float64]:

@@ -10,10 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import Any, TypeVar
+
+from recalibrate.support.errors import ModelFileError
 
 ADAPTER_GROUP = "recalibrate.adapters"
 FILE_GROUP = "recalibrate.model_files"
+Factory = TypeVar("Factory", bound=Callable[..., Any])
 
 
 def adapter_names() -> list[str]:
@@ -52,6 +55,39 @@ def load_factory(entry: EntryPoint) -> Callable[..., Any]:
             f"loaded: {error}"
         ) from error
     return factory
+
+
+def runs_code(why: str) -> Callable[[Factory], Factory]:
+    """Mark a reader of model files that can run code of the file; ``why`` completes "it ...".
+
+    Such a reader is called only where the user said that the file is trusted.
+
+    Examples
+    --------
+    >>> @runs_code("is a pickle")
+    ... def read_file(path): ...
+    >>> check_trust(read_file, "the file 'model.pkl'", trust=False)
+    Traceback (most recent call last):
+    ...
+    recalibrate.support.errors.ModelFileError: the file 'model.pkl' could run any code ...
+    """
+
+    def mark(factory: Factory) -> Factory:
+        factory.runs_code = why  # type: ignore[attr-defined]
+        return factory
+
+    return mark
+
+
+def check_trust(factory: Callable[..., Any], what: str, *, trust: bool) -> None:
+    """Refuse a file whose reader can run its code, unless the user trusts it."""
+    why = getattr(factory, "runs_code", "")
+    if why and not trust:
+        raise ModelFileError(
+            f"{what} could run any code on this machine when it is opened: it {why}. If you trust "
+            "whoever made it, say so: trust=True (on the command line --trust). Or open it "
+            "yourself, and pass the model."
+        )
 
 
 def _by_name(group: str) -> dict[str, list[EntryPoint]]:

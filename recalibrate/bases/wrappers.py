@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.bases.constant import Constant
-from recalibrate.bases.protocol import Base, ScoreColumn, class_of
-from recalibrate.core.learning import SCORE_COLUMN
+from recalibrate.bases.protocol import Base, ScoreColumn, base_outputs, class_of, classes_of
+from recalibrate.core.learning import is_score
 from recalibrate.core.levels import Link
 from recalibrate.data.table import find_columns
 from recalibrate.support.notices import listed
@@ -51,6 +51,22 @@ class NamedBase:
     @property
     def target_class(self) -> Any:
         return class_of(self.inner)
+
+    @property
+    def examples(self) -> Any:
+        """Rows that the inner base keeps, with the remembered names; None if it keeps none."""
+        import pandas as pd
+
+        rows = getattr(self.inner, "examples", None)
+        return None if rows is None else pd.DataFrame(np.asarray(rows), columns=list(self.names))
+
+    @property
+    def classes(self) -> Sequence[Any] | None:
+        return classes_of(self.inner)
+
+    @property
+    def outputs(self) -> int | None:
+        return base_outputs(self.inner)
 
     def columns(self) -> tuple[str, ...] | None:
         """The columns that the table had."""
@@ -151,6 +167,14 @@ class ChainedBase:
         # Scores of a regression are on the scale of its labels, whatever the updates' scale.
         return self.model.rounds.link == "logit" and self.model.labels.kind != "regression"
 
+    @property
+    def classes(self) -> Sequence[Any] | None:
+        """The classes that the model was fitted to."""
+        labels = self.model.labels
+        if labels.kind == "regression" or labels.chosen is not None:
+            return None
+        return labels.classes or None
+
     def columns(self) -> tuple[str, ...] | None:
         """Columns of the first base and of H."""
         model = self.model
@@ -158,7 +182,7 @@ class ChainedBase:
         if own is None or not model.schema.named:
             return None
         used = (name for encoder in model.rounds.encoders for name in encoder.names)
-        return tuple(dict.fromkeys([*own, *(name for name in used if name != SCORE_COLUMN)]))
+        return tuple(dict.fromkeys([*own, *(name for name in used if not is_score(name))]))
 
     def scores(self, X: Any) -> NDArray[np.float64]:
         """The model's log-odds, or its means."""

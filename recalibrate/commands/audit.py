@@ -79,6 +79,12 @@ def _add_what(parser: ArgumentParser) -> None:
         default=0.95,
         help="of the limits, for all groups at once, default .95",
     )
+    group.add_argument(
+        "--by",
+        metavar="PERIOD",
+        help="also audit slices: day, week, month, quarter, year, or a column",
+    )
+    group.add_argument("--time", metavar="NAME", help="column of dates, for periods")
     group.add_argument("--cluster", metavar="NAME", help="column of persons or households")
     group.add_argument(
         "--search",
@@ -94,7 +100,13 @@ def _add_what(parser: ArgumentParser) -> None:
         type=float,
         action="append",
         default=[],
-        help="count decisions that flip at this prediction, compared with the baseline",
+        help="selection rates, impact ratios and errors of decisions at this prediction, by group",
+    )
+    group.add_argument(
+        "--reference",
+        metavar="GROUP",
+        action="append",
+        help='group that rates are compared with, such as "sex = M"; default: the largest',
     )
 
 
@@ -145,6 +157,7 @@ def _audit(args: Namespace, console: Console, model: Any) -> AuditReport:
         known_text=known_text(model),
         scores=args.score_column,
         cluster=args.cluster,
+        time=args.time,
         baseline=args.baseline_column,
     )
     scores = rows.others.get("scores")
@@ -152,7 +165,7 @@ def _audit(args: Namespace, console: Console, model: Any) -> AuditReport:
         raise ValueError(f"{args.model!r} needs base scores: --score-column, or --base FILE")
     console.step("auditing")
     return recalibrate.audit(
-        _as_means(scores, args) if model is None else model,
+        as_means(scores, args) if model is None else model,
         rows.X,
         rows.y,
         groups=groups,
@@ -162,6 +175,9 @@ def _audit(args: Namespace, console: Console, model: Any) -> AuditReport:
         cluster=rows.others.get("cluster"),
         sample_weight=rows.weight,
         thresholds=tuple(args.threshold),
+        reference=args.reference,
+        by=args.by,
+        time=rows.others.get("time"),
         depth=args.depth,
         min_rows=args.min_rows,
         bands=args.bands,
@@ -170,10 +186,10 @@ def _audit(args: Namespace, console: Console, model: Any) -> AuditReport:
     )
 
 
-def _as_means(scores: Any, args: Namespace) -> Any:
+def as_means(scores: Any, args: Namespace) -> Any:
     """Predictions on the scale of the label."""
     from recalibrate.core.levels import sigmoid
-    from recalibrate.data.labels import read_scores
+    from recalibrate.data.scores import read_scores
 
     if args.base_link != "logit":
         return scores

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import io
 import os
 from argparse import Namespace
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.commands.texts import read_names
+from recalibrate.data.inputs import open_frames
 from recalibrate.data.table import find_columns
 from recalibrate.support.optional import require
 
@@ -26,7 +28,7 @@ SHOWN_LABELS = 5
 
 
 def read_frame(path: str, *, text: Sequence[str] = (), known_text: Sequence[str] = ()) -> Any:
-    """A table from a CSV or Parquet file.
+    """A table from a CSV or Parquet file, or from a folder or pattern of Parquet files.
 
     Parameters
     ----------
@@ -38,6 +40,11 @@ def read_frame(path: str, *, text: Sequence[str] = (), known_text: Sequence[str]
         Columns that a model has known as text; those that the file does not have are ignored.
     """
     lower = path.lower()
+    if os.path.isdir(path) or (glob.has_magic(path) and not os.path.exists(path)):
+        import pandas as pd
+
+        frames = [frame.rename(columns=str) for frame in open_frames(path)]
+        return _with_rows(path, pd.concat(frames, ignore_index=True) if frames else pd.DataFrame())
     if not lower.endswith(CSV + PARQUET):
         raise ValueError(f"{path!r} is no table: the name must end in {', '.join(CSV + PARQUET)}")
     check_file(path, "table")
@@ -47,6 +54,10 @@ def read_frame(path: str, *, text: Sequence[str] = (), known_text: Sequence[str]
         frame = _read(path, lower, text, known_text)
     except (ValueError, OSError) as error:  # pandas' and pyarrow's own errors are among them
         raise ValueError(f"cannot read {path!r}: {error}") from error
+    return _with_rows(path, frame)
+
+
+def _with_rows(path: str, frame: Any) -> Any:
     if frame.empty:
         raise ValueError(f"{path!r} has no rows")
     return frame
@@ -101,16 +112,23 @@ def read_labelled(args: Namespace, *, known_text: Sequence[str] = (), **others: 
     ``others`` are names of further columns that are no features, or None.
     """
     frame = read_frame(args.data, text=args.text, known_text=known_text)
-    names = [str(name) for name in frame.columns]
-    dropped = read_names(args.drop, names)
     named = {"label": args.label, "weight": args.weight, **others}
-    special = {key: name for key, name in named.items() if name is not None}
-    _find(args.data, [*special.values(), *dropped], names)
-    taken = {*special.values(), *dropped}
-    values = {key: frame[name].to_numpy() for key, name in special.items()}
-    X = frame[[name for name in names if name not in taken]]
+    X, values = take_columns(frame, args.data, args.drop, **named)
     y = _labels(values.pop("label"), args.label, args.positive)
     return Labelled(X, y, values.pop("weight", None), values)
+
+
+def take_columns(
+    frame: pd.DataFrame, path: str, drop: Sequence[str], **named: str | None
+) -> tuple[pd.DataFrame, dict[str, NDArray[Any]]]:
+    """Features, and the named columns that are none; names that are None are left out."""
+    names = [str(name) for name in frame.columns]
+    dropped = read_names(drop, names)
+    special = {key: name for key, name in named.items() if name is not None}
+    _find(path, [*special.values(), *dropped], names)
+    taken = {*special.values(), *dropped}
+    values = {key: frame[name].to_numpy() for key, name in special.items()}
+    return frame[[name for name in names if name not in taken]], values
 
 
 def column_of(frame: pd.DataFrame, name: str, path: str) -> NDArray[Any]:

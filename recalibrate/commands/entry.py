@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from recalibrate import __version__
-from recalibrate.commands import audit, demo, export, fit, inspect, predict
+from recalibrate.commands import audit, demo, export, fit, inspect, monitor, predict
 from recalibrate.commands.console import Console, shown_warnings
 from recalibrate.commands.interrupts import watch_interrupts
 from recalibrate.commands.options import add_common
 from recalibrate.groups.expressions import GroupSyntaxError
 
 FINE, GATE_FAILED, BAD_INPUT, FAULT, INTERRUPTED = 0, 1, 2, 3, 130
-COMMANDS = (fit, predict, audit, export, inspect, demo)
+COMMANDS = (fit, predict, audit, monitor, export, inspect, demo)
 BAD_INPUT_ERRORS = (OSError, ValueError, TypeError, ImportError, MemoryError)
 """What the library raises for things that the user can put right."""
 
@@ -31,8 +31,8 @@ examples:
   recalibrate fit rows.csv --label y --model xgb.json --H "groups(sex, race)" -o model.rcal
   recalibrate audit test.csv --label y --model model.rcal --groups "sex, race*sex" --html a.html
 
-exit codes: 0 fine, 1 an audit's gate failed, 2 usage or bad input, 3 a fault of this program,
-130 interrupted
+exit codes: 0 fine, 1 an audit's gate failed or a monitor has an alarm, 2 usage or bad input,
+3 a fault of this program, 130 interrupted
 """
 
 
@@ -66,7 +66,8 @@ def build_parser() -> argparse.ArgumentParser:
             allow_abbrev=False,
         )
         module.add_arguments(own)
-        add_common(own, writes=module is not inspect)
+        if module is not monitor:  # whose actions have options of their own
+            add_common(own, writes=module is not inspect)
         own.set_defaults(run=module.run)
     return parser
 

@@ -46,7 +46,7 @@ def run(args: Namespace, console: Console) -> int:
     outputs = Outputs(args.force, args.model, args.data, args.base, args.audit)
     path = outputs.plan("--out", args.out, ".onnx")
     audit = _audit_summary(args.audit)
-    model = open_saved(args.model, args.base)
+    model = open_saved(args.model, args.base, trust=args.trust)
     frame = scores = None
     if args.data is not None:
         frame = read_frame(args.data, text=args.text, known_text=known_text(model))

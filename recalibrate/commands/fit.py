@@ -23,6 +23,7 @@ from recalibrate.commands.options import (
     add_reading,
     add_scores,
     add_table,
+    add_trust,
 )
 from recalibrate.commands.outputs import Outputs
 from recalibrate.commands.texts import read_class, read_names
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 SUMMARY = "recalibrate a trained model on labelled rows"
 PARITY_ROWS = 1000
 """Rows of the table that an exported graph is compared on, besides those made for it."""
-PLAIN_OPTIONS = ("alpha", "B", "cv", "validation", "levels", "link", "threads", "seed")
+PLAIN_OPTIONS = ("alpha", "B", "cv", "validation", "link", "seed")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -45,6 +46,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     either.add_argument("--model", metavar="FILE", help="the base model's file")
     add_scores(either, "column of the base model's scores instead")
     add_reading(group)
+    add_trust(group)
     group = parser.add_argument_group("fit")
     group.add_argument(
         "--H",
@@ -92,7 +94,7 @@ def run(args: Namespace, console: Console) -> int:
         scores = rows.others["score"][sample] if base is None else None
         model.to_onnx(exported, rows.X.iloc[sample], base=scores, overwrite=args.force)
     reference = _reference(args, model)
-    model.save(str(saved), overwrite=args.force, base=reference)
+    model.save(str(saved), overwrite=args.force, base=reference, trust=args.trust)
     console.say(model.summary())
     for path in (saved, exported):
         if path is not None:
@@ -117,6 +119,8 @@ def _fit(args: Namespace, console: Console, rows: Labelled, base: Any, H: Any) -
         base_link=args.base_link if args.model is None else None,
         categorical=read_names(args.categorical, [str(name) for name in rows.X.columns]) or None,
         exportable=args.onnx is not None,
+        loop=recalibrate.Loop(levels=args.levels),
+        engine=recalibrate.Engine(threads=args.threads),
         progress=console.progress,
         **given,
     )

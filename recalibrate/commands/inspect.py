@@ -53,17 +53,17 @@ def run(args: Namespace, console: Console) -> int:
 
 def _columns(model: Recalibrated) -> list[Column]:
     """Columns of the table that the model was fitted on, without the score itself."""
-    from recalibrate.core.learning import SCORE_COLUMN
+    from recalibrate.core.learning import is_score
 
-    return [column for column in model.schema.columns if column.name != SCORE_COLUMN]
+    return [column for column in model.schema.columns if not is_score(column.name)]
 
 
 def _used(model: Recalibrated) -> list[str]:
     """Columns that the corrections look at."""
-    from recalibrate.core.learning import SCORE_COLUMN
+    from recalibrate.core.learning import is_score
 
     names = (name for encoder in model.rounds.encoders for name in encoder.names)
-    return [name for name in dict.fromkeys(names) if name != SCORE_COLUMN]
+    return [name for name in dict.fromkeys(names) if not is_score(name)]
 
 
 def _saved_facts(model: Recalibrated) -> dict[str, Any]:

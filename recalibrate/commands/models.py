@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recalibrate.commands.data import check_file, column_of
@@ -18,7 +19,9 @@ OURS = ".rcal"
 ONNX = ".onnx"
 
 
-def open_recalibrated(path: str, base: str | None = None) -> Recalibrated | ServedModel:
+def open_recalibrated(
+    path: str, base: str | None = None, *, trust: bool = False
+) -> Recalibrated | ServedModel:
     """A model that this library saved or exported."""
     from recalibrate import load
 
@@ -30,14 +33,14 @@ def open_recalibrated(path: str, base: str | None = None) -> Recalibrated | Serv
         )
     if base is not None:
         check_file(base, "model")
-    return load(path, base=base)
+    return load(path, base=base, trust=trust)
 
 
-def open_saved(path: str, base: str | None = None) -> Recalibrated:
+def open_saved(path: str, base: str | None = None, *, trust: bool = False) -> Recalibrated:
     """A model that this library saved."""
     from recalibrate.model import Recalibrated
 
-    model = open_recalibrated(path, base)
+    model = open_recalibrated(path, base, trust=trust)
     if not isinstance(model, Recalibrated):
         raise ValueError(f"{path!r} is an exported graph; this needs the saved model (*{OURS})")
     return model
@@ -48,7 +51,7 @@ def open_any(path: str, args: Namespace) -> Any:
     check_file(path, "model")
     lower = path.lower()
     if lower.endswith(OURS) or (lower.endswith(ONNX) and _is_exported(path)):
-        return open_recalibrated(path, args.base)
+        return open_recalibrated(path, args.base, trust=args.trust)
     return open_base(path, args)
 
 
@@ -59,8 +62,9 @@ def open_base(path: str, args: Namespace) -> Base | Recalibrated:
 
     check_file(path, "model")
     if path.lower().endswith(OURS):
-        return open_saved(path)
-    base = as_base(path, link=args.base_link, target_class=_read_class(args.target_class))
+        return open_saved(path, trust=args.trust)
+    told = {"link": args.base_link, "target_class": _read_class(args.target_class)}
+    base = as_base(path, **told, trust=args.trust)
     names = args.model_columns
     if names is None:
         return base
@@ -110,15 +114,11 @@ def needs_scores(model: Any) -> bool:
 
 
 def _is_exported(path: str) -> bool:
-    import onnx
+    from recalibrate.graph.facts import MARK
+    from recalibrate.support.onnxfile import read_graph
 
-    from recalibrate.loading import ONNX_MARK
-
-    try:
-        graph = onnx.load(path, load_external_data=False)
-    except Exception as error:  # protobuf has errors of its own
-        raise ValueError(f"{path!r} is not an ONNX file: {error}") from error
-    return any(entry.key == ONNX_MARK for entry in graph.metadata_props)
+    graph = read_graph(Path(path).read_bytes(), repr(path), Path(path).parent)
+    return any(entry.key == MARK for entry in graph.metadata_props)
 
 
 def _read_class(text: str | None) -> str | int | None:

@@ -18,17 +18,19 @@ def add_table(parser: ArgumentParser, *, required: bool = True) -> None:
     """The table of rows, and how to read it."""
     group = parser.add_argument_group("rows")
     if required:
-        parser.add_argument("data", metavar="DATA", help="table of rows, .csv or .parquet")
+        parser.add_argument(
+            "data", metavar="DATA", help="rows: .csv, .parquet, or a folder of .parquet"
+        )
     else:
         group.add_argument("--data", metavar="DATA", help="rows to compare on, .csv or .parquet")
     about = "columns of a CSV file to be read as text although they look like numbers"
     add_names(group, "--text", about)
 
 
-def add_labels(parser: ArgumentParser) -> None:
+def add_labels(parser: ArgumentParser, *, required: bool = True) -> None:
     """Labels and weights of the rows, and columns that are no features."""
     group = parser.add_argument_group("labels")
-    group.add_argument("--label", metavar="NAME", required=True, help="column of the labels")
+    group.add_argument("--label", metavar="NAME", required=required, help="column of the labels")
     group.add_argument(
         "--positive", metavar="VALUE", help="the label that counts as 1; all others count as 0"
     )
@@ -47,6 +49,16 @@ def add_base(
         "--base",
         metavar="FILE",
         help="the base model's own file, for a .rcal file that does not hold the base model",
+    )
+    add_trust(group)
+
+
+def add_trust(group: _ActionsContainer) -> None:
+    """Consent to model files that can run code."""
+    group.add_argument(
+        "--trust",
+        action="store_true",
+        help="open base model files that can run any code on this machine (.pt, .pt2)",
     )
 
 

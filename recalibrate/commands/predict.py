@@ -44,7 +44,7 @@ def run(args: Namespace, console: Console) -> int:
     """Predict and write."""
     outputs = Outputs(args.force, args.data, args.model, args.base)
     path = outputs.plan("--out", args.out, *CSV, *PARQUET)
-    model = open_recalibrated(args.model, args.base)
+    model = open_recalibrated(args.model, args.base, trust=args.trust)
     decision = _decision(model, args)
     console.step(f"reading {args.data}")
     frame = read_frame(args.data, text=args.text, known_text=known_text(model))

@@ -150,7 +150,7 @@ class Boosted:
     path: Rounds
 
 
-def draw_levels(source: StatsSource, log: Rounds, settings: Settings) -> Levels:
+def draw_levels(source: StatsSource, log: Rounds, settings: Settings, output: int = 0) -> Levels:
     """Level sets of the next round: the grid, or cells of equal width or weight."""
     if settings.grid is not None:
         return settings.grid
@@ -160,7 +160,7 @@ def draw_levels(source: StatsSource, log: Rounds, settings: Settings) -> Levels:
         grid = Levels.uniform(settings.levels, settings.link)
         return Levels(grid.thresholds, None, grid.steps)
     low, high = (0.0, 1.0) if settings.link == "identity" else (-MARGIN_LIMIT, MARGIN_LIMIT)
-    (cells,) = source.sums(ScoreCells(log, low, high))
+    (cells,) = source.sums(ScoreCells(log, low, high, output))
     return Levels.from_cells(cells, low, high, settings.levels)
 
 
@@ -240,6 +240,8 @@ class _Run:
         self.log = log
         self.encoder = encoder
         self.start = len(log.steps)
+        self.begun = log.n_rounds
+        self.quiet = 0  # classes in a row that nothing was learned for
         self.rounds = 0
         self.errors: list[float] = []
         self.held_out: list[float] = []
@@ -263,19 +265,37 @@ class _Run:
             shown["validation"] = self.held_out[-1]
         return shown
 
+    @property
+    def _turn(self) -> range:
+        """The classes of this round: all of them, or where level sets are drawn one after another.
+
+        All steps of a round are learned from the same scores. Level sets are those of one class.
+        """
+        count = self.log.outputs
+        if count == 1 or self.settings.levels == 1:
+            return range(count)
+        number = (self.begun + self.rounds) % count
+        return range(number, number + 1)
+
     def round(self) -> None:
         """Draw level sets, learn the round's tables, accept or stop."""
-        settings = self.settings
-        partition = draw_levels(self.source, self.log, settings)
+        settings, turn = self.settings, self._turn
+        partition = draw_levels(self.source, self.log, settings, turn[0])
         candidate, known = self.log, len(self.held_out)
         for k in range(settings.tables_per_round):
-            drawn = partition if k == 0 else None
-            draft = Draft(candidate, drawn, settings.replaces, self._draw(candidate))
-            step = self._learn(draft, partition.count)
-            if step.table.n_learners == 0:
-                self.stopped = "nothing learned"
+            drawn = partition if k == 0 or len(turn) > 1 else None
+            draw = self._draw(candidate)
+            drafts = [Draft(candidate, drawn, settings.replaces, draw, each) for each in turn]
+            steps = [self._learn(draft, partition.count, len(turn)) for draft in drafts]
+            if all(step.table.n_learners == 0 for step in steps):
+                self.quiet += 1
+                if self.quiet * len(turn) >= self.log.outputs:
+                    self.stopped = "nothing learned"
                 break
-            candidate = candidate.append(step)
+            self.quiet = 0
+            # What follows keeps the level sets of the first: all rows.
+            first, rest = steps[0], steps[1:]
+            candidate = candidate.append(first, *(replace(step, partition=None) for step in rest))
             if self.validation is not None:
                 self.held_out.append(mean_loss(self.validation, candidate))
                 if self._impatient():
@@ -297,7 +317,7 @@ class _Run:
         """The accepted model, at its best step where held-out rows decide."""
         settings, log = self.settings, self.log
         if settings.patience is not None and self.held_out:
-            log = log.first(self.start + int(np.argmin(self.held_out)))
+            log = log.first(self.start + int(np.argmin(self.held_out)) * len(self._turn))
         asked = self._ask_once_more(log)
         witness = None if asked is log else asked
         unrounded = float("nan") if asked is None else mean_loss(self.source, asked)
@@ -309,7 +329,7 @@ class _Run:
             tuple(self.held_out),
             unrounded,
             mean_of(self.source, loss, weight),
-            self.skipped / int(weight[0]),
+            self.skipped * 2.0**-self.source.scale.hessian_bits / int(weight[0]),
             self.stopped or "max_rounds",
         )
         return Boosted(log, history, witness, self.log)
@@ -322,7 +342,7 @@ class _Run:
         if candidate is None or len(log.steps) < len(self.log.steps):
             if not self.settings.keep_unrounded or len(log.steps) == self.start:
                 return None
-            step = self._learn(Draft(log, grid, self.settings.replaces), grid.count)
+            step = self._learn(Draft(log, grid, self.settings.replaces), grid.count, 1)
             candidate = log.append(step) if step.table.n_learners else log
         if len(candidate.steps) == len(log.steps):
             return log
@@ -336,15 +356,28 @@ class _Run:
             return None
         return Draw(settings.row_share, settings.seed, len(log.steps))
 
-    def _learn(self, draft: Draft, levels: int) -> Step:
+    def _learn(self, draft: Draft, levels: int, beside: int) -> Step:
+        """The next step of a class, one of so many that are taken from the same scores."""
         settings = self.settings
         step = settings.step
         if settings.step_doubles is not None:
-            step *= 1.0 + (len(draft.log.steps) - self.start) / settings.step_doubles
-        task = Task(self.source, draft, levels, step, settings.penalty, settings.seed)
+            rounds = (len(draft.log.steps) - self.start) // beside
+            step *= 1.0 + rounds / settings.step_doubles
+        if beside > 1:
+            # Each is right only alone: a class that gains takes from the others already.
+            step *= (beside - 1) / beside
+        seed = settings.seed * beside + (draft.output if beside > 1 else 0)
+        task = Task(self.source, draft, levels, step, settings.penalty, seed)
         lesson = self.learner.learn(task)
         self.skipped = lesson.skipped
-        taken = Step(draft.partition, lesson.table, self.encoder, settings.replaces, settings.grid)
+        taken = Step(
+            draft.partition,
+            lesson.table,
+            self.encoder,
+            settings.replaces,
+            settings.grid,
+            draft.output,
+        )
         if settings.accept is None or self.validation is None:
             return taken
         before, after = self.validation.sums(LevelLosses(draft, taken, levels))

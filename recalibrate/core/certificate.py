@@ -7,6 +7,10 @@ For an exact oracle over H and the next un-rounded update f~ of the output f,
 Group indicators scaled by sqrt(B) are in H_B, hence the mean gap of a group of share p is at
 most sqrt(K2 / B) / p. All of this speaks of the rows that were fitted; the held-out estimate is
 the part that speaks of new rows.
+
+A class of rounded columns proves it for these, and for H itself with what rounding can change:
+if every h of H with h^2 <= B differs by at most l from one of rounded columns, K2 is at most
+((sqrt(B) + l) sqrt(err(f) - err(f~)) + l sqrt(err(f)))^2, because its root is a norm.
 """
 
 from __future__ import annotations
@@ -15,6 +19,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import sqrt
 
+from recalibrate.core.consequences import Consequences
+
 NORMAL_95 = 1.959963984540054
 
 
@@ -22,17 +28,24 @@ NORMAL_95 = 1.959963984540054
 class HeldOut:
     """How much H still improves the model on rows that were not fitted.
 
+    What is estimated is B times the largest fall of the squared error that functions of H, one
+    for every level set, could bring on new rows: no h of H with h^2 <= B has a larger K2 there.
+
     Attributes
     ----------
     rows
         Number of held-out rows.
-    estimate, low, high
-        B times the fall in squared error by the witness (the best update that H found on the
-        fitted rows), with 95 % limits from the paired differences. Around or below zero: no
-        evidence against the model.
+    estimate
+        B times the mean of (y - v) (h(x) - v), with h fitted on four fifths of the held-out rows
+        and measured on the other fifth, in turn. Noise makes it neither larger nor smaller where
+        H is a linear space; it can be below zero.
+    low, high
+        95 % limits. Below: the fall of the squared error by these h, which is less than the
+        largest possible, minus its standard errors. Above: ``ceiling``, which is more, plus its
+        standard errors. With fewer than 30 rows they are 0 and B.
     ceiling
-        The in-sample bound with H fitted on the held-out rows themselves: an upper end that
-        includes what H fits of their noise.
+        B times the fall with H fitted on the held-out rows themselves: includes what H fits of
+        their noise.
     """
 
     rows: int
@@ -55,17 +68,22 @@ class Certificate:
     errors
         Squared error before the first and after every round, the rejected one last.
     exact
-        Whether every step was exact least squares over H.
+        Whether every step was exact least squares over H, and the model is the one it is about.
     reason
         Why it was not; empty when it was.
     bound
-        B * (err(f) - err(f~)) + B * skipped; what the run itself proves if ``exact``.
+        B * (err(f) - err(f~)) + B * skipped, with what rounding of columns may hide (``lost``);
+        what the run itself proves if ``exact``. Like errors and alpha for labels in [0, 1].
     skipped
         Share of the rows' weight on level sets left alone as too small.
     group_shares
         Share of every group of H, when H is groups.
     held_out
         Estimate on validation rows, when there were any.
+    unit
+        Range of the labels: gaps are in their own unit.
+    lost
+        By how much a function of H with h^2 <= B may change when columns are rounded.
     """
 
     alpha: float
@@ -79,6 +97,8 @@ class Certificate:
     skipped: float
     group_shares: Mapping[str, float] = field(default_factory=dict)
     held_out: HeldOut | None = None
+    unit: float = 1.0
+    lost: float = 0.0
 
     @property
     def holds(self) -> bool:
@@ -87,6 +107,8 @@ class Certificate:
 
     def gap_limit(self, share: float, *, proven: bool = False) -> float:
         """Largest mean gap that the guarantee allows in a group of this share of the rows.
+
+        In the labels' own unit.
 
         Parameters
         ----------
@@ -105,7 +127,7 @@ class Certificate:
         if not 0 < share <= 1:
             raise ValueError(f"a group's share must be in (0, 1], got {share!r}")
         worst = self.bound if proven else self.alpha
-        return round(sqrt(max(worst, 0.0) / self.B) / share, 12)
+        return round(self.unit * sqrt(max(worst, 0.0) / self.B) / share, 12)
 
     @property
     def gap_limits(self) -> dict[str, tuple[float, float]]:
@@ -116,6 +138,26 @@ class Certificate:
             if share > 0
         }
 
+    def consequences(self) -> Consequences:
+        """What follows on the fitted rows, if H is a weak learner: printed, in words.
+
+        Raises
+        ------
+        ValueError
+            If the run proves nothing.
+
+        Examples
+        --------
+        >>> from recalibrate import Certificate
+        >>> c = Certificate(0.01, 1.0, 200, 3, (0.2, 0.19, 0.18, 0.1799), True, "", 1e-8, 0.0)
+        >>> found = c.consequences()
+        >>> round(found.gamma, 4), round(found.excess, 4)
+        (0.0317, 0.0952)
+        """
+        if not self.exact:
+            raise ValueError(f"nothing is proven, so nothing follows: {self.reason}")
+        return Consequences(max(self.bound, 0.0) / self.B, self.m)
+
     def __str__(self) -> str:
         lines = [
             f"Algorithm 1 with alpha = {self.alpha:g}, B = {self.B:g}, m = {self.m}: "
@@ -123,14 +165,18 @@ class Certificate:
             f"{self.errors[self.rounds]:.6g}",
             f"sup K2 over H with h^2 <= B is at most {self.bound:.3g} on the fitted rows"
             if self.exact
-            else f"no proof on the fitted rows, the oracle was not exact: {self.reason}",
+            else f"no proof on the fitted rows: {self.reason}",
         ]
+        if self.exact and self.lost:
+            lines.append(
+                f"(with what rounding of columns may hide: it changes h by at most {self.lost:.2g})"
+            )
         if self.skipped:
             lines.append(f"{self.skipped:.2%} of the weight lies on level sets left alone")
         if self.held_out is not None:
             h = self.held_out
             lines.append(
-                f"on {h.rows} held-out rows H still gains {h.estimate:.3g} "
-                f"(95 % limits {h.low:.3g} to {h.high:.3g})"
+                f"on new rows sup K2 is at most about {h.estimate:.3g} (95 % limits {h.low:.3g} "
+                f"to {h.high:.3g}, from {h.rows} held-out rows)"
             )
         return "\n".join(lines)

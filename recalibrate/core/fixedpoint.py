@@ -2,17 +2,22 @@ r"""Fixed point: how labels, weights, gradients and hessians become integers.
 
 Sums of integers do not depend on the order of their terms, which is what makes a fitted model
 identical for any number of threads, blocks or workers. One :class:`Scale` is made before the
-first round, from the number of rows and the largest weight; it never changes afterwards, and
-its bits are chosen so that no sum over the rows can leave the int64 range.
+first round, from the number of rows and their weights; it never changes afterwards, and its bits
+are chosen so that no sum over the rows can leave the int64 range.
 
 Per row three numbers are summed: a count (1), a weight-like number ``s = w * h`` (``h`` the
 hessian, 1 for squared error) and a gradient-like number ``g = w * r`` (``r`` the residual, or
 the label itself where a round replaces the prediction). Where the bits allow it they share
 words, because a histogram update costs as much as it writes.
+
+Weights are shares of all rows' weight in steps of about 2**-60, and products with them are
+rounded once, as a whole: rows a billion times lighter than others keep their residuals. Where
+even that is too coarse for the lightest row, the weights are refused.
 """
 
 from __future__ import annotations
 
+from math import frexp
 from typing import NamedTuple
 
 import numpy as np
@@ -24,11 +29,23 @@ INT64_BITS = 62
 RESPONSE_LIMIT_BITS = 2
 """Residuals are cut at +-2**2 label ranges; labels and probabilities never get there."""
 
+LOSS_LIMIT_BITS = 6
+"""Losses are cut at 2**5, see ``core.part``; one bit in reserve."""
+
 VALUE_STEP = 2.0**-40
 """Leaf values and coefficients are multiples of this, so that their float64 sums are exact."""
 
+MASS_BITS = 60
+"""Bits of all quantised weights together."""
+
+COLUMN_BITS = 36
+"""Bits of all weights together in statistics of columns, which are multiplied by more."""
+
 LEAST_WEIGHT_BITS = 7
-"""Coarser weights than this are not accepted for the sake of many held-out rows."""
+"""Coarser weights than this are not accepted, be it for the sake of heavier ones."""
+
+LEAST_HESSIAN_BITS = 12
+"""Coarser hessians than this, of a row that weighs one, are not accepted for sharing a word."""
 
 LEAST_RESPONSE_BITS = 20
 """Coarser responses than 2**-20 are not accepted for the sake of packing."""
@@ -39,6 +56,71 @@ def snap(values: NDArray[np.float64], step: float = VALUE_STEP) -> NDArray[np.fl
     return np.asarray(np.rint(values / step) * step, dtype=np.float64)
 
 
+class Weights(NamedTuple):
+    """Weights of rows, as far as a scale has to know them: the same for any order and cut.
+
+    Attributes
+    ----------
+    smallest, largest
+        The extremes of those above zero.
+    octaves, squares
+        Sum of the next larger powers of two, in units of 2**-1074, and of their squares: at least
+        the summed weight and at most twice that, and exact numbers.
+    """
+
+    smallest: float
+    largest: float
+    octaves: int
+    squares: int
+
+    @classmethod
+    def of(cls, weight: NDArray[np.float64]) -> Weights:
+        """Look at some weights."""
+        some = weight[weight > 0]
+        if not len(some):
+            return cls(float("inf"), 0.0, 0, 0)
+        exponents, counts = np.unique(np.frexp(some)[1], return_counts=True)
+        powers = [(1 << (int(e) + 1074), int(c)) for e, c in zip(exponents, counts, strict=True)]
+        octaves = sum(c * p for p, c in powers)
+        return cls(float(some.min()), float(some.max()), octaves, sum(c * p * p for p, c in powers))
+
+    def __or__(self, other: Weights) -> Weights:
+        """Weights of both."""
+        return Weights(
+            min(self.smallest, other.smallest),
+            max(self.largest, other.largest),
+            self.octaves + other.octaves,
+            self.squares + other.squares,
+        )
+
+    @property
+    def effective(self) -> int:
+        """About as many rows of equal weight say as much."""
+        return self.octaves**2 // self.squares
+
+    @property
+    def exponent(self) -> int:
+        """Of a power of two that the summed weight does not exceed."""
+        return self.octaves.bit_length() - 1074
+
+    def factor(self, bits: int) -> float:
+        """The power of two that brings the summed weight to so many bits; refuses what it loses."""
+        shift = bits - self.exponent
+        if shift > 1023:
+            raise ValueError(
+                f"sample_weight sums to next to nothing (the largest is {self.largest:g}): "
+                "multiply all weights by one number"
+            )
+        if frexp(self.smallest)[1] + shift <= LEAST_WEIGHT_BITS:
+            raise ValueError(
+                f"sample_weight ranges from {self.smallest:g} to {self.largest:g}, a ratio of "
+                f"{self.largest / self.smallest:.2g}: beside the summed weight of all rows the "
+                f"lightest would count for nothing (less than 2^-{bits - LEAST_WEIGHT_BITS} of "
+                "it). Give such rows weight 0 to leave them out, or a larger weight."
+            )
+        return float(2.0**shift)
+
+
 class Scale(NamedTuple):
     """Bits of the row statistics and how they share int64 words; kernels take it as it is.
 
@@ -46,16 +128,18 @@ class Scale(NamedTuple):
     ----------
     row_bits
         Bits of the number of rows.
-    weight_bits
-        Bits of the largest quantised weight; 0 when every row weighs one.
+    mass_bits
+        Bits of the sum of all quantised weights, that of ``row_bits`` if every row weighs one.
+    weighted
+        Whether rows differ in weight; otherwise ``w_q = 1``.
     weight_factor
         ``w_q = rint(w * weight_factor)``, a power of two.
     hessian_bits
-        ``h_q = rint(h * 2**hessian_bits)``; 0 for squared error (``h_q = 1``).
+        ``s = rint(w_q * h * 2**hessian_bits)``; below 0 where weights have bits to spare.
     response_bits
-        ``r_q = rint(r * 2**response_bits)``.
+        ``g = rint(w_q * r * 2**response_bits)``.
     loss_bits
-        Losses per row are summed in steps of ``2**-loss_bits``.
+        Losses are summed in steps of ``2**-loss_bits``, times ``w_q``.
     words
         1: ``count << shift | g``; 2: ``[count << shift | s, g]``, or ``[count, g]`` when
         ``s`` is the count (``shift == 0``); 3: ``[count, s, g]``.
@@ -64,18 +148,14 @@ class Scale(NamedTuple):
     """
 
     row_bits: int
-    weight_bits: int
+    mass_bits: int
+    weighted: bool
     weight_factor: float
     hessian_bits: int
     response_bits: int
     loss_bits: int
     words: int
     shift: int
-
-    @property
-    def weighted(self) -> bool:
-        """Whether rows differ in weight; otherwise ``w_q = 1``."""
-        return self.weight_bits > 0
 
     @property
     def plain(self) -> bool:
@@ -103,19 +183,22 @@ class Scale(NamedTuple):
             return np.empty(0, dtype=np.int64)
         return np.rint(weight * self.weight_factor).astype(np.int64)
 
-    def held_out(self, n_rows: int, largest: float) -> Scale:
-        """The scale that quantises weights of so many rows that only validate.
+    def quantise_for_columns(self, weight: NDArray[np.float64] | None) -> NDArray[np.int64]:
+        """Coarser ones for statistics of columns, where no row that counts weighs nothing."""
+        if weight is None or not self.weighted:
+            return np.empty(0, dtype=np.int64)
+        factor = self.weight_factor * 2.0 ** (COLUMN_BITS - self.mass_bits)
+        return np.maximum(np.rint(weight * factor), weight > 0).astype(np.int64)
+
+    def held_out(self, weights: Weights) -> Scale:
+        """The scale that quantises weights of rows that only validate.
 
         Of these rows only means are taken, ratios in which the unit of the weights cancels. So a
-        power of two brings the largest weight to the bits that the fitted rows' weights have,
-        less the bits by which there are more rows than fitted ones.
+        power of two brings their sum to the bits that the fitted rows' weights have.
         """
         if not self.weighted:
             return self
-        more = max(0, n_rows.bit_length() - self.row_bits)
-        bits = max(LEAST_WEIGHT_BITS, self.weight_bits - more)
-        _, exponent = np.frexp(largest)
-        return self._replace(weight_factor=float(2.0 ** (bits - int(exponent))))
+        return self._replace(weight_factor=weights.factor(self.mass_bits))
 
     def unpack(
         self, words: NDArray[np.int64]
@@ -148,7 +231,7 @@ def label_bits(labels: NDArray[np.float64]) -> int | None:
 
 def make_scale(
     n_rows: int,
-    weight: NDArray[np.float64] | None,
+    weight: NDArray[np.float64] | Weights | None,
     *,
     newton: bool,
     exact_bits: int | None = None,
@@ -160,25 +243,27 @@ def make_scale(
     n_rows
         All rows that will ever be summed together, over all blocks.
     weight
-        Weights of these rows, or None when each weighs one. Only the largest matters.
+        Weights of these rows, or None when each weighs one.
     newton
         Whether hessians are summed (logit link).
     exact_bits
         Bits that hold every response exactly, when known (see :func:`label_bits`).
     """
     row_bits = int(n_rows).bit_length()
-    weighted = weight is not None and not bool(np.all(weight == 1.0))
-    weight_bits = min(20, (INT64_BITS - row_bits) // 2 - 8) if weighted else 0
-    factor = 1.0
-    if weighted and weight is not None:
-        _, exponent = np.frexp(float(weight.max()))
-        # Weights below 2**-1000 of nothing: the factor itself has to be a number.
-        factor = float(2.0 ** min(weight_bits - int(exponent), 1023))
-    room = INT64_BITS - row_bits - weight_bits - RESPONSE_LIMIT_BITS
+    if isinstance(weight, np.ndarray):
+        weight = None if bool(np.all(weight == 1.0)) else Weights.of(weight)
+    if weight is not None:
+        return _weighted_scale(row_bits, weight, newton)
+    room = INT64_BITS - row_bits - RESPONSE_LIMIT_BITS
     response_bits = min(30, room)
     hessian_bits = min(24, room) if newton else 0
     words, shift = 3, 0
-    if not weighted and not newton:
+    if newton:
+        packed = INT64_BITS - 2 * row_bits
+        if packed >= LEAST_HESSIAN_BITS:
+            hessian_bits = min(hessian_bits, packed)
+            words, shift = 2, row_bits + hessian_bits
+    else:
         packed = INT64_BITS - 2 * row_bits - RESPONSE_LIMIT_BITS - 1
         wanted = LEAST_RESPONSE_BITS if exact_bits is None else exact_bits
         if packed >= wanted:
@@ -186,12 +271,25 @@ def make_scale(
             words, shift = 1, row_bits + response_bits + RESPONSE_LIMIT_BITS + 1
         else:
             words = 2
-    else:
-        packed = INT64_BITS - 2 * row_bits - weight_bits
-        if packed >= (12 if newton else 0):
-            hessian_bits = min(hessian_bits, packed)
-            words, shift = 2, row_bits + weight_bits + hessian_bits
-    loss_bits = min(40, INT64_BITS - row_bits - weight_bits - 6)
+    loss_bits = min(40, INT64_BITS - row_bits - LOSS_LIMIT_BITS)
     return Scale(
-        row_bits, weight_bits, factor, hessian_bits, response_bits, loss_bits, words, shift
+        row_bits, row_bits, False, 1.0, hessian_bits, response_bits, loss_bits, words, shift
+    )
+
+
+def _weighted_scale(row_bits: int, weights: Weights, newton: bool) -> Scale:
+    """The scale of rows that differ in weight: all together have `MASS_BITS`."""
+    factor = weights.factor(MASS_BITS)
+    response_bits = INT64_BITS - RESPONSE_LIMIT_BITS - MASS_BITS
+    loss_bits = INT64_BITS - LOSS_LIMIT_BITS - MASS_BITS
+    hessian_bits = INT64_BITS - MASS_BITS if newton else 0
+    words, shift = 3, 0
+    # With the count in its word, the lightest row's s must still be fine enough.
+    shared = INT64_BITS - row_bits - 1 - MASS_BITS
+    light = frexp(weights.smallest * factor)[1] + shared
+    if light >= (LEAST_HESSIAN_BITS if newton else LEAST_WEIGHT_BITS):
+        hessian_bits = min(hessian_bits, shared)
+        words, shift = 2, MASS_BITS + hessian_bits + 1
+    return Scale(
+        row_bits, MASS_BITS, True, factor, hessian_bits, response_bits, loss_bits, words, shift
     )

@@ -27,6 +27,29 @@ EVERYONE = f"`{SCORE_COLUMN}` is not missing"
 """The group of all rows, as an expression: plain calibration of the levels."""
 
 
+def is_score(name: str) -> bool:
+    """Whether a column is the base model's score, or that of a class.
+
+    Examples
+    --------
+    >>> [is_score(name) for name in ("base score", "base score of 'a'", "age")]
+    [True, True, False]
+    """
+    return name == SCORE_COLUMN or name.startswith(f"{SCORE_COLUMN} of ")
+
+
+def score_columns(classes: Sequence[object]) -> list[str]:
+    """Names of the columns that hold the base model's scores: one, or one for every class."""
+    # A backtick cannot be quoted in the language of groups.
+    named = [f"{SCORE_COLUMN} of {label!r}".replace("`", "'") for label in classes]
+    return named or [SCORE_COLUMN]
+
+
+def everyone(schema: Schema) -> str:
+    """The group of all rows, as an expression over the first of the base model's scores."""
+    return f"`{next(filter(is_score, schema.names), SCORE_COLUMN)}` is not missing"
+
+
 MARGIN_STEP_LIMIT = 4.0
 """Default of :attr:`Penalty.step_limit`."""
 
@@ -139,7 +162,7 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class Lesson:
-    """What was learned, and the summed weight of the rows that were left alone."""
+    """What was learned, and the summed s of the rows that were left alone."""
 
     table: Learned
     skipped: int = 0
@@ -166,6 +189,20 @@ class NamesGroups(Protocol):
 
     def group_shares(self, source: StatsSource) -> dict[str, float]:
         """Share of the rows' weight in every group; the class is the source's only one."""
+
+
+@runtime_checkable
+class Quantises(Protocol):
+    """A learner that works on rounded columns."""
+
+    def for_rows(self, source: StatsSource) -> Learner:
+        """The same for other rows than it was bound to, which may lie far outside of those."""
+
+    def lost(self, source: StatsSource, B: float) -> tuple[float, str]:
+        """By how much h of the class with h^2 <= B may differ from one of rounded columns.
+
+        On the rows of the source; infinite if these do not say, with the reason.
+        """
 
 
 class FunctionClass(ABC):
@@ -225,12 +262,13 @@ class FunctionClass(ABC):
 def choose_columns(schema: Schema, features: Sequence[str] | None, base_score: bool) -> list[str]:
     """Columns that H may look at: those named, or all; the base score only when asked for."""
     if features is None:
-        names = [name for name in schema.names if name != SCORE_COLUMN]
+        names = [name for name in schema.names if not is_score(name)]
     else:
-        own = schema.select([n for n in schema.names if n != SCORE_COLUMN])
+        own = schema.select([n for n in schema.names if not is_score(n)])
         for name in features:
             own.index(name)
         names = list(features)
-    if base_score and SCORE_COLUMN not in names:
-        names.append(SCORE_COLUMN)
+    if base_score:
+        scores = [name for name in schema.names if is_score(name)] or [SCORE_COLUMN]
+        names += [name for name in scores if name not in names]
     return names

@@ -45,8 +45,41 @@ def to_margin(scores: NDArray[np.float64], link: Link) -> NDArray[np.float64]:
 
 
 def from_margin(margin: NDArray[np.float64], link: Link) -> NDArray[np.float64]:
-    """Inverse of :func:`to_margin`, up to its clipping and rounding."""
-    return margin if link == "identity" else sigmoid(margin)
+    """Inverse of :func:`to_margin`, up to its clipping and rounding; of classes the softmax."""
+    if link == "identity":
+        return margin
+    return softmax(margin) if margin.ndim == 2 else sigmoid(margin)
+
+
+def to_class_scores(scores: NDArray[np.float64], link: Link) -> NDArray[np.float64]:
+    """Log-probabilities of classes, from their probabilities or logits, a column per class.
+
+    They are cut at -:data:`MARGIN_LIMIT` and rounded to :data:`MARGIN_STEP`.
+
+    Examples
+    --------
+    >>> to_class_scores(np.array([[0.0, 0.5, 0.5]]), "identity").round(3)
+    array([[-16.   ,  -0.693,  -0.693]])
+    """
+    if link == "identity":
+        with np.errstate(divide="ignore"):
+            z = np.log(scores)
+    else:
+        z = scores - scores.max(axis=1, keepdims=True)
+        z = z - np.log(np.exp(z).sum(axis=1, keepdims=True))
+    return np.asfortranarray(snap(np.clip(z, -MARGIN_LIMIT, 0.0), MARGIN_STEP))
+
+
+def softmax(z: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Probabilities of classes from their scores: everywhere by this formula, as in graphs.
+
+    Examples
+    --------
+    >>> softmax(np.array([[0.0, 0.0, -1000.0]]))
+    array([[0.5, 0.5, 0. ]])
+    """
+    shares = np.exp(z - z.max(axis=1, keepdims=True))
+    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
 
 def sigmoid(margin: NDArray[np.float64]) -> NDArray[np.float64]:

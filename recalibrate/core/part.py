@@ -6,6 +6,7 @@ steps, replays them. All it gives are sums of integers, so that parts can be cut
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -16,8 +17,10 @@ from numpy.typing import NDArray
 
 from recalibrate.core.fixedpoint import RESPONSE_LIMIT_BITS, Scale
 from recalibrate.core.levels import Levels
-from recalibrate.core.rounds import Rounds, Scores, State, Step
+from recalibrate.core.rounds import Rounds, Scores, Step
+from recalibrate.core.state import State
 from recalibrate.kernels import rows as kernels
+from recalibrate.kernels.classes import add_class_losses
 from recalibrate.support.hashing import mix
 
 Sums = tuple[NDArray[np.int64], ...]
@@ -52,12 +55,14 @@ class Draft:
     """A model about to take a step: the steps so far and the level sets drawn for the next.
 
     ``partition`` None keeps the level sets of the newest step; ``draw`` None takes all rows.
+    ``output`` is the class that the step will be about.
     """
 
     log: Rounds
     partition: Levels | None
     replace: bool = False
     draw: Draw | None = None
+    output: int = 0
 
 
 class Statistic(Protocol):
@@ -104,9 +109,9 @@ class Rows:
     blocks
         What every encoder makes of the rows.
     y
-        Labels, scaled to [0, 1].
+        Labels, scaled to [0, 1]; of several classes the share of each, a column per class.
     base
-        Base scores on the link's scale.
+        Base scores on the link's scale; of several classes a column per class.
     weight
         Quantised weights; empty: each one.
     keys
@@ -137,20 +142,33 @@ class Part:
 
     def __init__(self, rows: Rows, scale: Scale) -> None:
         self.blocks = rows.blocks
-        self.y: Scores = rows.y
         self.base: Scores = rows.base
+        self._y = _columns(rows.y)
         self.weight: NDArray[np.int64] = rows.weight
         self.keys: NDArray[np.uint64] = rows.keys
         self.scale = scale
-        self.descent: Descent | None = None
+        self._descents: deque[Descent] = deque(maxlen=len(self._y))
         self._log: Rounds | None = None
-        self._state = State(self.base)
+        self._state = State.of(self.base)
         self._before: State | None = None
-        self._words: tuple[object, NDArray[np.int64]] | None = None
+        self._words: tuple[object, int, NDArray[np.int64]] | None = None
 
     @property
     def n_rows(self) -> int:
-        return len(self.y)
+        return len(self.base)
+
+    @property
+    def descent(self) -> Descent | None:
+        """Where rows are in the trees that grow, or grew last."""
+        return self._descents[-1] if self._descents else None
+
+    @descent.setter
+    def descent(self, descent: Descent) -> None:
+        self._descents.append(descent)  # one for every class, whose trees may grow in turn
+
+    def labels(self, output: int = 0) -> Scores:
+        """Labels, or whether rows are of a class."""
+        return self._y[output]
 
     def sums(self, statistic: Statistic) -> Sums:
         """The part's share of the sums."""
@@ -158,11 +176,11 @@ class Part:
 
     def memo(self) -> Memo:
         """What to keep of this part when its arrays have to go."""
-        key, words = (None, None) if self._words is None else self._words
+        key, output, words = (None, 0, None) if self._words is None else self._words
         current: Literal["labels", "state"] | None = None
         if key is LABELS:
             current = LABELS
-        elif key is _scores_of(self._state):
+        elif key is _scores_of(self._state) and output == 0:
             current = "state"
         return Memo(self._log, self._state, self._before, words, current)
 
@@ -172,17 +190,21 @@ class Part:
         if memo.words is not None:
             stale = object()
             known = {LABELS: LABELS, "state": _scores_of(memo.state), None: stale}
-            self._words = (known[memo.words_of], memo.words)
+            self._words = (known[memo.words_of], 0, memo.words)
 
     def scores(self, log: Rounds) -> Scores:
         """Scores after the last step of ``log``."""
         return self._bring(log).f
 
+    def margin(self, log: Rounds, output: int = 0) -> Scores:
+        """The scores that level sets are drawn from: of a class its log-odds against the rest."""
+        return self._bring(log).margin(output)
+
     def levels(self, draft: Draft) -> NDArray[np.int32]:
         """Level set of every row under a draft's partition."""
         state = self._bring(draft.log)
         if draft.partition is not None:
-            state = self._state = state.draw(draft.partition)
+            state = self._state = state.draw(draft.partition, draft.output)
         return state.drawn_level
 
     def words(self, draft: Draft) -> NDArray[np.int64]:
@@ -190,17 +212,14 @@ class Part:
         state = self._bring(draft.log)
         draw = draft.draw if len(self.keys) else None
         key: object = draw or (LABELS if draft.replace else _scores_of(state))
-        if self._words is not None and self._words[0] is key:
-            return self._words[1]
-        scale = self.scale
-        words = (
-            np.empty((self.n_rows, scale.words), dtype=np.int64)
-            if self._words is None
-            else self._words[1]
-        )
+        known = self._words
+        if known is not None and known[0] is key and known[1] == draft.output:
+            return known[2]
+        scale, y = self.scale, self.labels(draft.output)
+        words = np.empty((self.n_rows, scale.words), dtype=np.int64) if known is None else known[2]
         kernels.respond(
-            self.y,
-            self.y if draft.replace else state.f,
+            y,
+            y if draft.replace else state.margin(draft.output),
             self.weight,
             draft.log.link == "logit",
             draft.replace,
@@ -210,32 +229,44 @@ class Part:
         )
         if draw is not None:
             kernels.leave_out(self.keys, draw.salt, draw.share, words)
-        self._words = (key, words)
+        self._words = (key, draft.output, words)
         return words
 
     def losses(
-        self, f: Scores, logit: bool, level: NDArray[np.int32], levels: int
+        self, f: Scores, logit: bool, level: NDArray[np.int32], levels: int, output: int = 0
     ) -> NDArray[np.int64]:
         """Summed losses of the scores ``f`` by level set."""
-        return self._sum_losses(f, NO_LEVELS, level, logit, levels)
+        return self._sum_losses(f, NO_LEVELS, level, logit, levels, output)
 
     def loss(self, log: Rounds) -> NDArray[np.int64]:
         """Summed loss of the scores after the last step of ``log``."""
         state = self._bring(log)
+        if state.kept is not None and len(state.kept) > 1:
+            out, scale = np.zeros(1, dtype=np.int64), 2.0**self.scale.loss_bits
+            y, z = np.stack(self._y), np.stack(state.kept)
+            add_class_losses(y, z, self.weight, scale, LOSS_LIMIT, out)
+            return out
         f, at = (state.f, NO_LEVELS) if state.values is None else (state.values, state.drawn_level)
-        return self._sum_losses(f, at, NO_LEVELS, log.link == "logit", 1)
+        return self._sum_losses(f, at, NO_LEVELS, log.link == "logit", 1, 0)
 
     def _sum_losses(
-        self, f: Scores, at: NDArray[np.int32], level: NDArray[np.int32], logit: bool, levels: int
+        self,
+        f: Scores,
+        at: NDArray[np.int32],
+        level: NDArray[np.int32],
+        logit: bool,
+        levels: int,
+        output: int,
     ) -> NDArray[np.int64]:
         out, scale = np.zeros(levels, dtype=np.int64), 2.0**self.scale.loss_bits
-        kernels.add_losses(self.y, f, at, self.weight, level, logit, scale, LOSS_LIMIT, out)
+        y = self.labels(output)
+        kernels.add_losses(y, f, at, self.weight, level, logit, scale, LOSS_LIMIT, out)
         return out
 
     def after(self, draft: Draft, step: Step) -> Scores:
-        """Scores that a step would give, without taking it."""
+        """Scores that a step would give, without taking it; of a class its log-odds."""
         self.levels(draft)
-        return self._state.advance(step, self.blocks[step.encoder]).f
+        return self._state.advance(step, self.blocks[step.encoder]).margin(step.output)
 
     def _bring(self, log: Rounds) -> State:
         """Apply what ``log`` has beyond the steps applied so far; step back if it has less."""
@@ -256,14 +287,18 @@ class Part:
 
     def _advance(self, step: Step) -> State:
         """The next state; by the nodes that rows are known to be in, where this part helped."""
-        state, descent, block = self._state, self.descent, self.blocks[step.encoder]
-        self.descent = None
-        if descent is None or descent.trees.learned is not step.table:
+        state, block = self._state, self.blocks[step.encoder]
+        known = [each for each in self._descents if each.trees.learned is step.table]
+        if not known:
+            self._descents.clear()
             return state.advance(step, block)
-        drawn = state if step.partition is None else state.draw(step.partition)
+        descent, output = known[0], step.output
+        self._descents.remove(descent)
+        drawn = state if step.partition is None else state.draw(step.partition, output)
         if step.replace and step.grid is not None and drawn.partition is step.grid:
             return State.on_grid(descent.levels(block, drawn.drawn_level, step.grid), step.grid)
-        return drawn.rounded(descent.scores(block, drawn.f, step.replace), step.grid)
+        f = descent.scores(block, drawn.column(output), step.replace)
+        return drawn.rounded(f, step.grid, output)
 
     def _extends(self, log: Rounds, done: int) -> bool:
         """Whether the first ``done`` steps applied are the first steps of ``log``."""
@@ -273,5 +308,10 @@ class Part:
 
 
 def _scores_of(state: State) -> object:
-    """The array that stands for the scores: it is replaced whenever they change."""
+    """What stands for the scores: it is replaced whenever they change."""
     return state.level if state.kept is None else state.kept
+
+
+def _columns(y: Any) -> tuple[Scores, ...]:
+    """Labels by output."""
+    return (y,) if y.ndim == 1 else tuple(np.asfortranarray(y).T)

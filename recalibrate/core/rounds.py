@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.core.levels import Levels, Link
+from recalibrate.core.state import State
 from recalibrate.data.table import Table
-from recalibrate.support.threads import cut, share_out, threads_for
 
 Block = NDArray[Any]
 Scores = NDArray[np.float64]
@@ -109,6 +109,9 @@ class Step:
         Whether the table's value replaces the score (Algorithm 1) or is added to it.
     grid
         Rounds the new scores, or None.
+    output
+        The class whose score it changes, by its log-odds against the rest; 0 where there is one
+        score only.
     """
 
     partition: Levels | None
@@ -116,6 +119,7 @@ class Step:
     encoder: int
     replace: bool
     grid: Levels | None
+    output: int = 0
 
     def along(self, slope: float, shift: float = 0.0) -> Step:
         """The step for scores that are ``slope * f + shift`` before it instead of f.
@@ -142,16 +146,20 @@ class Rounds:
         Blocks of numbers that the steps refer to.
     steps
         The updates, oldest first.
+    outputs
+        Scores of a row: one, or one for every class.
     """
 
     link: Link
     start: Levels | None = None
     encoders: tuple[Encoder, ...] = ()
     steps: tuple[Step, ...] = ()
+    outputs: int = 1
 
-    def append(self, step: Step) -> Rounds:
-        """The list with one more step."""
-        return Rounds(self.link, self.start, self.encoders, (*self.steps, step))
+    def append(self, *steps: Step) -> Rounds:
+        """The list with more steps."""
+        more = (*self.steps, *steps)
+        return Rounds(self.link, self.start, self.encoders, more, self.outputs)
 
     def first(self, n_steps: int) -> Rounds:
         """The model after its first ``n_steps`` steps."""
@@ -163,10 +171,11 @@ class Rounds:
         return self if n_rounds >= len(drawn) else self.first(drawn[n_rounds])
 
     def pruned(self) -> Rounds:
-        """The same model without encoders that no step refers to."""
-        used = sorted({step.encoder for step in self.steps})
+        """The same model without tables that nobody learned, and encoders that no step needs."""
+        kept = list(self.steps) if self.outputs == 1 else _with_tables(self.steps)
+        used = sorted({step.encoder for step in kept})
         place = {encoder: k for k, encoder in enumerate(used)}
-        steps = tuple(replace(step, encoder=place[step.encoder]) for step in self.steps)
+        steps = tuple(replace(step, encoder=place[step.encoder]) for step in kept)
         return replace(self, encoders=tuple(self.encoders[k] for k in used), steps=steps)
 
     @property
@@ -214,7 +223,8 @@ class Rounds:
 
     def begin(self, base: Scores) -> State:
         """Scores before the first step."""
-        return State(base) if self.start is None else State(base).rounded(base, self.start)
+        state = State.of(base)
+        return state if self.start is None else state.rounded(base, self.start)
 
     def apply(self, blocks: Sequence[Block], base: Scores) -> Scores:
         """Scores after the last step, from the base scores (on the link's scale)."""
@@ -223,30 +233,40 @@ class Rounds:
             if joined is None:
                 state = state.advance_all(steps, blocks)
             else:
-                f = joined.add(blocks[steps[0].encoder], state.f)
+                output = steps[0].output
+                f = joined.add(blocks[steps[0].encoder], state.column(output))
                 drawn = steps[-1].partition or state.partition
-                state = State(f, np.zeros(len(f), np.int32), drawn)
+                state = replace(state, level=np.zeros(len(f), np.int32), partition=drawn)
+                state = state.rounded(f, None, output)
         return state.f
+
+    def _by_output(self, kinds: Sequence[tuple[int, type[Joinable], int] | None]) -> list[int]:
+        """Numbers of the steps; where no step looks at scores, those of a class together."""
+        order: list[int] = []
+        for looks, at in groupby(range(len(kinds)), lambda k: kinds[k] is None):
+            numbers = list(at)
+            order += numbers if looks else sorted(numbers, key=lambda k: self.steps[k].output)
+        return order
 
     @cached_property
     def _stretches(self) -> tuple[tuple[Sequence[Step], Joined | None], ...]:
         """All steps in order, those that can be taken together with what they are together."""
         drawn = self.start
-        kinds: list[tuple[type[Joinable], int] | None] = []
+        kinds: list[tuple[int, type[Joinable], int] | None] = []
         for step in self.steps:
             drawn = step.partition or drawn
             alone = drawn is None or drawn.count > 1 or step.replace or step.grid is not None
             kind: Any = type(step.table)
             joins = not alone and kind in self._joinable
-            kinds.append((kind, step.encoder) if joins else None)
+            kinds.append((step.output, kind, step.encoder) if joins else None)
             drawn = step.grid or drawn
         found: list[tuple[Sequence[Step], Joined | None]] = []
-        for own, at in groupby(range(len(kinds)), kinds.__getitem__):
+        for own, at in groupby(self._by_output(kinds), kinds.__getitem__):
             steps = [self.steps[k] for k in at]
             joined = None
             if own is not None and len(steps) > 1:
                 tables = [step.table for step in steps]
-                joined = own[0].join(tables, self.encoders[own[1]])
+                joined = own[1].join(tables, self.encoders[own[2]])
             found.append((steps, joined))
         return tuple(found)
 
@@ -255,89 +275,13 @@ class Rounds:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
-@dataclass(frozen=True, eq=False)
-class State:
-    """Scores of some rows at a point of the list, with the level sets drawn last.
-
-    ``partition`` is what ``level`` numbers. After rounding it is the grid, so that drawing the
-    same grid again costs nothing, and the scores need not be kept: they are its values.
-    """
-
-    kept: Scores | None
-    level: NDArray[np.int32] | None = None
-    partition: Levels | None = None
-
-    @classmethod
-    def on_grid(cls, level: NDArray[np.int32], grid: Levels) -> State:
-        """Rounded scores."""
-        return cls(None, level, grid)
-
-    @property
-    def values(self) -> Scores | None:
-        """The grid's values where scores are rounded: the score of a row is values[level]."""
-        return None if self.kept is not None or self.partition is None else self.partition.values
-
-    @property
-    def f(self) -> Scores:
-        """The scores."""
-        if self.kept is not None:
-            return self.kept
-        if self.values is None:
-            raise ValueError("rounded scores need a grid that has values")
-        return self.values[self.drawn_level]
-
-    def draw(self, partition: Levels) -> State:
-        """The same scores, with their level sets under a partition."""
-        if partition is self.partition:
-            return self
-        return State(self.f, partition.index(self.f), partition)
-
-    def advance(self, step: Step, block: Block) -> State:
-        """After one step."""
-        state = self if step.partition is None else self.draw(step.partition)
-        f = step.table.update(block, state.drawn_level, state.f, step.replace)
-        return state.rounded(f, step.grid)
-
-    def advance_all(self, steps: Sequence[Step], blocks: Sequence[Block]) -> State:
-        """After several steps, parts of the rows side by side where they are many."""
-        n_rows = len(self.f if self.kept is not None else self.drawn_level)
-        pieces = cut(n_rows, None, threads_for(n_rows))
-
-        def work(rows: slice) -> State:
-            state = self._take(rows)
-            for step in steps:
-                state = state.advance(step, blocks[step.encoder][rows])
-            return state
-
-        return _join(share_out(work, pieces, len(pieces)))
-
-    def _take(self, rows: slice) -> State:
-        kept = None if self.kept is None else self.kept[rows]
-        level = None if self.level is None else self.level[rows]
-        return State(kept, level, self.partition)
-
-    def rounded(self, f: Scores, grid: Levels | None) -> State:
-        """New scores, on the grid if there is one; without it the level sets stay as drawn."""
-        if grid is None:
-            return State(f, self.level, self.partition)
-        return State.on_grid(grid.index(f), grid)
-
-    @property
-    def drawn_level(self) -> NDArray[np.int32]:
-        """Level sets of the rows; an error before any were drawn."""
-        if self.level is None:
-            raise ValueError("the first step of a model has to draw its level sets")
-        return self.level
-
-
-def _join(parts: Sequence[State]) -> State:
-    """Parts of the rows that took the same steps, as one."""
-    if len(parts) == 1:
-        return parts[0]
-    kept = [part.kept for part in parts if part.kept is not None]
-    level = [part.level for part in parts if part.level is not None]
-    return State(
-        np.concatenate(kept) if kept else None,
-        np.concatenate(level) if level else None,
-        parts[0].partition,
-    )
+def _with_tables(steps: Sequence[Step]) -> list[Step]:
+    """The steps whose tables have learned something; level sets are drawn as before."""
+    kept: list[Step] = []
+    drawn: Levels | None = None
+    for step in steps:
+        drawn = step.partition or drawn
+        if step.table.n_learners:
+            kept.append(replace(step, partition=drawn))
+            drawn = None
+    return kept

@@ -34,12 +34,12 @@ class LevelLosses:
 
     def of(self, part: Part) -> Sums:
         logit = self.draft.log.link == "logit"
-        level = part.levels(self.draft)
-        before = part.scores(self.draft.log)
+        level, output = part.levels(self.draft), self.draft.output
+        before = part.margin(self.draft.log, output)
         after = part.after(self.draft, self.step)
         return (
-            part.losses(before, logit, level, self.levels),
-            part.losses(after, logit, level, self.levels),
+            part.losses(before, logit, level, self.levels, output),
+            part.losses(after, logit, level, self.levels, output),
         )
 
 
@@ -50,11 +50,12 @@ class ScoreCells:
     log: Rounds
     low: float
     high: float
+    output: int = 0
 
     def of(self, part: Part) -> Sums:
         out = np.zeros(QUANTILE_CELLS, dtype=np.int64)
         scale = QUANTILE_CELLS / (self.high - self.low)
-        count_cells(part.scores(self.log), part.weight, self.low, scale, out)
+        count_cells(part.margin(self.log, self.output), part.weight, self.low, scale, out)
         return (out,)
 
 

@@ -1,4 +1,4 @@
-"""What counts as a table: rows in pieces (Parquet files, iterables of frames), or Dask's."""
+"""What counts as a table: frames of other libraries, rows in pieces (Parquet files), Dask's."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def is_streamed(X: Any) -> bool:
     if isinstance(X, (list, tuple)):
         return bool(X) and all(_is_path(item) or _is_frame(item) for item in X)
     # Tables, tensors and datasets can be indexed; what can only be called or iterated gives rows.
-    tables = ("__array__", "__getitem__", "shape", "to_pandas", "columns")
+    tables = ("__array__", "__getitem__", "shape", "to_pandas", "columns", "__arrow_c_stream__")
     if isinstance(X, type | Set) or any(hasattr(X, name) for name in tables):
         return False
     return callable(X) or isinstance(X, Iterable)
@@ -46,6 +46,28 @@ def is_collection(X: Any) -> bool:
     """
     root = type(X).__module__.partition(".")[0]
     return root in ("dask", "dask_expr") and hasattr(X, "to_delayed") and hasattr(X, "columns")
+
+
+def settle(X: Any) -> Any:
+    """A table of another library that is lazy or foreign, as rows at hand; else X as it is.
+
+    Eager frames (polars, Arrow, whatever has ``to_pandas``) stay what they are: a base model that
+    was trained on them gets them, and H reads them as pandas.
+
+    Examples
+    --------
+    >>> settle([[1.0, 2.0]])
+    [[1.0, 2.0]]
+    """
+    if hasattr(X, "iloc") or hasattr(X, "__array__") or hasattr(X, "to_pandas"):
+        return X
+    if hasattr(X, "collect") and type(X).__name__ == "LazyFrame":  # polars, narwhals
+        return X.collect()
+    if hasattr(X, "toPandas"):  # Spark
+        return X.toPandas()
+    if hasattr(X, "__arrow_c_stream__"):  # DuckDB and others that speak Arrow
+        return require("pyarrow", "parquet").table(X).to_pandas()
+    return X
 
 
 def open_frames(X: Any) -> Iterator[pd.DataFrame]:
@@ -65,9 +87,11 @@ def open_frames(X: Any) -> Iterator[pd.DataFrame]:
                 yield from _read_parquet(path)
         return
     for place, frame in enumerate(X() if callable(X) else X):
+        frame = settle(frame)
+        frame = frame.to_pandas() if hasattr(frame, "to_pandas") else frame
         if not _is_frame(frame):
             raise TypeError(
-                f"X gives a {type(frame).__name__} (number {place}, from 0) where a pandas "
+                f"X gives a {type(frame).__name__} (number {place}, from 0) where a "
                 "DataFrame was expected; X in pieces is an iterable of DataFrames"
             )
         yield frame

@@ -8,8 +8,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from recalibrate.data.classes import MOST_CLASSES, NOTHING_KNOWN, Known, find_classes, one_hot
+from recalibrate.data.scores import checked_vector, one_per_row, refuse
 from recalibrate.data.vectors import Float64, to_array, to_floats
 from recalibrate.support.checks import check_range
+from recalibrate.support.notices import warn_user
 
 ALL_WEIGHTS_ZERO = "sample_weight is zero for every row: at least one row must count."
 
@@ -20,26 +23,51 @@ class Labels:
 
     Parameters
     ----------
-    values : float64 array of shape (n,)
-        ``(y - low) / (high - low)``.
+    values : float64 array of shape (n,), or (n, K) for K > 2 classes
+        ``(y - low) / (high - low)``; of classes the share of every row that is of each.
     weight : float64 array of shape (n,) or None
         Weights of the rows; None when all count the same.
     low, high : float
         Bounds of the labels as the user gave them.
-    kind : {"binary", "soft", "regression"}
-        "binary" for labels 0 and 1, "soft" for labels in [0, 1], "regression" for all others and
-        whenever bounds are given.
+    kind : {"binary", "soft", "regression", "classes"}
+        "binary" for labels 0 and 1 and for two classes, "soft" for labels in [0, 1], "classes" for
+        more than two classes, "regression" for all others and whenever bounds are given.
     observed : bool
         Whether the bounds are only the smallest and largest label seen, so that others may lie
         outside of them.
+    classes : tuple
+        The classes that labels name, of two the one that counts as 1 last; empty where labels are
+        numbers.
+    chosen : label or None
+        Where one class was chosen against the rest: that class.
     """
 
     values: Float64
     weight: Float64 | None
     low: float
     high: float
-    kind: Literal["binary", "soft", "regression"]
+    kind: Literal["binary", "soft", "regression", "classes"]
     observed: bool = False
+    classes: tuple[Any, ...] = ()
+    chosen: Any = None
+
+    @property
+    def outputs(self) -> int:
+        """Numbers that a prediction consists of: one, or one for every class."""
+        return len(self.classes) if self.kind == "classes" else 1
+
+    @property
+    def strata(self) -> Float64:
+        """What rows are told apart by when folds are dealt: labels, or numbers of classes."""
+        if self.kind != "classes":
+            return self.values
+        return np.asarray(self.values.argmax(axis=1), dtype=np.float64)
+
+    @property
+    def known(self) -> Known:
+        """How further labels of the same kind are to be read."""
+        numbered = (0, 1) if self.kind == "binary" else None
+        return Known(self.classes or numbered, self.outputs, self.chosen)
 
     def scale(self, f: ArrayLike) -> Float64:
         """Map from the scale of the user's labels to [0, 1]."""
@@ -56,24 +84,28 @@ def read_labels(
     n_rows: int,
     bounds: tuple[float, float] | None = None,
     sample_weight: Any = None,
+    known: Known = NOTHING_KNOWN,
 ) -> Labels:
     """Check labels and weights, and scale the labels to [0, 1].
 
     Without bounds, labels that are all 0 or 1 (or bool) are binary, also when only one of the two
     occurs; others in [0, 1] are soft; any others are regression labels whose bounds are the
     smallest and largest value seen, of all rows, also those of weight zero. A constant regression
-    label c gets the bounds c and c + 1 (the next float64 where c + 1 rounds to c).
+    label c gets the bounds c and c + 1 (the next float64 where c + 1 rounds to c). Text, and all
+    labels of a classifier, name classes, see ``data.classes``.
 
     Parameters
     ----------
-    y : array-like of shape (n_rows,) or (n_rows, 1)
-        Numbers or bool; no missing or infinite values.
+    y : array-like of shape (n_rows,) or (n_rows, 1); (n_rows, K) for shares of K classes
+        Numbers, bool or text; no missing or infinite values.
     n_rows : int
         Rows of the table that the labels belong to.
     bounds : (float, float), optional
         Lowest and highest possible label; the labels are then regression labels.
     sample_weight : array-like of shape (n_rows,), optional
         Finite, not negative, not all zero.
+    known : Known
+        What the base model tells about its classes.
 
     Returns
     -------
@@ -86,10 +118,17 @@ def read_labels(
     array([0.25, 0.75, 0.5 ])
     >>> read_labels([True, False], n_rows=2).kind
     'binary'
+    >>> read_labels(["yes", "no", "yes"], n_rows=3).values
+    array([1., 0., 1.])
     """
-    values = read_values(y, n_rows)
     weight = None if sample_weight is None else _read_weight(sample_weight, n_rows)
-    return scale_labels(values, weight, Seen.of(values), bounds)
+    if known.outputs > 1:
+        shares = _read_shares(y, n_rows, known)
+        if shares is not None:
+            classes = tuple(known.classes or range(known.outputs))
+            return Labels(shares, weight, 0.0, 1.0, "classes", classes=classes)
+    values = read_values(y, n_rows)
+    return scale_labels(values, weight, Seen.of(values), bounds, known)
 
 
 @dataclass(frozen=True)
@@ -99,44 +138,83 @@ class Seen:
     Parameters
     ----------
     low, high : float
-        Smallest and largest label.
+        Smallest and largest label; 0 and 1 for text.
     binary : bool
         Whether all are 0 or 1.
+    distinct : tuple or None
+        The different labels in order; None where they are too many for classes.
     """
 
     low: float
     high: float
     binary: bool
+    distinct: tuple[Any, ...] | None = None
 
     @classmethod
-    def of(cls, values: Float64) -> Seen:
+    def of(cls, values: NDArray[Any]) -> Seen:
         """Look at some labels."""
+        if values.dtype.kind in "Ob":
+            text, found = values.dtype.kind == "O", tuple(sorted(set(values.tolist())))
+            return cls(0.0, 1.0, not text, found)
         binary = bool(np.isin(values, (0.0, 1.0)).all())
-        return cls(float(values.min()), float(values.max()), binary)
+        return cls(float(values.min()), float(values.max()), binary, _distinct(values, binary))
 
     def __or__(self, other: Seen) -> Seen:
         """Labels of both."""
         low, high = min(self.low, other.low), max(self.high, other.high)
-        return Seen(low, high, self.binary and other.binary)
+        distinct = None
+        if self.distinct is not None and other.distinct is not None:
+            both = tuple(sorted({*self.distinct, *other.distinct}))
+            distinct = both if len(both) <= MOST_CLASSES else None
+        return Seen(low, high, self.binary and other.binary, distinct)
+
+
+def _distinct(values: Float64, binary: bool) -> tuple[Any, ...] | None:
+    """The different labels; whole numbers as such."""
+    if binary:
+        found = [v for v in (0.0, 1.0) if (values == v).any()]
+    else:
+        some = np.unique(values[: 2 * MOST_CLASSES])
+        found = [] if len(some) > MOST_CLASSES else np.unique(values).tolist()
+        if not 0 < len(found) <= MOST_CLASSES:
+            return None
+    return tuple(int(v) if v.is_integer() else v for v in found)
 
 
 def scale_labels(
-    values: Float64,
+    values: NDArray[Any],
     weight: Float64 | None,
     seen: Seen,
     bounds: tuple[float, float] | None = None,
+    known: Known = NOTHING_KNOWN,
 ) -> Labels:
     """Labels of some rows on the scale that the labels of all rows ask for."""
     if bounds is not None:
         low, high = check_range("bounds", bounds)
         _check_span(low, high)
-        _refuse(
+        refuse(
             (values < low) | (values > high),
             values,
             f"y must lie inside bounds=({low:g}, {high:g})",
             "Widen the bounds, or clip the labels if they are wrong.",
         )
         return Labels((values - low) / (high - low), weight, low, high, "regression")
+    coding = find_classes(seen.distinct, known)
+    if coding is not None:
+        codes, classes = coding.of(values), coding.classes
+        if known.outputs > 1:
+            shares = one_hot(codes, len(classes))
+            return Labels(shares, weight, 0.0, 1.0, "classes", classes=classes)
+        return Labels(
+            codes.astype(np.float64),
+            weight,
+            0.0,
+            1.0,
+            "binary",
+            classes=classes,
+            chosen=coding.chosen,
+        )
+    values = values.astype(np.float64)
     if seen.binary:
         return Labels(values, weight, 0.0, 1.0, "binary")
     low, high = seen.low, seen.high
@@ -149,11 +227,62 @@ def scale_labels(
     return Labels((values - low) / (high - low), weight, low, high, "regression", observed=True)
 
 
-def read_values(y: Any, n_rows: int) -> Float64:
-    """Labels as the user gave them, checked."""
+def _read_shares(y: Any, n_rows: int, known: Known) -> Float64 | None:
+    """Soft labels, a column per class; None for one label per row."""
+    array = to_array(y, "y")
+    if array.ndim != 2 or array.shape[1] == 1:
+        return None
+    if array.shape != (n_rows, known.outputs):
+        raise ValueError(
+            f"y has shape {array.shape}, but there are {n_rows} rows and {known.outputs} classes: "
+            "pass the class of every row, or a share for every row and class."
+        )
+    shares = np.stack([to_floats(column, "y") for column in array.T]).T
+    bad = ~(np.isfinite(shares) & (shares >= 0)).all(axis=1)
+    bad |= np.abs(shares.sum(axis=1) - 1.0) > 1e-6
+    refuse(
+        bad,
+        np.asarray(shares.sum(axis=1)),
+        "shares of classes must not be negative and sum to 1 in every row",
+        "The number shown is the sum.",
+    )
+    return np.asfortranarray(shares)
+
+
+def warn_if_one_class(labels: Labels) -> None:
+    """Rows of a single class say nothing about what tells classes apart."""
+    if labels.kind == "binary" and (labels.values == labels.values[0]).all():
+        which = int(labels.values[0])
+        name = labels.classes[which] if labels.classes and labels.chosen is None else which
+        warn_user(
+            f"all {len(labels.values)} labels are {name!r}, of one class only: rows of both are "
+            "needed to say anything about their probabilities"
+        )
+
+
+def read_values(y: Any, n_rows: int) -> NDArray[Any]:
+    """Labels as the user gave them, checked: float64, bool, or objects where they are text."""
     if n_rows == 0:
         raise ValueError("There are no rows: pass at least one row with its label.")
-    return _finite_vector(y, "y", n_rows, "Drop these rows, or find their labels.")
+    array = one_per_row(y, "y", n_rows)
+    if array.dtype.kind == "O" and all(isinstance(value, bool | np.bool_) for value in array):
+        array = array.astype(np.bool_)
+    if array.dtype.kind == "b":
+        return array.copy()
+    if array.dtype.kind in "OUT":
+        import pandas as pd
+
+        texts = np.array([isinstance(value, str) for value in array])
+        missing = np.asarray(pd.isna(array))
+        if (texts | missing).all() and texts.any():
+            refuse(missing, array, "y must not be missing", "Drop these rows, or find labels.")
+            return np.array([str(value) for value in array], dtype=object)
+        if texts.any():
+            raise ValueError(
+                f"y mixes text, such as {str(array[texts.argmax()])!r}, with other values, such as "
+                f"{array[(~texts).argmax()]!r}: pass labels of one kind."
+            )
+    return checked_vector(array, "y", n_rows, "Drop these rows, or find their labels.")
 
 
 def read_more_labels(
@@ -184,53 +313,22 @@ def read_more_labels(
     >>> read_more_labels(read_labels([0, 1], n_rows=2), [0.5], n_rows=1).values
     array([0.5])
     """
+    weight = None if sample_weight is None else _read_weight(sample_weight, n_rows)
+    if like.classes:
+        found = read_labels(y, n_rows=n_rows, known=like.known)
+        return replace(like, values=found.values, weight=weight)
     values = read_values(y, n_rows)
+    if values.dtype.kind == "O":
+        raise ValueError(f"{what} holds text, but the fitted labels were numbers: pass numbers.")
+    values = values.astype(np.float64)
     if not like.observed:
-        _refuse(
+        refuse(
             (values < like.low) | (values > like.high),
             values,
             f"{what} must lie between {like.low:g} and {like.high:g}, like the fitted labels",
             "Pass labels of the same kind.",
         )
-    weight = None if sample_weight is None else _read_weight(sample_weight, n_rows)
     return replace(like, values=like.scale(values), weight=weight)
-
-
-def read_scores(scores: Any, *, n_rows: int, probability: bool) -> Float64:
-    """Check the scores of a base model.
-
-    Parameters
-    ----------
-    scores : array-like of shape (n_rows,) or (n_rows, 1)
-        Finite numbers.
-    n_rows : int
-        Rows of the table that the scores belong to.
-    probability : bool
-        Whether the scores must lie in [0, 1].
-
-    Returns
-    -------
-    float64 array of shape (n_rows,)
-        The scores.
-
-    Examples
-    --------
-    >>> read_scores([[0.25], [0.5]], n_rows=2, probability=True)
-    array([0.25, 0.5 ])
-    """
-    if n_rows == 0:
-        raise ValueError("There are no rows: pass at least one row with its score.")
-    values = _finite_vector(scores, "scores", n_rows, "Scores must be finite numbers.")
-    if probability:
-        _refuse(
-            (values < 0.0) | (values > 1.0),
-            values,
-            "scores must be probabilities in [0, 1]",
-            'If they are margins or log-odds, tell fit with base_link="logit". If they are '
-            "predictions of a regressor, cut them: pass a function such as lambda X: "
-            "numpy.clip(model.predict(X), 0, 1).",
-        )
-    return values
 
 
 def _read_weight(sample_weight: Any, n_rows: int) -> Float64:
@@ -242,49 +340,32 @@ def _read_weight(sample_weight: Any, n_rows: int) -> Float64:
 
 def read_some_weights(sample_weight: Any, n_rows: int) -> Float64:
     """Weights of some of the rows, checked; unlike those of all rows they may all be zero."""
-    weight = _finite_vector(
+    weight = checked_vector(
         sample_weight, "sample_weight", n_rows, "Use weight 0 for rows that are not to count."
     )
-    _refuse(weight < 0.0, weight, "sample_weight must not be negative", "Use 0 to leave a row out.")
+    refuse(weight < 0.0, weight, "sample_weight must not be negative", "Use 0 to leave a row out.")
     return weight
+
+
+def check_aligned(X: Any, **others: Any) -> None:
+    """Refuse a Series whose index has the rows of X in another order: rows go by position."""
+    rows = getattr(X, "index", None)
+    if rows is None or callable(rows):
+        return
+    for name, given in others.items():
+        index = getattr(given, "index", None)
+        if index is None or callable(index) or len(index) != len(rows) or rows.equals(index):
+            continue
+        if rows.is_unique and rows.isin(index).all():
+            raise ValueError(
+                f"The index of {name} holds the same rows as that of X in another order, but rows "
+                f"are matched by their position. Pass {name}.loc[X.index], or {name}.to_numpy() "
+                "if the order is right as it is."
+            )
 
 
 def _check_span(low: float, high: float) -> None:
     if not np.isfinite(high - low):
         raise ValueError(
             f"The labels span {low:g} to {high:g}, more than float64 can hold: rescale them."
-        )
-
-
-def _finite_vector(data: Any, name: str, n_rows: int, advice: str) -> Float64:
-    """Convert to n_rows finite float64 numbers, never the caller's own array."""
-    encode = (
-        "Encode them as 0 and 1, for example y = (y == 'the positive label').astype(int)."
-        if name == "y"
-        else "Convert it to numbers."
-    )
-    values = to_floats(_vector(data, name, n_rows), name, encode)
-    _refuse(~np.isfinite(values), values, f"{name} must not be missing or infinite", advice)
-    return values
-
-
-def _vector(data: Any, name: str, n_rows: int) -> NDArray[Any]:
-    array = to_array(data, name)
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
-    if array.ndim != 1:
-        per_class = name == "scores" and array.ndim == 2 and array.shape[1] == 2
-        advice = "the column scores[:, 1]" if per_class else "a vector with one entry per row"
-        raise ValueError(f"{name} must be 1-d, but has shape {array.shape}: pass {advice}.")
-    if len(array) != n_rows:
-        raise ValueError(f"{name} has {len(array)} entries, but X has {n_rows} rows.")
-    return array
-
-
-def _refuse(bad: NDArray[np.bool_], values: Float64, rule: str, advice: str) -> None:
-    if bad.any():
-        row = int(bad.argmax())
-        raise ValueError(
-            f"{rule}: {int(bad.sum())} of {len(values)} entries break this rule, the first is "
-            f"{values[row]!s} in row {row} (from 0). {advice}"
         )

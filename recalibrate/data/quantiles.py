@@ -52,12 +52,14 @@ def integer_weights(
 ) -> NDArray[np.int64]:
     """Weights of some of ``n_rows`` rows as integers, whose sums do not depend on the order.
 
+    A row that counts has at least one unit.
+
     ``heaviest`` is the largest weight of all rows; None: these are all. With these bits neither
     the sums nor their products with ``bins`` leave the int64 range.
     """
     _, exponent = np.frexp(float(weight.max()) if heaviest is None else heaviest)
     bits = 60 - int(exponent) - (n_rows or len(weight)).bit_length() - int(bins).bit_length()
-    return np.rint(np.ldexp(weight, bits)).astype(np.int64)
+    return np.maximum(np.rint(np.ldexp(weight, bits)), weight > 0).astype(np.int64)
 
 
 def cut_at_quantiles(

@@ -122,6 +122,31 @@ def refuse_values(matrix: NDArray[Any], names: Sequence[str], taken: Taken) -> N
         )
 
 
+def refuse_unknown(name: str, values: Any, known: Sequence[Value | None]) -> None:
+    """Refuse categories that a base model does not know and would not take.
+
+    Examples
+    --------
+    >>> refuse_unknown("sex", np.array(["F", "M"], dtype=object), ["F", "M"])
+    >>> refuse_unknown("sex", np.array(["F", "X"], dtype=object), ["F", "M"])
+    Traceback (most recent call last):
+    ...
+    ValueError: Column 'sex' holds 'X' in row 1 (from 0), a category that the base model does ...
+    """
+    codes, uniques = factorize(name, values)
+    found = [plain_value(value) for value in np.asarray(uniques, dtype=object)]
+    new = [k for k, value in enumerate(found) if value not in known]
+    if None not in known and (codes == -1).any():
+        new, found = [*new, -1], [*found, "nothing (a missing value)"]
+    if new:
+        row = int(np.flatnonzero(np.isin(codes, new))[0])
+        raise ValueError(
+            f"Column {name!r} holds {found[codes[row]]!r} in row {row} (from 0), a category that "
+            f"the base model does not know, and it refuses unknown ones. It knows: "
+            f"{listed(known, 10)}."
+        )
+
+
 def is_categorical(name: str, values: Any) -> bool:
     """Whether a column is read as categories: unless it holds only bools, or only numbers."""
     return families_of(name, values) not in ({"bool"}, {"number"})

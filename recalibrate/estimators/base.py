@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -14,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from recalibrate.bases.constant import Constant
 from recalibrate.classes.trees.spec import Trees
 from recalibrate.core.levels import Link
-from recalibrate.fitting.arguments import LevelKind
+from recalibrate.fitting.arguments import Engine, LevelKind, Loop
 from recalibrate.fitting.entry import fit
 
 Float64 = NDArray[np.float64]
@@ -101,12 +102,11 @@ class LSBoost(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no typ
             bounds=bounds,
             alpha=self.alpha,
             B=self.B,
-            keep_unrounded=self.keep_unrounded,
-            min_level_rows=self.min_level_rows,
-            threads=effective_n_jobs(self.n_jobs),
+            link=None if paper else self.link,
+            loop=self._loop(paper),
+            engine=Engine(threads=effective_n_jobs(self.n_jobs)),
             seed=int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max)),
             progress=False,
-            **({} if paper else self._loop()),
             **self._validation(len(y)),
         )
         self.rounds_ = self.model_.rounds
@@ -124,10 +124,11 @@ class LSBoost(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no typ
         check_is_fitted(self)
         return self.model_.to_onnx(path, X_sample, **options)
 
-    def _loop(self) -> dict[str, Any]:
-        """Parameters that Algorithm 1 leaves no room for."""
-        names = "link", "levels", "level_kind", "rounded", "step", "l2", "tolerance", "max_rounds"
-        return {name: getattr(self, name) for name in names}
+    def _loop(self, paper: bool) -> Loop:
+        """Settings of the loop; Algorithm 1 leaves room for two of them."""
+        both = Loop(keep_unrounded=self.keep_unrounded, min_level_rows=self.min_level_rows)
+        names = "levels", "level_kind", "rounded", "step", "l2", "tolerance", "max_rounds"
+        return both if paper else replace(both, **{name: getattr(self, name) for name in names})
 
     def _validation(self, n_rows: int) -> dict[str, Any]:
         """How ``fit`` is to choose the number of rounds."""

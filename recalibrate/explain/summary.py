@@ -4,16 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from recalibrate.support.notices import listed
+
 if TYPE_CHECKING:
+    from recalibrate.data.labels import Labels
     from recalibrate.model import Recalibrated
+
+
+def _two_classes(labels: Labels) -> str:
+    """What counts as 1, if that is not 1 itself."""
+    if not labels.classes:
+        return "binary labels"
+    if labels.chosen is not None:
+        return f"class {labels.chosen!r} against the rest"
+    return f"probability of {labels.classes[1]!r} against {labels.classes[0]!r}"
 
 
 def summarise(model: Recalibrated) -> str:
     """A line per fact: base, class, rounds, errors, decisions, certificate."""
     labels, history = model.labels, model.history_
     kind = {
-        "binary": "binary labels",
+        "binary": _two_classes(labels),
         "soft": "labels in [0, 1]",
+        "classes": f"{len(labels.classes)} classes ({listed(labels.classes, 10)})",
         "regression": f"labels from {labels.low:g} to {labels.high:g}",
     }[labels.kind]
     lines = [

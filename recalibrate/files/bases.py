@@ -21,13 +21,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.bases.constant import Constant
-from recalibrate.bases.graphbase import GraphBase, check_graph
+from recalibrate.bases.graphbase import GraphBase
 from recalibrate.bases.protocol import Base, ScoreColumn, class_of, reopen_base
 from recalibrate.bases.wrappers import ChainedBase, select_columns
 from recalibrate.core.levels import Link
-from recalibrate.data.values import Value, plain_value, tag_value, untag_value
+from recalibrate.data.values import Value
 from recalibrate.files import codec
+from recalibrate.files.records import CLASS
 from recalibrate.support.errors import ModelFileError
+from recalibrate.support.onnxfile import read_graph
 
 PLAIN_NAME = re.compile(r"[^\\/:*?\"<>|\x00-\x1f\x7f]{1,255}")
 """Names of files without folders, drives, streams or control characters, on any system."""
@@ -65,6 +67,7 @@ class FileBase:
     name: str
     names: tuple[str, ...] | None
     target_class: Value | None = None
+    trust: bool = False
 
     @property
     def path(self) -> Path:
@@ -85,7 +88,7 @@ class FileBase:
                 f"{str(self.path)!r} is not the base model that this model was saved with: its "
                 f"checksum differs; put the right file there, {advice}"
             )
-        return open_file(self.path, self.link, self.target_class)
+        return open_file(self.path, self.link, self.target_class, trust=self.trust)
 
     @property
     def why_no_graph(self) -> str:
@@ -119,7 +122,7 @@ class GraphBytes:
 
     def decode(self, data: Any, where: str, reader: codec.Reader) -> bytes:
         content = codec.Array(np.uint8).decode(data, where, reader).tobytes()
-        check_graph(content, self.what)
+        read_graph(content, self.what)
         return content
 
 
@@ -131,14 +134,7 @@ SHA256 = codec.Value(
     lambda data: isinstance(data, str) and bool(re.fullmatch("[0-9a-f]{64}", data)),
 )
 
-TARGET_CLASS: dict[str, codec.Codec] = {
-    "target_class": codec.Value(
-        "a class with its type",
-        lambda data: isinstance(data, list) and len(data) == 2,
-        lambda value: tag_value(plain_value(value)),
-        untag_value,
-    )
-}
+TARGET_CLASS: dict[str, codec.Codec] = {"target_class": CLASS}
 NO_CLASS = {"target_class": None}
 
 BASES = {
@@ -163,7 +159,7 @@ BASES = {
     "file": codec.Record(
         FileBase,
         {"file": FILE_NAME, "sha256": SHA256, **TARGET_CLASS},
-        without=("folder",),
+        without=("folder", "trust"),
         absent=NO_CLASS,
         names={"names": "columns"},
         make=lambda **told: FileBase(Path(), **told),
@@ -183,14 +179,14 @@ def as_saved(base: Base) -> Base:
     return GraphBase.of(base) or MissingScores(np.empty(0), *told, **known)
 
 
-def refer_to(file: Path, base: Base) -> FileBase:
+def refer_to(file: Path, base: Base, *, trust: bool) -> FileBase:
     """A base by the file that it is in."""
     size, digest = file.stat().st_size, sha256_of(file)
     if not is_plain_name(file.name):
         raise ValueError(f"the base model's file has a name that cannot be saved: {file.name!r}")
     told = base.link, base.name, base.columns(), class_of(base)
-    open_file(file, base.link, class_of(base))
-    return FileBase(file.parent, file.name, size, digest, *told)
+    open_file(file, base.link, class_of(base), trust=trust)
+    return FileBase(file.parent, file.name, size, digest, *told, trust=trust)
 
 
 def is_plain_name(name: str) -> bool:
@@ -208,9 +204,9 @@ def is_plain_name(name: str) -> bool:
     )
 
 
-def open_file(path: Path, link: Link, target_class: Any) -> Base:
+def open_file(path: Path, link: Link, target_class: Any, *, trust: bool) -> Base:
     """The base in a model file, whose scores must be on the expected scale."""
-    base = reopen_base(path, link, target_class)
+    base = reopen_base(path, link, target_class, trust=trust)
     if base.link != link:
         raise ValueError(
             f"the scores of the base model in {str(path)!r} are on the {base.link} scale, but "

@@ -70,6 +70,7 @@ class Reader:
     version: int = VERSION
     arrays: list[NDArray[Any] | None] = field(default_factory=list)
     folder: Path = Path()
+    trust: bool = False
     build: Callable[..., Any] = dict
     shared: tuple[Any, ...] = ()
 

@@ -28,8 +28,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.files.strictjson import dump, parse
 from recalibrate.support.errors import ModelFileError
+from recalibrate.support.strictjson import dump, parse
 
 MAGIC = b"\x89RCAL\r\n\x1a"
 VERSION = 2

@@ -11,6 +11,7 @@ from recalibrate.bases.protocol import ScoreColumn
 from recalibrate.bases.wrappers import ChainedBase
 from recalibrate.core.levels import Link
 from recalibrate.core.rounds import Rounds
+from recalibrate.data.classes import MOST_CLASSES
 from recalibrate.data.table import Schema
 from recalibrate.files import bases, codec, records
 from recalibrate.files.classes import ENCODER, SPEC, as_storable, check_encoder, check_table
@@ -21,20 +22,29 @@ if TYPE_CHECKING:
     from recalibrate.model import Recalibrated
 
 
-def to_bytes(model: Recalibrated, *, base_file: Path | None = None) -> tuple[bytes, str]:
+def to_bytes(
+    model: Recalibrated, *, base_file: Path | None = None, trust: bool = False
+) -> tuple[bytes, str]:
     """Bytes of a model's file, the same for the same model; and a warning, or nothing."""
     own = model.base
-    base = bases.as_saved(own) if base_file is None else bases.refer_to(base_file, own)
+    referred = None if base_file is None else bases.refer_to(base_file, own, trust=trust)
+    base = referred or bases.as_saved(own)
     lost = isinstance(base, bases.MissingScores) and not isinstance(own, ScoreColumn)
     writer = codec.Writer()
     header = MODEL.encode(replace(model, base=base), writer)
     return pack(header, writer.arrays), bases.how_to_bring_back(own) if lost else ""
 
 
-def from_bytes(data: bytes, folder: Path, build: Callable[..., Recalibrated]) -> Recalibrated:
-    """The model of a file's bytes, built of its attributes; ``folder`` is where the file lies."""
+def from_bytes(
+    data: bytes, folder: Path, build: Callable[..., Recalibrated], *, trust: bool = False
+) -> Recalibrated:
+    """The model of a file's bytes, built of its attributes.
+
+    ``folder`` is where the file lies; ``trust`` says whether a base model's own file there may
+    run code.
+    """
     version, header, arrays = unpack(data)
-    reader = codec.Reader(version, list(arrays), folder, build)
+    reader = codec.Reader(version, list(arrays), folder, trust, build)
     try:
         model: Recalibrated = MODEL.decode(header, "model", reader)
         reader.check_empty()
@@ -66,10 +76,12 @@ class Model:
     def decode(self, data: Any, where: str, reader: codec.Reader) -> Recalibrated:
         parts = PARTS.decode(data, where, replace(reader))
         del parts["levels"]
-        rounds = Rounds(*(parts.pop(name) for name in ("link", "start", "encoders", "steps")))
+        rounds = Rounds(*(parts.pop(name) for name in ROUNDS))
         check_rounds(rounds, parts["schema"], where)
+        if parts["labels"].outputs != rounds.outputs:
+            raise ModelFileError(f"{where}.outputs must be one, or one for every class")
         if isinstance(parts["base"], bases.FileBase):
-            parts["base"] = replace(parts["base"], folder=reader.folder)
+            parts["base"] = replace(parts["base"], folder=reader.folder, trust=reader.trust)
         model: Recalibrated = reader.build(rounds=rounds, **parts)
         return model
 
@@ -98,10 +110,12 @@ PARTS = codec.Record(
         "notes": codec.TEXTS,
         "own_table": codec.FLAG,
         "n_rows": codec.whole(0),
+        "outputs": codec.whole(3, MOST_CLASSES),
         "levels": records.LevelList(),
     },
     names={"history_": "history", "certificate_": "certificate"},
     take=dict,
+    absent={"outputs": 1},
 )
 """Attributes of a model and of its rounds, and the level sets that they refer to."""
 
@@ -119,6 +133,10 @@ def check_rounds(rounds: Rounds, schema: Schema, where: str) -> None:
             drawn = step.partition or drawn
             if drawn is None:
                 raise ModelFileError("the first step has to draw its level sets")
+            if step.output >= rounds.outputs:
+                raise ModelFileError(f"there is no class {step.output}")
+            if rounds.outputs > 1 and (step.replace or step.grid is not None):
+                raise ModelFileError("scores of several classes are neither replaced nor rounded")
             if step.encoder >= len(rounds.encoders):
                 raise ModelFileError(f"there is no encoder {step.encoder}")
             check_table(step.table, rounds.encoders[step.encoder], drawn.count)
@@ -127,4 +145,5 @@ def check_rounds(rounds: Rounds, schema: Schema, where: str) -> None:
             drawn = step.grid or drawn
 
 
+ROUNDS = ("link", "start", "encoders", "steps", "outputs")
 NO_VALUES = "scores cannot be rounded to level sets without values"

@@ -15,6 +15,7 @@ from recalibrate.core.learning import Penalty
 from recalibrate.core.levels import Levels
 from recalibrate.core.rounds import Step
 from recalibrate.data.labels import Labels
+from recalibrate.data.values import plain_value, tag_value, untag_value
 from recalibrate.files import codec
 from recalibrate.files.classes import TABLE
 from recalibrate.support.errors import ModelFileError
@@ -59,18 +60,43 @@ class SharedLevels:
 
 LEVEL_SETS = codec.Optional(SharedLevels())
 
-STEP = codec.Record(Step, {"partition": LEVEL_SETS, "table": TABLE, "grid": LEVEL_SETS})
+STEP = codec.Record(
+    Step, {"partition": LEVEL_SETS, "table": TABLE, "grid": LEVEL_SETS}, absent={"output": 0}
+)
 
 
-def _make_labels(*, kind: Any, low: float, high: float, observed: bool) -> Labels:
+def _make_labels(
+    *, kind: Any, low: float, high: float, observed: bool, classes: tuple[Any, ...], chosen: Any
+) -> Labels:
     if not (low < high and isfinite(high - low)):
         raise ModelFileError(f"labels from {low:g} to {high:g} have no range")
     if kind != "regression" and (low, high) != (0.0, 1.0):
         raise ModelFileError(f"{kind} labels lie between 0 and 1, not {low:g} and {high:g}")
-    return Labels(np.empty(0), None, low, high, kind, observed)
+    if len(set(classes)) != len(classes) or len(classes) == 1:
+        raise ModelFileError("classes must differ, and there must be two at least")
+    if (kind == "classes" and len(classes) < 3) or (classes and kind in ("soft", "regression")):
+        raise ModelFileError(f"{len(classes)} classes do not go with {kind} labels")
+    if (chosen is not None) != (kind == "binary" and len(classes) > 2):
+        raise ModelFileError("one class against the rest is for more than two of them")
+    if chosen is not None and chosen not in classes:
+        raise ModelFileError(f"{chosen!r} is none of the classes")
+    return Labels(np.empty(0), None, low, high, kind, observed, classes, chosen)
 
 
-LABELS = codec.Record(Labels, without=("values", "weight"), make=_make_labels)
+CLASS = codec.Value(
+    "a class with its type",
+    lambda data: isinstance(data, list) and len(data) == 2,
+    lambda value: tag_value(plain_value(value)),
+    untag_value,
+)
+
+LABELS = codec.Record(
+    Labels,
+    {"classes": codec.Items(CLASS), "chosen": CLASS},
+    without=("values", "weight"),
+    absent={"classes": (), "chosen": None},
+    make=_make_labels,
+)
 
 PENALTY = codec.Record(
     Penalty,
@@ -135,8 +161,11 @@ CERTIFICATE = codec.Record(
         "m": codec.whole(1),
         "groups": codec.TEXTS,
         "shares": codec.by_type(tuple[float, ...]),
+        "unit": codec.number(0.0),
+        "lost": codec.number(0.0),
     },
     without=("group_shares",),
+    absent={"unit": 1.0, "lost": 0.0},
     take=_take_certificate,
     make=_make_certificate,
 )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+import os
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
 from math import ceil
 from typing import Any, Literal, TypeVar
 
@@ -26,8 +27,45 @@ AUTHORS_GAMMA = 0.1
 
 
 @dataclass(frozen=True)
-class Knobs:
-    """Arguments of ``fit`` that shape the loop; None leaves one to its default."""
+class Loop:
+    """How the loop runs, for those who do not leave it to the default fit; None is a default.
+
+    Parameters
+    ----------
+    levels, level_kind
+        Number of level sets, of equal width ("uniform") or equal weight ("quantile").
+    rounded
+        Round the scores to the grid of levels after every update, as the paper does.
+    step
+        Share of every fitted correction that is taken; 1 replaces the score.
+    tables_per_round
+        Learners per level set before new level sets are drawn.
+    l2, min_gain
+        Complexity penalty: ridge on every fitted number, least fall of the summed loss a split.
+    min_level_rows
+        Level sets with fewer rows are left alone.
+    tolerance
+        Stop when a round lowers the training error by less; "authors" is the rule of the
+        paper's own code, .1 / levels. With folds (or a share) it stops the runs on the folds;
+        the refit on all rows takes as many rounds as they say.
+    patience
+        Steps without a lower held-out error before stopping.
+    accept
+        Keep a level set's update only if its held-out error falls by more than this share
+        (validated updates). Needs ``validation=`` with held-out rows, a pair or dict: a refit on
+        all rows has none.
+    max_rounds
+        Most rounds.
+    keep_unrounded
+        End a rounded run that changed anything with one more update that is not rounded (of a
+        run stopped by the tolerance: the rejected one).
+
+    Examples
+    --------
+    >>> import recalibrate as rc
+    >>> rc.Loop(levels=20, step=0.3)
+    Loop(levels=20, step=0.3)
+    """
 
     levels: int | None = None
     level_kind: LevelKind | None = None
@@ -42,6 +80,9 @@ class Knobs:
     accept: float | None = None
     max_rounds: int | None = None
     keep_unrounded: bool | None = None
+
+    def __repr__(self) -> str:
+        return f"Loop({', '.join(f'{name}={value!r}' for name, value in self.turned.items())})"
 
     @property
     def turned(self) -> dict[str, Any]:
@@ -69,10 +110,46 @@ class Knobs:
 
 
 @dataclass(frozen=True)
+class Engine:
+    """Where rows live and how the work on them is cut; the model is the same for all values.
+
+    Parameters
+    ----------
+    threads, blocks
+        Number of threads (default: one a core), and of the parts that the rows are cut into.
+    cache, block_rows
+        For rows that do not fit in memory: the folder for temporary files (default: the
+        system's), and how many rows of them are in memory at a time, per thread.
+    client
+        For a Dask DataFrame: the ``distributed.Client``; default: the current one.
+
+    Examples
+    --------
+    >>> import recalibrate as rc
+    >>> rc.Engine(threads=1).block_rows
+    500000
+    """
+
+    threads: int | None = None
+    blocks: int | None = None
+    cache: str | os.PathLike[str] | None = None
+    block_rows: int = 500_000
+    client: Any = None
+
+    def check(self) -> None:
+        """Refuse values that mean nothing."""
+        check_whole("threads", self.threads, least=1)
+        check_whole("blocks", self.blocks, least=1)
+        if self.block_rows is None:
+            raise ValueError("block_rows must be a whole number of at least 1, got None")
+        check_whole("block_rows", self.block_rows, least=1)
+
+
+@dataclass(frozen=True)
 class Plan:
     """What the arguments of ``fit`` ask for, checked."""
 
-    knobs: Knobs
+    loop: Loop
     alpha: float | None = None
     B: float | None = None
     cv: Any = None
@@ -87,32 +164,60 @@ class Plan:
     def default(self) -> bool:
         """Whether the recipe decides everything."""
         free = self.validation is None or is_share(self.validation)
-        return not self.paper and not self.knobs.turned and free
+        return not self.paper and not self.loop.turned and free
 
 
-def refuse_unknown(unknown: Mapping[str, Any]) -> None:
-    """Refuse arguments that ``fit`` does not have."""
-    for name, value in unknown.items():
-        if name in ("groups", "group"):
-            raise TypeError(
-                f"fit() has no argument {name!r}: the groups to be right for are H, as in "
-                f"H={value if isinstance(value, list) else ['sex', 'race*sex']!r}"
-            )
-        raise TypeError(f"fit() got an unexpected keyword argument {name!r}")
-
-
-def check_run(threads: int | None, blocks: int | None, seed: int) -> None:
-    """Refuse ways of cutting the work, and seeds, that mean nothing."""
-    check_whole("threads", threads, least=1)
-    check_whole("blocks", blocks, least=1)
+def check_seed(seed: int) -> None:
+    """Refuse seeds that mean nothing."""
     if seed is None:
         raise ValueError("seed must be a whole number of at least 0, got None")
     check_whole("seed", seed, least=0)
 
 
-def check_paper(knobs: Knobs, cv: Any, link: str | None) -> None:
+def read_gamma(
+    gamma: float | None, alpha: float | None, B: float | None
+) -> tuple[float | None, float | None]:
+    """The alpha and B given, or those of boosting with gamma-weak learners."""
+    if gamma is None:
+        return alpha, B
+    if alpha is not None or B is not None:
+        raise ValueError(
+            f"gamma={gamma!r} stands for alpha = gamma and B = 1 / gamma; leave out alpha and B"
+        )
+    check_number("gamma", gamma, above=0.0, most=1.0)
+    return float(gamma), 1.0 / gamma
+
+
+def read_option(name: str, value: Any, kind: type[T]) -> T:
+    """An object that holds several arguments; None is one with all of them at their defaults."""
+    if value is None:
+        return kind()
+    if not isinstance(value, kind):
+        known = ", ".join(f"{field.name}=" for field in fields(kind))  # type: ignore[arg-type]
+        raise TypeError(f"{name} must be a recalibrate.{kind.__name__}({known}), got {value!r}")
+    return value
+
+
+def refuse_unknown(unknown: dict[str, Any]) -> None:
+    """Say where an argument that ``fit`` does not take belongs."""
+    for name, value in unknown.items():
+        if name in ("groups", "group"):
+            terms = value if isinstance(value, list) else ["sex", "race*sex"]
+            raise TypeError(
+                f"fit() has no argument {name!r}: the groups to be right for are H, as in H={terms}"
+            )
+        for option, kind in (("loop", Loop), ("engine", Engine)):
+            if name in {field.name for field in fields(kind)}:
+                raise TypeError(
+                    f"fit() takes {name}= inside {option}=: "
+                    f"{option}=recalibrate.{kind.__name__}({name}={value!r})"
+                )
+        raise TypeError(f"fit() got an unexpected keyword argument {name!r}")
+
+
+def check_paper(loop: Loop, cv: Any, link: str | None) -> None:
     """Refuse what does not go with Algorithm 1 to the letter."""
-    turned = {**knobs.turned, "cv": cv, "link": None if link == "identity" else link}
+    turned = {**loop.turned, "cv": cv, "link": None if link == "identity" else link}
     for fitting in ("min_level_rows", "keep_unrounded"):
         turned.pop(fitting, None)
     named = ", ".join(f"{name}={value!r}" for name, value in turned.items() if value is not None)
@@ -134,7 +239,7 @@ def gives_rows(validation: Any) -> bool:
     return validation is not None and validation is not False and not is_share(validation)
 
 
-def paper_settings(alpha: float | None, B: float | None, knobs: Knobs, seed: int) -> Settings:
+def paper_settings(alpha: float | None, B: float | None, loop: Loop, seed: int) -> Settings:
     """Algorithm 1: grid of m = ceil(2B / alpha) steps, replace, stop below alpha / (2B)."""
     if alpha is None:
         raise ValueError(f"B = {B!r} was given without alpha; Algorithm 1 needs alpha")
@@ -154,17 +259,17 @@ def paper_settings(alpha: float | None, B: float | None, knobs: Knobs, seed: int
         )
     return Settings(
         grid=Levels.uniform(m),
-        penalty=Penalty(min_level_rows=_or(knobs.min_level_rows, 1)),
+        penalty=Penalty(min_level_rows=_or(loop.min_level_rows, 1)),
         tolerance=alpha / (2 * B),
         max_rounds=ceil(2 * B / alpha) + 1,
-        keep_unrounded=bool(knobs.keep_unrounded),
+        keep_unrounded=bool(loop.keep_unrounded),
         seed=seed,
     )
 
 
 def loop_settings(
     problem: Problem,
-    knobs: Knobs,
+    loop: Loop,
     seed: int,
     borders: Callable[[int], NDArray[np.float64]],
 ) -> Settings:
@@ -172,23 +277,23 @@ def loop_settings(
 
     ``borders`` finds the borders of cells with equally many labels, see ``fitting.run``.
     """
-    rounded = bool(knobs.rounded)
-    levels = _or(knobs.levels, 10)
-    kind = knobs.level_kind or ("uniform" if rounded else "quantile")
-    l2 = _or(knobs.l2, 10.0 if problem.link == "logit" else 0.0)
+    rounded = bool(loop.rounded)
+    levels = _or(loop.levels, 10)
+    kind = loop.level_kind or ("uniform" if rounded else "quantile")
+    l2 = _or(loop.l2, 10.0 if problem.link == "logit" else 0.0)
     return Settings(
         link=problem.link,
         grid=_grid(problem, levels, kind, borders) if rounded else None,
         levels=levels,
         level_kind=kind,
-        step=float(_or(knobs.step, 1.0 if rounded else 0.1)),
-        tables_per_round=_or(knobs.tables_per_round, 1),
-        penalty=Penalty(float(l2), float(_or(knobs.min_gain, 0.0)), _or(knobs.min_level_rows, 1)),
-        tolerance=_tolerance(knobs.tolerance, levels),
-        patience=_or(knobs.patience, DEFAULT_PATIENCE),
-        accept=knobs.accept,
-        max_rounds=_or(knobs.max_rounds, DEFAULT_ROUNDS),
-        keep_unrounded=bool(knobs.keep_unrounded),
+        step=float(_or(loop.step, 1.0 if rounded else 0.1)),
+        tables_per_round=_or(loop.tables_per_round, 1),
+        penalty=Penalty(float(l2), float(_or(loop.min_gain, 0.0)), _or(loop.min_level_rows, 1)),
+        tolerance=_tolerance(loop.tolerance, levels),
+        patience=_or(loop.patience, DEFAULT_PATIENCE),
+        accept=loop.accept,
+        max_rounds=_or(loop.max_rounds, DEFAULT_ROUNDS),
+        keep_unrounded=bool(loop.keep_unrounded),
         seed=seed,
     )
 

@@ -7,14 +7,21 @@ is scored by a copy that was trained without it. The base that is kept is traine
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.bases.problem import Given, Problem, Reading, read_labelled
-from recalibrate.bases.protocol import Base, as_base
+from recalibrate.bases.problem import (
+    Given,
+    Problem,
+    Reading,
+    known_classes,
+    open_base,
+    read_labelled,
+)
+from recalibrate.bases.protocol import Base
 from recalibrate.data.folds import Fold, count_folds, is_splitter, split_folds
 from recalibrate.data.labels import Labels
 from recalibrate.data.table import Table
@@ -111,13 +118,16 @@ def cross_fit(
     -------
     CrossFitted
     """
-    table, labels = read_labelled(X, y, Z, reading)
+    known = known_classes(None, reading)
+    if _is_classifier(estimator):
+        known = replace(known, classes=range(2))
+    table, labels = read_labelled(X, y, Z, reading, known)
     folds = _folds(table, labels, cv, seed)
     training = _Training(estimator, X, labels)
 
     def base(rows: NDArray[np.intp] | None) -> Base:
         fitted = training.fit(rows)
-        return as_base(fitted, link=reading.base_link, target_class=reading.target_class)
+        return open_base(fitted, reading)
 
     total, count = np.zeros(table.n_rows), np.zeros(table.n_rows)
     for train, held_out in folds:
@@ -165,12 +175,12 @@ class _Training:
 
 def _folds(table: Table, labels: Labels, cv: Any, seed: int) -> list[Fold]:
     if is_splitter(cv):
-        return split_folds(cv, labels.values)
+        return split_folds(cv, labels.strata)
     count = min(count_folds(cv), table.n_rows)
     if count < 2:
         raise ValueError("a single row cannot be split into rows to train on and rows to score")
     blank = np.zeros(table.n_rows)  # there are no scores yet to tell rows apart
-    given = Given(labels.values, None, labels.weight is not None)
+    given = Given(labels.strata, None, labels.weight is not None)
     problem = Problem(table, labels, blank, "identity", given)
     folds = deal(MemoryStore(problem), count, seed)
     return [(fold.train.of(0), fold.held_out.of(0)) for fold in folds]
@@ -190,9 +200,9 @@ def _is_classifier(estimator: Any) -> bool:
 
 
 def _labels_for(estimator: Any, labels: Labels) -> NDArray[Any]:
-    """Labels as the estimator takes them: whole numbers 0 and 1, or numbers."""
+    """Labels as the estimator takes them: classes as they were given, or numbers."""
     if labels.kind == "binary":
-        return labels.values.astype(np.int64)
+        return np.array(labels.classes or (0, 1))[labels.values.astype(np.intp)]
     if _is_classifier(estimator):
         raise ValueError(
             f"The base model {estimator!r} is a classifier, but the labels are not 0 and 1. Pass "

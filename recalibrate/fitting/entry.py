@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
-from recalibrate.bases.problem import Problem, Reading, read_problem
-from recalibrate.bases.protocol import Base, as_base
+from recalibrate.bases.problem import Problem, Reading, open_base, read_problem
+from recalibrate.bases.protocol import Base
 from recalibrate.bases.wrappers import remember_columns
 from recalibrate.core.kinds import read_class
 from recalibrate.core.learning import FunctionClass
 from recalibrate.core.levels import Link
 from recalibrate.data.folds import is_splitter
-from recalibrate.data.inputs import is_collection, is_streamed
+from recalibrate.data.inputs import is_collection, is_streamed, settle
 from recalibrate.fitting.arguments import (
-    Knobs,
-    LevelKind,
+    Engine,
+    Loop,
     Plan,
     check_paper,
-    check_run,
+    check_seed,
     gives_rows,
+    read_gamma,
+    read_option,
     refuse_unknown,
 )
 from recalibrate.fitting.crossfit import cross_fit, is_unfitted, refuse_unfitted
@@ -32,7 +33,7 @@ from recalibrate.model import Recalibrated
 from recalibrate.rows.memory import MemoryStore
 from recalibrate.rows.opening import check_memory, open_rows
 from recalibrate.rows.store import Store
-from recalibrate.support.checks import check_flag, check_whole
+from recalibrate.support.checks import check_flag
 from recalibrate.support.threads import resolve_threads
 
 
@@ -46,32 +47,20 @@ def fit(
     sample_weight: Any = None,
     alpha: float | None = None,
     B: float | None = None,
+    gamma: float | None = None,
     cv: Any = None,
     validation: Any = None,
     bounds: tuple[float, float] | None = None,
     base_link: Link | None = None,
     target_class: Any = None,
+    positive: Any = None,
+    classes: Sequence[Any] | None = None,
     link: Link | None = None,
     categorical: Sequence[str] | None = None,
-    levels: int | None = None,
-    level_kind: LevelKind | None = None,
-    rounded: bool | None = None,
-    step: float | None = None,
-    tables_per_round: int | None = None,
-    l2: float | None = None,
-    min_gain: float | None = None,
-    min_level_rows: int | None = None,
-    tolerance: float | Literal["authors"] | None = None,
-    patience: int | None = None,
-    accept: float | None = None,
-    max_rounds: int | None = None,
-    keep_unrounded: bool | None = None,
     exportable: bool = False,
-    threads: int | None = None,
-    blocks: int | None = None,
-    cache: str | os.PathLike[str] | None = None,
-    block_rows: int = 500_000,
-    client: Any = None,
+    loop: Loop | None = None,
+    engine: Engine | None = None,
+    trust: bool = False,
     seed: int = 0,
     progress: bool | None = None,
     **unknown: Any,
@@ -94,12 +83,15 @@ def fit(
         estimator of scikit-learn's kind that is not fitted: every row is scored by a copy that
         was trained on the other folds, and the base is trained on all rows in the end.
     X
-        Calibration rows: a DataFrame (it may have columns that the base model does not use,
-        such as sensitive attributes) or an array. Rows that do not fit in memory: Parquet files
+        Calibration rows: a DataFrame of pandas, polars (lazy, too), Arrow or another library (it
+        may have columns that the base model does not use, such as sensitive attributes), or an
+        array. Rows that do not fit in memory: Parquet files
         (path, folder, pattern or list), an iterable of DataFrames, or a Dask DataFrame; ``y``,
         ``sample_weight`` and, if scores are a column, ``base_model`` are then column names.
     y
-        Labels: 0/1 or bool, soft labels in [0, 1], or bounded numbers.
+        Labels: classes of any kind, soft labels in [0, 1], or bounded numbers. Of two classes the
+        second of the base model's (else the larger) counts as 1, unless ``positive`` says
+        otherwise. Labels of a classifier always name classes.
     H
         The class to be multicalibrated for: ``Groups(...)``, ``Trees(...)``, ``Linear(...)``, ...;
         a list of group expressions such as ``["sex", "race*sex"]``; or a short text such as
@@ -114,6 +106,9 @@ def fit(
     alpha, B
         Run Algorithm 1: the output is alpha-approximately multicalibrated for the h in H with
         h(x)^2 <= B (default 1) on the fitted rows, see ``certificate_``.
+    gamma
+        Algorithm 1 as a booster: alpha = gamma and B = 1 / gamma. If H is a gamma-weak learner,
+        it ends within 2 / gamma^2 rounds within 2 gamma of the smallest squared error.
     cv
         Number of folds, any scikit-learn splitter, or pairs of row numbers such as
         ``GroupKFold().split(X, y, groups)``, for choosing the number of rounds; the model is
@@ -128,48 +123,28 @@ def fit(
         "logit" when an array's or callable's scores are log-odds; also where a model's adapter
         asks for it.
     target_class
-        Of a multiclass base: the class whose probability is recalibrated; ``y`` then says
-        whether a row is of that class.
+        Of a multiclass base: the one class whose probability is recalibrated against the rest;
+        ``y`` holds classes, or booleans that say whether a row is of that class.
+    positive
+        Of two classes: the label that counts as 1, which the scores of an array or a callable are
+        about.
+    classes
+        All classes, in the order of the base model's outputs, where it does not tell them and
+        ``y`` does not hold all of them (or comes in pieces, as text).
     link
         Scale of the updates; default "logit" for 0/1 labels, otherwise "identity".
     categorical
         Numeric columns that are categories.
-    levels, level_kind
-        Number of level sets, of equal width ("uniform") or equal weight ("quantile").
-    rounded
-        Round the scores to the grid of levels after every update, as the paper does.
-    step
-        Share of every fitted correction that is taken; 1 replaces the score.
-    tables_per_round
-        Learners per level set before new level sets are drawn.
-    l2, min_gain
-        Complexity penalty: ridge on every fitted number, least fall of the summed loss a split.
-    min_level_rows
-        Level sets with fewer rows are left alone.
-    tolerance
-        Stop when a round lowers the training error by less; "authors" is the rule of the
-        paper's own code, .1 / levels. With folds (or a share) it stops the runs on the folds;
-        the refit on all rows takes as many rounds as they say.
-    patience
-        Steps without a lower held-out error before stopping.
-    accept
-        Keep a level set's update only if its held-out error falls by more than this share
-        (validated updates). Needs ``validation=`` with held-out rows, a pair or dict: a refit on
-        all rows has none.
-    max_rounds
-        Most rounds.
-    keep_unrounded
-        End a rounded run that changed anything with one more update that is not rounded (of a
-        run stopped by the tolerance: the rejected one).
     exportable
         Refuse at once, before anything is fitted, what ``to_onnx`` could not export.
-    threads, blocks
-        How the work is cut; the model is the same for all values.
-    cache, block_rows
-        For rows that do not fit in memory: the folder for temporary files (default: the
-        system's), and how many rows of them are in memory at a time, per thread.
-    client
-        For a Dask DataFrame: the ``distributed.Client``; default: the current one.
+    trust
+        Whether a base model's file may be of a kind that can run any code when it is opened:
+        TorchScript (.pt) and .pt2 files.
+    loop
+        A `Loop` with settings of the loop, instead of the default fit: number of level sets, step,
+        penalties, stop rules.
+    engine
+        An `Engine`: threads, temporary files, Dask client. The model is the same for all of them.
     seed
         Deals the folds and draws features.
     progress
@@ -200,36 +175,30 @@ def fit(
     if unfitted and cv is None:
         refuse_unfitted(base_model)
     H = DEFAULT_CLASS if H is None else read_class(H)
-    knobs = Knobs(
-        levels,
-        level_kind,
-        rounded,
-        step,
-        tables_per_round,
-        l2,
-        min_gain,
-        min_level_rows,
-        tolerance,
-        patience,
-        accept,
-        max_rounds,
-        keep_unrounded,
-    )
-    plan = Plan(knobs, alpha, B, cv, validation)
+    loop, engine = read_option("loop", loop, Loop), read_option("engine", engine, Engine)
+    alpha, B = read_gamma(gamma, alpha, B)
+    plan = Plan(loop, alpha, B, cv, validation)
     _check(plan, unfitted, link)
-    check_run(threads, blocks, seed)
-    check_whole("block_rows", block_rows, least=1)
+    if target_class is not None and positive is not None:
+        raise ValueError("give either target_class= (of several classes) or positive= (of two)")
+    engine.check()
+    check_seed(seed)
     check_flag("exportable", exportable)
-    threads = resolve_threads(threads)
+    check_flag("trust", trust)
+    threads = resolve_threads(engine.threads)
     seed = int(seed)  # numpy's integers overflow where Python's do not
+    X, Z = settle(X), settle(Z)
     reading = Reading(
         sample_weight,
         bounds,
         base_link,
         target_class,
+        positive,
+        classes,
         "identity" if plan.paper else link,
         categorical,
-        clip=plan.paper or bool(rounded),
+        clip=plan.paper or bool(loop.rounded),
+        trust=trust,
     )
     store: Store
     with ExitStack() as opened:
@@ -244,9 +213,9 @@ def fit(
                     y,
                     reading,
                     threads=threads,
-                    cache=cache,
-                    block_rows=block_rows,
-                    client=client,
+                    cache=engine.cache,
+                    block_rows=engine.block_rows,
+                    client=engine.client,
                 )
             )
             if not H.in_pieces:
@@ -254,7 +223,7 @@ def fit(
                 store = store.in_memory()
         else:
             base, problem, plan = _read_table(base_model, X, y, Z, plan, reading, seed)
-            store = MemoryStore(problem, threads, blocks)
+            store = MemoryStore(problem, threads, engine.blocks)
         if exportable:
             from recalibrate.graph import check_exportable
 
@@ -264,15 +233,15 @@ def fit(
 
 def _check(plan: Plan, unfitted: bool, link: Link | None) -> None:
     """Refuse knobs that mean nothing, or nothing together."""
-    knobs, cv, validation = plan.knobs, plan.cv, plan.validation
-    knobs.check()
+    loop, cv, validation = plan.loop, plan.cv, plan.validation
+    loop.check()
     if plan.paper:
-        check_paper(knobs, None if unfitted else cv, link)
+        check_paper(loop, None if unfitted else cv, link)
     if cv is not None and validation is not None and not unfitted:
         raise ValueError("give either cv= or validation=, not both")
-    if knobs.accept is not None and not gives_rows(validation):
+    if loop.accept is not None and not gives_rows(validation):
         raise ValueError(
-            f"accept={knobs.accept!r} compares updates on held-out rows, but validation= gives "
+            f"accept={loop.accept!r} compares updates on held-out rows, but validation= gives "
             "none; pass a pair validation=(X, y) or a dict (folds end with a refit on all rows)"
         )
 
@@ -311,6 +280,6 @@ def _read_table(
         free = not plan.paper and plan.validation is None
         plan = replace(plan, cv=crossed.folds or None if free else None)
     else:
-        base = as_base(base_model, link=reading.base_link, target_class=reading.target_class)
+        base = open_base(base_model, reading)
     base = remember_columns(base, X)
     return base, read_problem(base, X, y, reading, scores=scores, Z=Z), plan

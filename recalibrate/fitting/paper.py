@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from math import ceil, isfinite
+from dataclasses import dataclass
+from math import ceil, isfinite, sqrt
 
 import numpy as np
+from numpy.typing import NDArray
 
 from recalibrate.core.boost import Boosted, Settings
 from recalibrate.core.certificate import NORMAL_95, Certificate, HeldOut
-from recalibrate.core.learning import Learner, NamesGroups, Task
-from recalibrate.core.part import Draft
-from recalibrate.core.rounds import Rounds, Step
-from recalibrate.core.source import StatsSource
-from recalibrate.core.statistics import mean_loss
+from recalibrate.core.fixedpoint import Scale
+from recalibrate.core.learning import Learner, NamesGroups, Quantises, Task
+from recalibrate.core.part import Draft, Part, Rows, Sums
+from recalibrate.core.rounds import Rounds, Scores, Step
+from recalibrate.data.folds import tell_apart
 from recalibrate.fitting.training import Training
 from recalibrate.fitting.validation import paired_gain, row_losses
+from recalibrate.rows.memory import rows_in_memory
 from recalibrate.rows.store import Encoded
+from recalibrate.support.hashing import combine, mix
 from recalibrate.support.notices import warn_user
+
+FOLDS = 5
+"""Of held-out rows: H is fitted on all but one and measured on that one."""
+FEW_ROWS = 30
+"""Standard errors of fewer held-out rows limit nothing."""
 
 
 def certify(
@@ -36,30 +45,48 @@ def certify(
             "output is just the rounded base. A smaller alpha asks for more; typical gains of a "
             "correction are a few thousandths."
         )
+    shares, lost, unresolved = _facts_of_rows(training, B)
     final = history.errors[accepted]
-    bound = B * (final - history.unrounded) + B * history.skipped
+    gain = final - history.unrounded
+    bound = B * (gain + history.skipped)
+    if lost > 0:
+        bound = ((sqrt(B) + lost) * sqrt(max(gain, 0.0)) + lost * sqrt(final)) ** 2
+        bound += B * history.skipped
+    reason = training.learner.inexact or unresolved
+    if not reason and not isfinite(bound):
+        reason = f"the run ended early: {history.stopped}"
+    if not reason and boosted.witness is not None and boosted.log is boosted.witness:
+        reason = "the model's last update is not rounded; this is about the model before it"
+    labels = training.problem.labels
     return Certificate(
         alpha=alpha,
         B=B,
         m=ceil(2 * B / alpha),
         rounds=accepted,
         errors=history.errors,
-        exact=not training.learner.inexact and isfinite(bound),
-        reason=training.learner.inexact
-        or ("" if isfinite(bound) else f"the run ended early: {history.stopped}"),
+        exact=not reason,
+        reason=reason,
         bound=float(bound),
         skipped=history.skipped,
-        group_shares=_group_shares(training),
+        group_shares=shares,
         held_out=_held_out(training, settings, boosted, B, held_out),
+        unit=labels.high - labels.low,
+        lost=lost if isfinite(lost) else 0.0,
     )
 
 
-def _group_shares(training: Training) -> dict[str, float]:
+def _facts_of_rows(training: Training, B: float) -> tuple[dict[str, float], float, str]:
+    """Shares of groups, and what rounding of columns loses of H with h^2 <= B."""
     learner = training.learner
-    if not isinstance(learner, NamesGroups):
-        return {}
-    with training.encoded.open(training.scale) as source:
-        return learner.group_shares(source)
+    shares: dict[str, float] = {}
+    lost, unresolved = 0.0, ""
+    if isinstance(learner, NamesGroups | Quantises):
+        with training.encoded.open(training.scale) as source:
+            if isinstance(learner, NamesGroups):
+                shares = learner.group_shares(source)
+            if isinstance(learner, Quantises):
+                lost, unresolved = learner.lost(source, B)
+    return shares, lost, unresolved
 
 
 def _held_out(
@@ -69,28 +96,87 @@ def _held_out(
         return None
     # The certificate speaks of the rounded model, whether or not its last step stays un-rounded.
     log = boosted.witness.first(len(boosted.witness.steps) - 1)
-    y, quantised = rows.labels(), rows.weights()
-    weight = quantised.astype(np.float64) if len(quantised) else None
+    learner = training.learner
     with training.open_alone(rows) as source:
-        before = row_losses(y, source.scores(log), log.link)
-        after = row_losses(y, source.scores(boosted.witness), log.link)
-        ceiling = _refitted_gain(source, training.learner, settings, log)
-    gain, error = paired_gain(before, after, weight)
+        if isinstance(learner, Quantises):
+            learner = learner.for_rows(source)
+        gathered = gather(list(source.each(WholeRows())))
+        return estimate(Question(gathered, source.scale, learner, settings, log), B)
+
+
+@dataclass(frozen=True, eq=False)
+class WholeRows:
+    """Statistic: the rows themselves (not a sum)."""
+
+    def of(self, part: Part) -> Sums:
+        return (part.blocks[0], part.labels(), part.base, part.weight)  # type: ignore[return-value]
+
+
+def gather(parts: list[Sums]) -> Rows:
+    """The rows of all parts."""
+    block, y, base, weight = (np.concatenate(each) for each in zip(*parts, strict=True))
+    return Rows((block,), y, base, weight)
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """Rows that were not fitted, and a class to be fitted on them."""
+
+    rows: Rows
+    scale: Scale
+    learner: Learner
+    settings: Settings
+    log: Rounds
+
+    def scores(self, log: Rounds, at: slice | NDArray[np.intp] = slice(None)) -> Scores:
+        """Scores of some of the rows."""
+        with rows_in_memory(self.rows.take(at), self.scale) as source:
+            return source.scores(log)
+
+    def best(self, at: slice | NDArray[np.intp] = slice(None)) -> Rounds:
+        """The model with the update that H finds on some of the rows, not rounded."""
+        settings, grid = self.settings, self.settings.grid
+        if grid is None:
+            raise ValueError("a certificate needs a grid")
+        draft = Draft(self.log, grid, settings.replaces)
+        with rows_in_memory(self.rows.take(at), self.scale) as source:
+            task = Task(source, draft, grid.count, 1.0, settings.penalty, settings.seed)
+            lesson = self.learner.learn(task)
+        return self.log.append(Step(grid, lesson.table, 0, settings.replaces, None))
+
+    def folds(self) -> NDArray[np.intp]:
+        """Fold of every row, by what it says and not by its place."""
+        block, y = np.ascontiguousarray(self.rows.blocks[0]), self.rows.y
+        key = mix(np.zeros(len(y), np.uint64), self.settings.seed)
+        for column in block.T:
+            key = combine(key, column.astype(np.float64).view(np.uint64))
+        numbers = (y, self.rows.base, *([self.rows.weight] if len(self.rows.weight) else []))
+        for values in numbers:
+            key = combine(key, np.asarray(values, np.float64).view(np.uint64))
+        return (tell_apart(key) % np.uint64(FOLDS)).astype(np.intp)
+
+
+def estimate(question: Question, B: float) -> HeldOut:
+    """Limits of what H still gains, from rows that were not fitted (see `HeldOut`)."""
+    y, quantised = question.rows.y, question.rows.weight
+    weight = quantised.astype(np.float64) if len(quantised) else None
+    now = question.scores(question.log)
+    before = row_losses(y, now, "identity")
+    ceiling, above = paired_gain(
+        before, row_losses(y, question.scores(question.best()), "identity"), weight
+    )
+    crossed, fold = now.copy(), question.folds()
+    for k in range(FOLDS):
+        train, aside = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
+        if len(train) and len(aside):
+            crossed[aside] = question.scores(question.best(train), aside)
+    gain, below = paired_gain(before, row_losses(y, crossed, "identity"), weight)
+    witness = np.average((y - now) * (crossed - now), weights=weight)
+    few = len(y) < FEW_ROWS
     return HeldOut(
         rows=len(y),
-        estimate=B * gain,
-        low=B * (gain - NORMAL_95 * error),
-        high=B * (gain + NORMAL_95 * error),
+        estimate=B * float(witness),
+        low=0.0 if few else B * max(0.0, gain - NORMAL_95 * below),
+        high=B if few else B * min(1.0, ceiling + NORMAL_95 * above),
         ceiling=B * ceiling,
     )
-
-
-def _refitted_gain(source: StatsSource, learner: Learner, settings: Settings, log: Rounds) -> float:
-    """Fall of the squared error on some rows by H fitted on those same rows."""
-    if settings.grid is None:
-        raise ValueError("a certificate needs a grid")
-    draft = Draft(log, settings.grid, settings.replaces)
-    task = Task(source, draft, settings.grid.count, 1.0, settings.penalty, settings.seed)
-    lesson = learner.learn(task)
-    step = Step(settings.grid, lesson.table, 0, settings.replaces, None)
-    return mean_loss(source, log) - mean_loss(source, log.append(step))

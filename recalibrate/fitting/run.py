@@ -14,6 +14,7 @@ from recalibrate.bases.problem import Problem
 from recalibrate.bases.protocol import Base
 from recalibrate.core.boost import Boosted, History, Settings, boost_in_turns
 from recalibrate.core.certificate import Certificate
+from recalibrate.core.fixedpoint import Weights
 from recalibrate.core.learning import FunctionClass
 from recalibrate.core.levels import to_margin
 from recalibrate.core.rounds import Rounds
@@ -30,12 +31,17 @@ from recalibrate.fitting.arguments import (
 )
 from recalibrate.fitting.default.recipe import follow_recipe
 from recalibrate.fitting.default.sample import Sample
+from recalibrate.fitting.default.several import follow_classes
 from recalibrate.fitting.paper import certify
 from recalibrate.fitting.training import Training, prepare
 from recalibrate.fitting.validation import Fitted, Verdict, judge, run_folds
 from recalibrate.model import Recalibrated
 from recalibrate.rows.dealing import deal, restrict, set_aside, split
-from recalibrate.rows.store import Encoded, Fold, Store
+from recalibrate.rows.store import Encoded, Fold, Store, weights_of
+from recalibrate.support.notices import warn_user
+
+FEW_EFFECTIVE = 0.05
+"""Share of the rows that those of equal weight have to make up; survey weights leave a third."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,20 +69,21 @@ class Run:
 
     def follow(self, plan: Plan) -> Recalibrated:
         """The model."""
+        warn_of_weights(weights_of(self.store), self.store.size.n_rows)
         if plan.paper:
-            settings = paper_settings(plan.alpha, plan.B, plan.knobs, self.seed)
+            settings = paper_settings(plan.alpha, plan.B, plan.loop, self.seed)
             B = 1.0 if plan.B is None else plan.B
             return self.paper(settings, float(plan.alpha or 0.0), B, plan.validation)
         if plan.default:
             return self.recipe(plan.cv, plan.validation)
-        settings = loop_settings(self.store.problem, plan.knobs, self.seed, self.borders)
+        settings = loop_settings(self.store.problem, plan.loop, self.seed, self.borders)
         return self.loop(settings, plan.cv, plan.validation)
 
     def borders(self, levels: int) -> NDArray[np.float64]:
         """Borders of cells with equally many labels, for a grid by quantile."""
         size = self.store.size
-        weighted = self.store.problem.labels.weight is not None
-        heaviest = size.heaviest if weighted else None
+        weights = weights_of(self.store)
+        heaviest = None if weights is None else weights.largest
         reader = partial(ranked_values, levels, size.n_rows, heaviest)
 
         def targets(total: int) -> NDArray[np.int64]:
@@ -104,7 +111,9 @@ class Run:
             folds = self._folds(cv, validation, sample.store)
         if not folds:
             return self._unchanged()
-        boosted, settings, notes = follow_recipe(
+        several = self.store.problem.labels.outputs > 1
+        follow = follow_classes if several else follow_recipe
+        boosted, settings, notes = follow(
             sample,
             self.H,
             folds,
@@ -115,7 +124,7 @@ class Run:
         return self._model(boosted, settings, notes=notes)
 
     def loop(self, settings: Settings, cv: Any, validation: Any) -> Recalibrated:
-        """The loop as the knobs say, its steps chosen on held-out rows if there are any."""
+        """The loop as its settings say, its steps chosen on held-out rows if there are any."""
         training = prepare(self.store, self.H, settings)
         if validation is False:
             self.store.drop()
@@ -142,7 +151,7 @@ class Run:
         """The base as it is: there are too few rows to hold any out."""
         n_rows = self.store.size.n_rows
         note = f"{n_rows} row(s) cannot be split: the base is returned unchanged"
-        empty = Rounds(self.store.problem.link)
+        empty = Rounds(self.store.problem.link, outputs=self.store.problem.labels.outputs)
         return self._model(
             Boosted(empty, History(), None, empty), Settings(link=empty.link), notes=(note,)
         )
@@ -221,6 +230,17 @@ def ranked_values(levels: int, n_rows: int, heaviest: float | None, piece: Probl
     if labels.weight is None or heaviest is None:
         return values, np.empty(0, dtype=np.int64)
     return values, integer_weights(labels.weight, levels, n_rows, heaviest)
+
+
+def warn_of_weights(weights: Weights | None, n_rows: int) -> None:
+    """Say so where most rows hardly count beside a few heavy ones."""
+    if weights is not None and weights.effective < FEW_EFFECTIVE * n_rows:
+        warn_user(
+            f"sample_weight ranges from {weights.smallest:g} to {weights.largest:g}: {n_rows} rows "
+            f"say about as much as {weights.effective} of equal weight. What is fitted and judged "
+            "is the weighted loss, to which light rows contribute little: audit their groups, or "
+            "fit them by themselves"
+        )
 
 
 def check_share(validation: float | None) -> None:

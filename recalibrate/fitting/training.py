@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from recalibrate.bases.problem import Problem, base_margin, count_scores, read_features
 from recalibrate.bases.protocol import Base
 from recalibrate.core.boost import Boosted, Settings, boost
-from recalibrate.core.fixedpoint import Scale, label_bits, make_scale
+from recalibrate.core.fixedpoint import Scale, Weights, label_bits, make_scale
 from recalibrate.core.learning import FunctionClass, Learner
 from recalibrate.core.part import Rows
 from recalibrate.core.rounds import Rounds
 from recalibrate.core.source import StatsSource
 from recalibrate.data.labels import read_more_labels
 from recalibrate.rows.memory import EncodedInMemory
-from recalibrate.rows.store import Encoded, Store, extreme_weights
+from recalibrate.rows.store import Encoded, Store, weights_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,8 @@ class Training:
 
     def start(self, settings: Settings) -> Rounds:
         """The model before its first step."""
-        return Rounds(settings.link, settings.grid, (self.learner.encoder,))
+        outputs = self.problem.labels.outputs
+        return Rounds(settings.link, settings.grid, (self.learner.encoder,), outputs=outputs)
 
     def run(
         self, settings: Settings, *, held_out: Encoded | None = None, progress: bool | None = None
@@ -73,7 +74,8 @@ class Training:
 
     def hold_out(self, store: Store) -> Encoded:
         """Rows that were set aside, encoded like the others."""
-        scale = self.scale.held_out(store.size.n_rows, store.size.heaviest)
+        weights = store.size.weights
+        scale = self.scale if weights is None else self.scale.held_out(weights)
         return store.encode((self.learner.encoder,), scale.quantise_weight)
 
     def read_held_out(self, base: Base, given: Any, clip: bool) -> Encoded:
@@ -85,7 +87,9 @@ class Training:
         n_rows = count_scores(scores)
         margin = base_margin(base, scores, labels, problem.link, n_rows, clip=clip)
         features = X if parts.get("Z") is None else parts["Z"]
-        table = read_features(problem.table.schema, self.learner.encoder.names, features, margin)
+        table = read_features(
+            problem.table.schema, self.learner.encoder.names, features, margin, labels
+        )
         own = read_more_labels(
             labels,
             parts["y"],
@@ -96,7 +100,7 @@ class Training:
         self._check_weights(own.weight)
         block = self.learner.encoder.encode(table)
         ones = np.ones(n_rows) if own.weight is None else own.weight
-        weight = self.scale.held_out(n_rows, float(ones.max())).quantise_weight(ones)
+        weight = self.scale.held_out(Weights.of(ones)).quantise_weight(ones)
         return EncodedInMemory(Rows((block,), own.values, margin, weight))
 
     def _check_weights(self, weight: NDArray[np.float64] | None) -> None:
@@ -127,7 +131,7 @@ def prepare(store: Store, H: FunctionClass, settings: Settings) -> Training:
         found = list(store.map(bits_of_labels))
         bits = None if None in found else max(bit for bit in found if bit is not None)
     n_rows, newton = store.size.n_rows, settings.link == "logit"
-    scale = make_scale(n_rows, extreme_weights(store), newton=newton, exact_bits=bits)
+    scale = make_scale(n_rows, weights_of(store), newton=newton, exact_bits=bits)
     learner = H.bind(store.columns(scale))
     encoded = store.encode((learner.encoder,), scale.quantise_weight)
     return Training(store.problem, learner, scale, encoded)

@@ -120,6 +120,8 @@ def row_losses(y: Scores, f: Scores, link: Link) -> Scores:
     """Loss of every row: squared error, or log loss under the logit link."""
     if link == "identity":
         return (y - f) ** 2
+    if f.ndim == 2:
+        return np.asarray(np.logaddexp.reduce(f, axis=1) - np.sum(y * f, axis=1))
     return np.asarray(np.logaddexp(0.0, f) - y * f)
 
 

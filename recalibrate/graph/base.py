@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,7 @@ from recalibrate.support.onnxgraph import (
     BASE_PREFIX,
     INVERSE,
     IR_VERSION,
+    KNOWN,
     ML_DOMAIN,
     ML_OPSET,
     OPSET,
@@ -69,10 +71,13 @@ def read_base(base: Base, table_columns: tuple[str, ...] | None) -> BaseGraph:
     if len(proto.graph.output) != 1:
         raise ExportError(_fault(base, f"{len(proto.graph.output)} outputs, not one"))
     taken = own_inputs(proto)
-    values: Any = {fact.key: fact.value for fact in proto.metadata_props}.get(VALUES, "any")
+    facts = {fact.key: fact.value for fact in proto.metadata_props}
+    values: Any = facts.get(VALUES, "any")
+    known = _known(base, facts)
     names = base.columns()
     if len(taken) != 1 or (names == (taken[0].name,) and taken[0].name != "X"):
-        return BaseGraph(base, proto, BaseInputs(columns=_columns(base, taken), values=values))
+        columns = _columns(base, taken)
+        return BaseGraph(base, proto, BaseInputs(columns=columns, values=values, known=known))
     shape, kind = _shape(taken[0]), _kind(base, taken[0])
     if kind not in ("float32", "float64") or len(shape) != 2:
         return BaseGraph(base, proto, BaseInputs(tensor=(kind, ("N", *shape[1:]))))
@@ -83,7 +88,18 @@ def read_base(base: Base, table_columns: tuple[str, ...] | None) -> BaseGraph:
         raise ExportError(
             _fault(base, f"a matrix of {shape[1]} columns, but it takes {listed(names or ())}")
         )
-    return BaseGraph(base, proto, BaseInputs(matrix=names, precision=kind, values=values))
+    # Columns of a matrix have numbers, which may be called otherwise in every table.
+    own = {names[int(j)]: v for j, v in known.items() if j.isdigit() and int(j) < len(names)}
+    inputs = BaseInputs(matrix=names, precision=kind, values=values, known=own)
+    return BaseGraph(base, proto, inputs)
+
+
+def _known(base: Base, facts: dict[str, str]) -> dict[str, tuple[Any, ...]]:
+    """Categories of columns that take no others."""
+    try:
+        return {str(n): tuple(taken) for n, taken in json.loads(facts.get(KNOWN, "{}")).items()}
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ExportError(_fault(base, f"damaged metadata ({error})")) from error
 
 
 def _dynamic(size: int | str) -> tuple[str, ...]:

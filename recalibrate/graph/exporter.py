@@ -10,7 +10,7 @@ import onnx
 
 from recalibrate.bases.constant import Constant
 from recalibrate.bases.problem import SCORE_LIMIT, base_margin
-from recalibrate.core.learning import SCORE_COLUMN
+from recalibrate.core.learning import is_score
 from recalibrate.core.levels import MARGIN_LIMIT
 from recalibrate.graph.base import (
     BaseGraph,
@@ -75,7 +75,7 @@ class _Export:
     def __post_init__(self) -> None:
         schema = self.model.schema
         self.rounds = self.model.rounds
-        self.own = schema.select([n for n in schema.names if n != SCORE_COLUMN])
+        self.own = schema.select([n for n in schema.names if not is_score(n)])
 
     def run(self) -> onnx.ModelProto:
         model, rounds = self.model, self.rounds
@@ -98,7 +98,7 @@ class _Export:
 
     def _inputs(self, base: BaseGraph) -> Inputs:
         """Inputs for the columns that the model uses; all of an array's, found by position."""
-        used = [n for encoder in self.rounds.encoders for n in encoder.names if n != SCORE_COLUMN]
+        used = [n for encoder in self.rounds.encoders for n in encoder.names if not is_score(n)]
         wanted = [self.own.columns[self.own.index(name)] for name in dict.fromkeys(used)]
         array = () if self.own.named and not isinstance(base.base, Constant) else self.own.names
         return plan_inputs(
@@ -127,6 +127,7 @@ class _Export:
             return builder.sigmoid(base) if self.model.base.link == "logit" else base
         mean = builder.sigmoid(score) if self.rounds.link == "logit" else score
         if labels.kind == "regression":
+            mean = builder.clip(mean, 0.0, 1.0) if self.model.clip else mean
             scaled = builder.op("Mul", mean, builder.number(labels.high - labels.low))
             return builder.op("Add", scaled, builder.number(labels.low))
         return mean if self.rounds.link == "logit" else builder.clip(mean, 0.0, 1.0)

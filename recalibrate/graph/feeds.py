@@ -8,9 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.data.labels import read_scores
+from recalibrate.data.scores import read_scores
 from recalibrate.data.table import find_columns, split_columns
-from recalibrate.data.values import factorize, plain_value, read_numbers, refuse_values
+from recalibrate.data.values import (
+    factorize,
+    plain_value,
+    read_numbers,
+    refuse_unknown,
+    refuse_values,
+)
 from recalibrate.graph.inputs import BASE_SCORE, Input
 from recalibrate.support.notices import listed
 
@@ -106,6 +112,8 @@ class _Rows:
 
 
 def _tensor(name: str, values: Any, port: Input) -> NDArray[Any]:
+    if name in port.known:
+        refuse_unknown(name, values, port.known[name])
     if port.kind == "string":
         return _texts(name, values, port.missing)
     if port.kind == "int64":

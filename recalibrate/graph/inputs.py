@@ -7,14 +7,14 @@ of H are by definition, or float64 where the base model compares in that precisi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from recalibrate.data.table import Column
-from recalibrate.data.values import Taken, family_of
+from recalibrate.data.values import Taken, Value, family_of
 from recalibrate.graph.errors import ExportError
 from recalibrate.support.notices import listed
 from recalibrate.support.onnxgraph import BASE_PREFIX, PREFIX, GraphBuilder
@@ -49,6 +49,9 @@ class Input:
     values
         Numbers that the base model takes: "any", "no infinities" or "finite". A graph refuses
         nothing, so this is for those who feed it.
+    known
+        By column the only categories that the base model takes; None among them is a missing
+        value. Columns that are not listed take any.
     """
 
     name: str
@@ -58,6 +61,7 @@ class Input:
     used_by: tuple[str, ...]
     missing: str = ""
     values: Taken = "any"
+    known: Mapping[str, tuple[Value | None, ...]] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists and strings, for the file's metadata."""
@@ -69,7 +73,9 @@ class Input:
             "used_by": list(self.used_by),
         }
         more = {"missing": self.missing, "values": self.values}
-        return plain | {key: value for key, value in more.items() if value not in ("", "any")}
+        plain |= {key: value for key, value in more.items() if value not in ("", "any")}
+        known = {name: list(taken) for name, taken in self.known.items()}
+        return plain | ({"known": known} if known else {})
 
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> Input:
@@ -82,6 +88,7 @@ class Input:
             tuple(state["used_by"]),
             str(state.get("missing", "")),
             state.get("values", "any"),
+            {str(name): tuple(taken) for name, taken in state.get("known", {}).items()},
         )
 
 
@@ -103,6 +110,8 @@ class BaseInputs:
         Whether there is no graph and scores are given.
     values
         Numbers that the model takes.
+    known
+        By column the only categories that it takes.
     """
 
     matrix: tuple[str, ...] | None = None
@@ -111,6 +120,7 @@ class BaseInputs:
     tensor: tuple[str, tuple[int | str, ...]] | None = None
     scores: bool = False
     values: Taken = "any"
+    known: Mapping[str, tuple[Value | None, ...]] = field(default_factory=dict)
 
     @property
     def kinds(self) -> dict[str, str]:
@@ -207,7 +217,13 @@ def plan_inputs(
     for column in features:
         plan.mark_missing(column)
     ports = (replace(p, values=base.values) if _is_own(p, base) else p for p in plan.ports)
-    return Inputs(tuple(ports), plan.base, plan.features)
+    told = (
+        replace(p, known={n: v for n, v in base.known.items() if n in p.columns})
+        if "base" in p.used_by
+        else p
+        for p in ports
+    )
+    return Inputs(tuple(told), plan.base, plan.features)
 
 
 def _is_own(port: Input, base: BaseInputs) -> bool:

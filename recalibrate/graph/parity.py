@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -20,12 +21,13 @@ from numpy.typing import NDArray
 
 from recalibrate.bases.protocol import count_rows
 from recalibrate.bases.wrappers import is_exact
-from recalibrate.core.learning import SCORE_COLUMN
+from recalibrate.core.learning import is_score
+from recalibrate.data.table import split_columns
 from recalibrate.graph.decisions import ACTION, is_best
 from recalibrate.graph.errors import ParityError
-from recalibrate.graph.rows import Kinds, RowMaker, Rows
+from recalibrate.graph.rows import MOST_TEXTS, Kinds, RowMaker, Rows
 from recalibrate.graph.served import ServedModel, load_served
-from recalibrate.graph.thresholds import graph_thresholds, learner_thresholds
+from recalibrate.graph.thresholds import graph_texts, graph_thresholds, learner_thresholds
 
 if TYPE_CHECKING:
     from recalibrate.deciding import Decision
@@ -42,6 +44,8 @@ BATCHES = (7, 64, 1000)
 MOST_BATCHES, FEWEST_BATCHES = 100, 10
 """Batches of every size; fewer of a graph with very many nodes."""
 SHOWN_ROWS = 5
+EXAMPLES = 200
+"""Rows of the user's, or of a base model's first, that made rows are made from."""
 SAMPLE = "sample row"
 
 
@@ -116,7 +120,7 @@ def check_parity(
 def _all_rows(
     model: Recalibrated, served: ServedModel, X: Any, base: Any, Z: Any
 ) -> Iterator[tuple[Rows, _Expected]]:
-    maker = RowMaker(model, served.inputs, model_thresholds(model))
+    maker = RowMaker(model, served.inputs, *_hints(model, X))
     if X is not None:
         n_rows = count_rows(X)
         sample = Rows(
@@ -126,33 +130,68 @@ def _all_rows(
             Z,
         )
         yield sample, _Expected.of(model, sample)
-    if maker.possible:
-        yield _acceptable(model, maker)
+    made = _acceptable(model, maker) if maker.possible else None
+    if made is not None:
+        yield made
     elif X is None:
+        why = (
+            "its base model refuses the rows that were made for it"
+            if maker.possible
+            else "its base model takes no table, or H has a table of its own (Z=)"
+        )
         raise ParityError(
-            "rows to compare cannot be made for a base model that takes no table, or with H's "
-            "own table (Z=): pass some as X_sample= (and Z=)"
+            f"the graph cannot be compared with the model: {why}. Pass rows of your own as "
+            "X_sample= (and Z=)"
         )
 
 
-def _acceptable(model: Recalibrated, maker: RowMaker) -> tuple[Rows, _Expected]:
-    """Made rows that the base model takes, with as many kinds of special values as it does."""
+def _hints(
+    model: Recalibrated, X: Any
+) -> tuple[dict[str, set[float]], dict[str, NDArray[Any]], list[str]]:
+    """Thresholds, example rows and texts, to make rows of."""
+    graph = model.base.graph()
+    texts = graph_texts(graph, MOST_TEXTS) if isinstance(graph, onnx.ModelProto) else []
+    return model_thresholds(model), _examples(model, X), texts
+
+
+def _examples(model: Recalibrated, X: Any) -> dict[str, NDArray[Any]]:
+    """Columns of rows that the base model takes: the user's, else the first that it scored."""
+    rows = getattr(model.base, "examples", None) if X is None else X
+    try:
+        names, columns = split_columns(rows)
+    except (TypeError, ValueError):  # no rows, or no table of them
+        return {}
+    if names is None:
+        names = [f"x{j}" for j in range(len(columns))]
+    few = [np.asarray(column[:EXAMPLES]) for column in columns]
+    plain = [c.astype(np.float64) if c.dtype.kind in "biuf" else c.astype(object) for c in few]
+    return dict(zip(names, plain, strict=True))
+
+
+def _acceptable(model: Recalibrated, maker: RowMaker) -> tuple[Rows, _Expected] | None:
+    """Made rows that the base model takes; None if it takes none.
+
+    First with as many kinds of special values as it takes, then with those single values that it
+    takes in the place of an example's.
+    """
     for kinds in product((True, False), repeat=4):
         rows = maker.make(Kinds(*kinds))
-        try:
+        with suppress(Exception):  # any framework may raise anything
             return rows, _Expected.of(model, rows)
-        except ValueError as error:
-            refusal = error
-    raise ParityError(f"the model refuses all rows made to check its graph: {refusal}")
+    accepted = maker.make_accepted(lambda rows: _Expected.of(model, rows))
+    if accepted is not None:
+        with suppress(Exception):
+            return accepted, _Expected.of(model, accepted)
+    return None
 
 
 def model_thresholds(model: Recalibrated) -> dict[str, set[float]]:
     """Numbers that the base model and the learners compare columns with, by column."""
     found = learner_thresholds(model.rounds)
-    found.pop(SCORE_COLUMN, None)
+    found = {name: values for name, values in found.items() if not is_score(name)}
     graph = model.base.graph()
     if isinstance(graph, onnx.ModelProto):
-        names = tuple(n for n in model.schema.names if n != SCORE_COLUMN)
+        names = tuple(n for n in model.schema.names if not is_score(n))
         for name, values in graph_thresholds(graph, model.base.columns() or names).items():
             found.setdefault(name, set()).update(values)
     return found
@@ -169,8 +208,7 @@ class _Expected:
     def of(cls, model: Recalibrated, rows: Rows) -> _Expected:
         # Infinite values are made on purpose; a regressor that warns of them need not.
         with np.errstate(all="ignore"):
-            margins = model.margins(rows.X, base=rows.base, Z=rows.Z)
-            return cls(margins, model.predict(rows.X, base=rows.base, Z=rows.Z))
+            return cls(*model.answers(rows.X, rows.base, rows.Z))
 
 
 @dataclass(frozen=True, eq=False)

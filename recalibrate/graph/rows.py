@@ -1,15 +1,19 @@
-"""Rows made to find differences: on every threshold, beside it, missing, infinite, unknown."""
+"""Rows made to find differences: on every threshold, beside it, missing, infinite, unknown.
+
+A base model may refuse some of that. What it takes is found out from its examples: rows that it
+has scored before, with one value exchanged.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.core.learning import SCORE_COLUMN
+from recalibrate.core.learning import is_score
 from recalibrate.core.levels import from_margin
 from recalibrate.data.table import Column
 from recalibrate.graph.inputs import BASE_SCORE, Input
@@ -21,6 +25,12 @@ if TYPE_CHECKING:
 MOST_PER_COLUMN = 2000
 """Thresholds of a column that get rows of their own."""
 MIXED_ROWS = 2000
+MOST_CELLS = 4_000_000
+"""Numbers in all made rows: of a wide table fewer rows are made, at least `MIXED_ROWS`."""
+MOST_TEXTS = 200
+"""Categories that are looked for in the graph of a base model, for columns of its own."""
+MOST_ASKED = 64
+"""Columns whose values are shown to the base model one by one, if it refuses rows."""
 REPEATS = 20
 """Rows for every kind of missing or infinite value of a column."""
 EXTREMES = (0.0, -0.0, 1.0, -1.0, 1e-30, -1e-30, 1e6, -1e6)
@@ -97,6 +107,10 @@ class RowMaker:
         Inputs of the graph; columns that are not among them do not matter.
     thresholds
         Numbers that the base model and the learners compare columns with.
+    examples
+        By column values that the base model has taken before.
+    texts
+        Texts that the base model may know, for its own columns.
     seed
         Draws the rest of every row.
     """
@@ -104,6 +118,8 @@ class RowMaker:
     model: Recalibrated
     ports: Sequence[Input]
     thresholds: Found
+    examples: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    texts: Sequence[str] = ()
     seed: int = 0
 
     @property
@@ -113,20 +129,76 @@ class RowMaker:
         return not tensors and not self.model.own_table
 
     def make(self, kinds: Kinds = ALL_KINDS) -> Rows:
-        """Rows with one special value each, and rows with special values everywhere."""
-        rng = np.random.default_rng(self.seed)
+        """Rows with special values everywhere, every value of a column at least once."""
+        return self._rows(
+            {
+                name: self._specials(name, column, port, kinds)
+                for name, (column, port) in self._columns().items()
+            }
+        )
+
+    def make_accepted(self, asked: Callable[[Rows], Any]) -> Rows | None:
+        """Rows of values that the model takes; None if there are no examples to try them on.
+
+        ``asked`` raises whatever the model raises for rows that it refuses.
+        """
         columns = self._columns()
-        specials = {
-            name: self._specials(column, port, kinds) for name, (column, port) in columns.items()
+        background = {name: self.examples.get(name) for name in columns}
+        if any(values is None for name, values in background.items() if self._is_base(name)):
+            return None
+        specials: dict[str, NDArray[Any]] = {}
+        left = MOST_ASKED
+        for name, (column, port) in columns.items():
+            found = self._specials(name, column, port, ALL_KINDS)
+            if not self._is_base(name):
+                specials[name] = found
+                continue
+            known = _distinct(self.examples[name])
+            fresh = _distinct(found) if left > 0 else known[:0]
+            left -= 1
+            specials[name] = np.concatenate([known, self._taken(asked, name, fresh)])
+        return self._rows(specials)
+
+    def _taken(self, asked: Callable[[Rows], Any], name: str, values: NDArray[Any]) -> NDArray[Any]:
+        """Of some values of a column those that the model takes, in an example's row."""
+        if not len(values):
+            return values
+        rows = {
+            other: np.resize(self.examples.get(other, np.zeros(1)), len(values))
+            for other in self._columns()
         }
-        n_rows = sum(map(len, specials.values())) + MIXED_ROWS
-        about: list[str] = []
+        rows[name] = values
+        try:
+            asked(Rows(self._table(rows), [name] * len(values), self._no_scores(len(values))))
+        except Exception:  # any framework may raise anything
+            if len(values) == 1:
+                return values[:0]
+            half = len(values) // 2
+            halves = [self._taken(asked, name, part) for part in (values[:half], values[half:])]
+            return np.concatenate(halves)
+        return values
+
+    def _no_scores(self, n_rows: int) -> NDArray[np.float64] | None:
+        return self._base_scores(np.random.default_rng(self.seed), n_rows)
+
+    def _is_base(self, name: str) -> bool:
+        return any(name in port.columns and "base" in port.used_by for port in self.ports)
+
+    def _rows(self, specials: dict[str, NDArray[Any]]) -> Rows:
+        rng = np.random.default_rng(self.seed)
+        most = max(MIXED_ROWS, MOST_CELLS // max(len(specials), 1))
+        n_rows = min(sum(map(len, specials.values())) + MIXED_ROWS, most)
+        about = ["several columns"] * n_rows
         values: dict[str, NDArray[Any]] = {}
+        at = 0
         for name, own in specials.items():
-            values[name] = own[rng.integers(0, len(own), n_rows)]
-            values[name][len(about) : len(about) + len(own)] = own
-            about += [name] * len(own)
-        about += ["several columns"] * MIXED_ROWS
+            # All of them, again and again, each time in another order.
+            turns = -(-n_rows // len(own))
+            values[name] = np.concatenate([rng.permutation(own) for _ in range(turns)])[:n_rows]
+            if at + len(own) <= n_rows:
+                values[name][at : at + len(own)] = own
+                about[at : at + len(own)] = [name] * len(own)
+                at += len(own)
         return Rows(self._table(values), about, self._base_scores(rng, n_rows))
 
     def _columns(self) -> dict[str, tuple[Column | None, Input]]:
@@ -139,15 +211,21 @@ class RowMaker:
             for name in port.columns
         }
 
-    def _specials(self, column: Column | None, port: Input, kinds: Kinds) -> NDArray[Any]:
+    def _specials(
+        self, name: str, column: Column | None, port: Input, kinds: Kinds
+    ) -> NDArray[Any]:
+        known = port.known.get(name)
+        if known is not None:
+            return np.array(known, dtype=object if port.kind == "string" else np.float64)
         categories = column.categories if column is not None else ()
+        seen = _distinct(self.examples.get(name, np.zeros(0)))
         if port.kind == "string":
-            unknown = [UNKNOWN_TEXT] if kinds.unknown or not categories else []
+            texts = [*categories[:MOST_PER_COLUMN]] or [*seen] or [*self.texts]
+            unknown = [UNKNOWN_TEXT] if kinds.unknown or not texts else []
             nothing = [None] * (REPEATS * kinds.missing)
-            return np.array([*categories[:MOST_PER_COLUMN], *unknown, *nothing], dtype=object)
+            return np.array([*texts, *unknown, *nothing], dtype=object)
         if any(isinstance(value, bool) for value in categories):
             return np.array([True, False, None] if kinds.missing else [True, False], dtype=object)
-        name = port.columns[0] if column is None else column.name
         thresholds = self.thresholds.get(name, set())
         if port.kind == "int64":
             whole = {int(v) for v in thresholds | {0.0} if abs(v) < 2**53}
@@ -158,6 +236,7 @@ class RowMaker:
         if port.kind == "float64":
             near = np.append(near, around(thresholds, MOST_PER_COLUMN, np.float64))
         near = np.append(near, np.array(EXTREMES if kinds.far else EXTREMES[:-2], np.float32))
+        near = np.append(near, _outward(seen).astype(port.kind))
         near = near[np.isfinite(near) & ~np.isin(near.astype(np.float32), own.astype(np.float32))]
         more = [np.nan] * kinds.missing + [np.inf, -np.inf] * kinds.infinite
         return np.concatenate([own, near, more * REPEATS])
@@ -169,7 +248,7 @@ class RowMaker:
         if schema.named:
             return pd.DataFrame(values)
         n_rows = len(next(iter(values.values())))
-        names = [name for name in schema.names if name != SCORE_COLUMN]
+        names = [name for name in schema.names if not is_score(name)]
         columns = [values.get(name, np.zeros(n_rows)) for name in names]
         plain = all(column.dtype != object for column in columns)
         return np.stack([c if plain else c.astype(object) for c in columns], axis=1)
@@ -195,3 +274,24 @@ class RowMaker:
         some = rng.random(n_rows) < 0.5
         drawn[some] = near[rng.integers(0, len(near), int(some.sum()))]
         return drawn
+
+
+def _distinct(values: NDArray[Any]) -> NDArray[Any]:
+    """Different values, None and NaN once each, a few of them where there are many."""
+    import pandas as pd
+
+    found: NDArray[Any] = np.asarray(pd.factorize(values, use_na_sentinel=False)[1])
+    chosen = np.linspace(0, len(found) - 1, min(len(found), MOST_TEXTS)).astype(int)
+    if values.dtype == object:
+        return np.asarray(found[chosen])
+    return np.asarray(np.sort(found)[chosen], dtype=np.float64)
+
+
+def _outward(seen: NDArray[Any]) -> NDArray[np.float64]:
+    """The ends of what was seen, and numbers further and further beyond them."""
+    numbers = seen[np.isfinite(seen)] if seen.dtype.kind == "f" else np.zeros(0)
+    if not len(numbers):
+        return numbers
+    low, high = float(numbers.min()), float(numbers.max())
+    steps = np.array([0.0, 0.1, 1.0, 10.0]) * ((high - low) or max(abs(low), 1.0))
+    return np.concatenate([low - steps, high + steps])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.graph.decisions import ACTION
-from recalibrate.graph.errors import ExportError
+from recalibrate.graph.facts import Facts, read_facts
 from recalibrate.graph.feeds import Feed, make_feed
 from recalibrate.graph.inputs import Input
+from recalibrate.support.errors import ModelFileError
+from recalibrate.support.notices import listed
+from recalibrate.support.onnxfile import read_graph
 from recalibrate.support.ort import open_session
 
-FORMATS = ("1",)
-MARK = "recalibrate_format"
-"""Key of the metadata that says that a graph is one of ours, and which version."""
+ALWAYS = ("score", "score_margin")
+"""Outputs that every exported graph has."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,18 +30,38 @@ class ServedModel:
 
     Attributes
     ----------
-    session
-        The onnxruntime session.
+    content
+        The graph.
     metadata
         What the file says about itself: versions, H, rounds, training rows, audit.
-    inputs
-        Inputs of the graph. Those that only H uses (``used_by == ("H",)``) are columns that the
-        base model does not need, sensitive attributes for example.
+    facts
+        The same as far as it is needed to predict, checked.
+    threads
+        Threads of onnxruntime; None: its own choice.
     """
 
-    session: Any
+    content: bytes
     metadata: dict[str, str]
-    inputs: tuple[Input, ...]
+    facts: Facts
+    threads: int | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A session cannot be copied or sent to another process; it is made anew there.
+        return {key: value for key, value in self.__dict__.items() if key != "session"}
+
+    @cached_property
+    def session(self) -> Any:
+        """The onnxruntime session."""
+        return open_session(self.content, self.threads)
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """Inputs of the graph.
+
+        Those that only H uses (``used_by == ("H",)``) are columns that the base model does not
+        need, sensitive attributes for example.
+        """
+        return self.facts.inputs
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -48,19 +70,26 @@ class ServedModel:
 
     def feed(self, X: Any, base: Any = None, Z: Any = None) -> Feed:
         """Rows as the tensors that the graph takes, by input name."""
-        columns = json.loads(self.metadata["columns"])
+        facts = self.facts
         return make_feed(
-            self.inputs,
+            facts.inputs,
             X,
             base=base,
             Z=Z,
-            array_columns=() if columns["named"] else columns["names"],
-            own_table=json.loads(self.metadata["own_table"]),
+            array_columns=() if facts.named else facts.names,
+            own_table=facts.own_table,
         )
 
     def answer(self, feed: Feed) -> dict[str, NDArray[Any]]:
         """All outputs for such tensors, by name."""
-        return dict(zip(self.outputs, self.session.run(None, feed), strict=True))
+        try:
+            found = self.session.run(None, feed)
+        except Exception as error:  # onnxruntime has a class for each kind of fault
+            raise ModelFileError(f"the exported graph does not run: {error}") from error
+        rows = {len(values) for values in feed.values()}
+        if any(np.shape(values)[:1] != (n,) for values in found for n in rows):
+            raise ModelFileError("the exported graph does not give one answer per row")
+        return dict(zip(self.outputs, found, strict=True))
 
     def run(self, X: Any, base: Any = None, Z: Any = None) -> dict[str, NDArray[Any]]:
         """All outputs for some rows, by name."""
@@ -119,21 +148,18 @@ def load_served(source: str | os.PathLike[str] | bytes, threads: int | None = No
         Threads of onnxruntime; its own choice by default. The numbers are the same.
     """
     data = source if isinstance(source, bytes) else Path(source).read_bytes()
-    shown = "these bytes" if isinstance(source, bytes) else repr(os.fspath(source))
+    shown = "the file" if isinstance(source, bytes) else repr(os.fspath(source))
+    graph = read_graph(data, shown)
+    metadata = {entry.key: entry.value for entry in graph.metadata_props}
+    model = ServedModel(data, metadata, read_facts(metadata, shown), threads)
     try:
-        session = open_session(data, threads)
+        taken = {value.name for value in model.session.get_inputs()}
     except Exception as error:  # onnxruntime has exceptions of its own for each kind of fault
-        raise ExportError(f"onnxruntime cannot read {shown}: {error}") from error
-    metadata = dict(session.get_modelmeta().custom_metadata_map)
-    if metadata.get(MARK) not in FORMATS:
-        found = metadata.get(MARK)
-        raise ExportError(
-            f"{shown} is an ONNX graph, but not one that recalibrate exported"
-            if found is None
-            else f"{shown} has format version {found}, but this version reads {FORMATS}; upgrade"
+        raise ModelFileError(f"onnxruntime cannot read {shown}: {error}") from error
+    told = {port.name for port in model.inputs}
+    if taken != told or not set(ALWAYS) <= set(model.outputs):
+        raise ModelFileError(
+            f"{shown} has damaged metadata: its inputs {listed(sorted(taken))} and outputs "
+            f"{listed(model.outputs)} are not those of an export"
         )
-    try:
-        inputs = tuple(Input.from_dict(entry) for entry in json.loads(metadata["inputs"]))
-    except (KeyError, TypeError, ValueError) as error:
-        raise ExportError(f"{shown} has damaged metadata: {error!r}") from error
-    return ServedModel(session, metadata, inputs)
+    return model

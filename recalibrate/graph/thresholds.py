@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 from recalibrate.core.rounds import Rounds
 from recalibrate.graph.forms import form_of
@@ -42,6 +42,17 @@ def graph_thresholds(model: onnx.ModelProto, columns: tuple[str, ...]) -> Found:
                 if column < len(columns) and np.isfinite(value):
                     found[columns[column]].add(float(value))
     return found
+
+
+def graph_texts(model: onnx.ModelProto, most: int) -> list[str]:
+    """Texts that a graph looks up, whatever the column: some of them are its categories."""
+    found: dict[str, None] = {}
+    for node in model.graph.node:
+        for attribute in node.attribute:
+            if attribute.name == "keys_tensor" and attribute.t.data_type == TensorProto.STRING:
+                texts = numpy_helper.to_array(attribute.t).reshape(-1)[:most]
+                found.update(dict.fromkeys(map(str, texts.tolist())))
+    return list(found)[:most]
 
 
 def _splits(given: dict[str, Any]) -> NDArray[Any]:

@@ -7,6 +7,7 @@ Every kind numbers its cells from 1; the number after the last cell of a column 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -22,6 +23,9 @@ from recalibrate.groups import expressions as ex
 MOST_VALUES = 12  # numeric columns with more distinct values are cut into bands
 BANDS = 4
 """Quantile bands of a numeric column, unless the user says otherwise."""
+
+NEAR = 0.02
+"""Share of the weight by which a cut may move to a round number."""
 
 
 @dataclass(frozen=True)
@@ -119,14 +123,23 @@ class PredicateCells:
 Cells = CategoryCells | ValueCells | BandCells | PredicateCells
 
 
-def cut_column(columns: Columns, name: str, bands: int) -> CategoryCells | ValueCells | BandCells:
-    """Cells of a column: its categories, its few values, or bands of about equal weight."""
+def cut_column(
+    columns: Columns, name: str, bands: int, *, round_cuts: bool = False
+) -> CategoryCells | ValueCells | BandCells:
+    """Cells of a column: its categories, its few values, or bands of about equal weight.
+
+    With ``round_cuts`` bands are cut at round numbers near the quantiles, for readers.
+    """
     column = columns.column(name)
     if column.kind == "categorical":
         return CategoryCells(name, len(column.categories))
 
     def targets(total: int) -> NDArray[np.int64]:
-        return np.array([-(-total * j // bands) for j in range(1, bands)])
+        shares = [(j / bands, -(-total * j // bands)) for j in range(1, bands)]
+        if not round_cuts:
+            return np.array([exact for _, exact in shares])
+        near = [int(total * (share + move)) for share, _ in shares for move in (-NEAR, NEAR)]
+        return np.unique(np.clip([*near, *(exact for _, exact in shares)], 1, max(total, 1)))
 
     found = columns.distribution(name, targets)
     values = found.values + np.float32(0)  # -0 and 0 are one value, and it is called 0
@@ -134,7 +147,32 @@ def cut_column(columns: Columns, name: str, bands: int) -> CategoryCells | Value
     # All weight may be on a single one of many values.
     if found.complete and (len(values) <= MOST_VALUES or not len(edges)):
         return ValueCells(name, tuple(values.tolist()))
+    if round_cuts:
+        edges = _round_cuts(edges, values, found.mass)
     return BandCells(name, tuple(edges.tolist()))
+
+
+def _round_cuts(
+    edges: NDArray[np.floating], values: NDArray[np.floating], mass: NDArray[np.int64]
+) -> NDArray[np.floating]:
+    """Cuts with as few digits as there are close by; as they were where that merges bands."""
+    reached = np.cumsum(mass) / mass.sum()
+    rounded = []
+    for edge in edges.tolist():
+        at = reached[np.searchsorted(values, edge)]
+        inside = values[np.abs(reached - at) <= NEAR]
+        low, high = (float(inside.min()), float(inside.max())) if len(inside) else (edge, edge)
+        rounded.append(next(x for x in _shorter(edge) if low <= x <= high or x == edge))
+    found = np.array(rounded, dtype=np.float32)
+    return found if (np.diff(found) > 0).all() else edges
+
+
+def _shorter(number: float) -> Iterator[float]:
+    """Zero, then the number with one digit, two digits, and so on, and at last as it is."""
+    yield 0.0
+    for digits in range(1, 8):
+        yield float(np.float32(f"{number:.{digits}g}"))
+    yield number
 
 
 def load_cells(saved: dict[str, Any], factor: ex.Column | ex.Predicate, schema: Schema) -> Cells:

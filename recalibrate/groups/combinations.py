@@ -35,6 +35,13 @@ class Assigned:
             self._known[factor] = factor.assign(self._table).astype(small)
         return self._known[factor]
 
+    def missing(self, columns: Sequence[str]) -> int:
+        """Rows without a value in one or more of some columns."""
+        lost = np.zeros(self.n_rows, dtype=np.bool_)
+        for name in columns:
+            lost |= np.isnan(self._table.column(name))
+        return int(lost.sum())
+
     def stacked(self, factors: Sequence[Cells]) -> NDArray[np.unsignedinteger]:
         """Cells of several factors, [factor, row]."""
         return np.stack([self.cells(factor) for factor in factors])

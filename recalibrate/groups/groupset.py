@@ -11,7 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
 
@@ -251,8 +251,12 @@ def bind_rows(
     weight: ArrayLike | None = None,
     min_rows: int = 1,
     bands: int = BANDS,
+    round_cuts: bool = False,
 ) -> tuple[GroupSet, Assigned]:
-    """The same, with the cells of the rows (of positive weight) that were found on the way."""
+    """The same, with the cells of the rows (of positive weight) that were found on the way.
+
+    With ``round_cuts`` bands end at round numbers near the quantiles.
+    """
     check_whole("bands", bands, least=2)
     table = table.select(_columns(_parse_all(terms, table.schema)))  # before rows are copied
     if weight is not None:
@@ -264,7 +268,8 @@ def bind_rows(
     def count(terms: Sequence[tuple[Cells, ...]]) -> list[Counted]:
         return [count_combinations(factors, rows) for factors in terms]
 
-    return _bind(terms, Columns.of(table, units), count, min_rows, int(bands)), rows
+    cut = partial(cut_column, bands=int(bands), round_cuts=round_cuts)
+    return _bind(terms, Columns.of(table, units), count, min_rows, cut), rows
 
 
 def bind_columns(terms: Sequence[str], columns: Columns, *, min_rows: int = 1) -> GroupSet:
@@ -274,7 +279,7 @@ def bind_columns(terms: Sequence[str], columns: Columns, *, min_rows: int = 1) -
         found = list(columns.map(CountCells(tuple(terms))))
         return [add_counts([piece[t] for piece in found]) for t in range(len(terms))]
 
-    return _bind(terms, columns, count, min_rows, BANDS)
+    return _bind(terms, columns, count, min_rows, partial(cut_column, bands=BANDS))
 
 
 def _bind(
@@ -282,7 +287,7 @@ def _bind(
     columns: Columns,
     count: Callable[[Sequence[tuple[Cells, ...]]], Sequence[Counted]],
     min_rows: int,
-    bands: int,
+    cut: Callable[[Columns, str], Cells],
 ) -> GroupSet:
     """Groups of the terms; ``count`` finds the combinations of cells that occur."""
     schema = columns.schema
@@ -294,7 +299,7 @@ def _bind(
         if isinstance(factor, ex.Predicate):
             return PredicateCells(factor.condition)
         if factor.name not in known:
-            known[factor.name] = cut_column(columns, factor.name, bands)
+            known[factor.name] = cut(columns, factor.name)
         return known[factor.name]
 
     factors = [tuple(bind_factor(factor) for factor in term.factors) for term in parsed]

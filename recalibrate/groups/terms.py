@@ -66,6 +66,10 @@ class BoundTerm:
 
     def labels(self, schema: Schema) -> list[str]:
         """Name of every group."""
+        return [" * ".join(parts) for parts in self.parts(schema)]
+
+    def parts(self, schema: Schema) -> list[tuple[str, ...]]:
+        """Names of the cells that every group is the crossing of."""
         names = [factor.names(schema) for factor in self.factors]
         if len(names) > 1:  # "a or b * c" would read wrongly
             for factor, own in zip(self.factors, names, strict=True):
@@ -74,7 +78,7 @@ class BoundTerm:
                 ):
                     own[0] = f"({own[0]})"
         return [
-            " * ".join(own[cell - 1] for own, cell in zip(names, cells, strict=True))
+            tuple(own[cell - 1] for own, cell in zip(names, cells, strict=True))
             for cells in self.cells
         ]
 

@@ -21,6 +21,12 @@ def shifted(value: int, bits: int) -> int:
 
 
 @kernel
+def scaled(value: float, unit: float) -> int:
+    """The same for products with weights, which have too many bits for an integer."""
+    return int(np.rint(value * unit))
+
+
+@kernel
 def add_products(
     design: NDArray[np.int32],
     level: NDArray[np.int32],
@@ -33,22 +39,27 @@ def add_products(
 ) -> None:
     """Per level set: rows, sum s x x' (lower triangle) and sum g x of integer features.
 
-    ``cut`` holds the bits taken off s, s x x', g and g x (see ``classes.linear``).
+    ``cut`` holds the bits taken off s x x' and g x (see ``classes.linear``).
     """
     count = design.shape[1]
+    gram_unit, cross_unit = 2.0 ** -cut[0], 2.0 ** -cut[1]
     for i in range(design.shape[0]):
         v = level[i]
         _, s, g = read_words(words, i, scale)
-        s = shifted(s, cut[0])
-        g = shifted(g, cut[2])
         rows[v] += 1
         for a in range(count):
             x = design[i, a]
             if x == 0:
                 continue
-            cross[v, a] += shifted(g * x, cut[3])
-            for b in range(a + 1):
-                gram[v, a, b] += shifted(s * x * design[i, b], cut[1])
+            if scale.weighted:
+                cross[v, a] += scaled(float(g) * x, cross_unit)
+                part = float(s) * x
+                for b in range(a + 1):
+                    gram[v, a, b] += scaled(part * design[i, b], gram_unit)
+            else:
+                cross[v, a] += shifted(g * x, cut[1])
+                for b in range(a + 1):
+                    gram[v, a, b] += shifted(s * x * design[i, b], cut[0])
 
 
 @kernel

@@ -160,20 +160,16 @@ def respond(
             count = min(BATCH, y.shape[0] - start)
             gradients(y, f, start, count, responses, hessians)
             for k in range(count):
-                s = int(np.rint(hessians[k] * hessian_scale))
-                g = int(np.rint(responses[k] * response_scale))
-                if not unit:
-                    s *= weight[start + k]
-                    g *= weight[start + k]
+                w = 1.0 if unit else float(weight[start + k])
+                s = int(np.rint(w * hessians[k] * hessian_scale))
+                g = int(np.rint(w * responses[k] * response_scale))
                 write_words(start + k, s, g, scale, words)
         return
     for i in range(y.shape[0]):
         r = y[i] if replace else min(max(y[i] - f[i], -limit), limit)
-        g = int(np.rint(r * response_scale))
-        s = 1
-        if not unit:
-            s *= weight[i]
-            g *= weight[i]
+        w = 1.0 if unit else float(weight[i])
+        g = int(np.rint(w * r * response_scale))
+        s = 1 if unit else int(np.rint(w * hessian_scale))
         write_words(i, s, g, scale, words)
 
 
@@ -237,13 +233,15 @@ def add_losses(
             log_losses(y, scores, start, count, losses)
             for k in range(count):
                 i = start + k
-                q = int(np.rint(min(losses[k], limit) * scale))
-                out[0 if together else level[i]] += q if unit else q * weight[i]
+                w = 1.0 if unit else float(weight[i])
+                q = int(np.rint(w * min(losses[k], limit) * scale))
+                out[0 if together else level[i]] += q
         return
     for i in range(y.shape[0]):
         score = f[i] if straight else f[np.uint64(at[i])]
-        q = int(np.rint(min((y[i] - score) * (y[i] - score), limit) * scale))
-        out[0 if together else level[i]] += q if unit else q * weight[i]
+        w = 1.0 if unit else float(weight[i])
+        q = int(np.rint(w * min((y[i] - score) * (y[i] - score), limit) * scale))
+        out[0 if together else level[i]] += q
 
 
 @kernel
@@ -278,4 +276,4 @@ def label_cells(
         k = min(max(np.int64(column[i]) + centre, 0), out.shape[0] - 1)
         w = np.int64(1) if unit else weight[i]
         out[k, 0] += w
-        out[k, 1] += w * np.int64(np.rint(y[i] * label_scale))
+        out[k, 1] += int(np.rint(float(w) * y[i] * label_scale))

@@ -58,14 +58,14 @@ def restrict(folds: list[Fold], kept: NDArray[np.intp], n_rows: int) -> list[Fol
 
 def labels_of(piece: Problem) -> Weighted:
     """Work: the labels, each counting once."""
-    return np.asarray(piece.labels.values), np.empty(0, dtype=np.int64)
+    return np.asarray(piece.labels.strata), np.empty(0, dtype=np.int64)
 
 
 def keys_of(
     seed: int, cuts: NDArray[np.float64], piece: Problem
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
     """Work: label band and hash of every row, see ``data.folds``."""
-    return label_bands(piece.labels.values, cuts), piece.hashes(seed)
+    return label_bands(piece.labels.strata, cuts), piece.hashes(seed)
 
 
 def _number(

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from recalibrate.bases.problem import Problem
 from recalibrate.core.fixedpoint import Scale
 from recalibrate.core.part import NO_KEYS, Memo, Part, Rows, Statistic, Sums
-from recalibrate.core.rounds import Encoder, Rounds, Scores, State
+from recalibrate.core.rounds import Encoder, Rounds, Scores
+from recalibrate.core.state import State
 from recalibrate.data.columns import Columns
 from recalibrate.data.table import Table
 from recalibrate.rows.files import Array, Scratch, Stored
@@ -226,21 +227,23 @@ class PartOnDisk:
             return array
 
         def state(name: str, like: State) -> State:
-            return State(opened(f"{name} scores"), opened(f"{name} level"), like.partition)
+            kept = None
+            if like.kept is not None:
+                kept = tuple(opened(f"{name} scores {k}") for k in range(len(like.kept)))
+            return replace(like, kept=kept, level=opened(f"{name} level"))
 
         before = None if memo.before is None else state("before", memo.before)
         return replace(memo, state=state("state", memo.state), before=before, words=opened("words"))
 
     def _keep(self, memo: Memo, known: list[tuple[Array, Stored]]) -> None:
         """Write what is new, and forget what is not needed any more."""
-        arrays: dict[str, Array | None] = {
-            "state scores": memo.state.kept,
-            "state level": memo.state.level,
-            "words": memo.words,
-        }
-        if memo.before is not None:
-            arrays["before scores"] = memo.before.kept
-            arrays["before level"] = memo.before.level
+        states = {"state": memo.state, "before": memo.before}
+        arrays: dict[str, Array | None] = {"words": memo.words}
+        for name, state in states.items():
+            if state is not None:
+                arrays[f"{name} level"] = state.level
+                for k, column in enumerate(state.kept or ()):
+                    arrays[f"{name} scores {k}"] = column
         files: dict[str, Stored] = {}
         for name, array in arrays.items():
             if array is None:
@@ -259,4 +262,5 @@ class PartOnDisk:
 
 def _bare(state: State) -> State:
     """A state without its arrays."""
-    return State(None, None, state.partition)
+    kept = None if state.kept is None else (np.empty(0),) * len(state.kept)
+    return replace(state, kept=kept, level=None)

@@ -55,7 +55,7 @@ class MemoryStore:
         yield work(self.problem)
 
     def columns(self, scale: Scale) -> Columns:
-        weight = scale.quantise_weight(self.problem.labels.weight)
+        weight = scale.quantise_for_columns(self.problem.labels.weight)
         return Columns.of(self._table, weight, threads=self.threads)
 
     def take(self, rows: Selection) -> MemoryStore:

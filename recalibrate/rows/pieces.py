@@ -31,7 +31,7 @@ Hashes = NDArray[np.uint64]
 
 def on_columns(work: Callable[[Piece], T], scale: Scale, piece: Problem) -> T:
     """Work on the columns of a piece and the quantised weights of its rows."""
-    return work(Piece(piece.table, scale.quantise_weight(piece.labels.weight)))
+    return work(Piece(piece.table, scale.quantise_for_columns(piece.labels.weight)))
 
 
 def columns_of(store: Store, scale: Scale) -> Columns:
@@ -56,7 +56,7 @@ def sample_pieces(store: Store, count: int, seed: int) -> Problem:
     order = np.empty(count, dtype=np.intp)
     order[np.argsort(key, kind="stable")] = enough[np.argsort(own[enough], kind="stable")]
     sample = together.take(order)
-    return replace(sample, given=replace(sample.given, labels=sample.labels.values, rows=None))
+    return replace(sample, given=replace(sample.given, labels=sample.labels.strata, rows=None))
 
 
 def hashes_of(seed: int, bits: int, first: int, piece: Problem) -> Hashes:
@@ -131,5 +131,5 @@ def _join(problem: Problem, parts: Sequence[Problem]) -> Problem:
         table=Table(schema, columns, len(values)),
         labels=labels,
         base=np.concatenate([part.base for part in parts]),
-        given=replace(problem.given, labels=values),
+        given=replace(problem.given, labels=labels.strata),
     )

@@ -18,23 +18,27 @@ from recalibrate.bases.problem import (
     Reading,
     base_margin,
     choose_link,
+    known_classes,
+    open_base,
     outside_unit,
     settle_kind,
-    warn_if_too_good,
     with_scores,
 )
-from recalibrate.bases.protocol import Base, ScoreColumn, as_base
+from recalibrate.bases.protocol import Base, ScoreColumn
+from recalibrate.bases.suspicion import warn_if_too_good
 from recalibrate.bases.wrappers import remember_columns, select_columns
+from recalibrate.core.fixedpoint import Weights
 from recalibrate.core.levels import Link
+from recalibrate.data.classes import Known
 from recalibrate.data.growing import GrowingColumn, growing
 from recalibrate.data.labels import (
     ALL_WEIGHTS_ZERO,
     Seen,
-    read_scores,
     read_some_weights,
     read_values,
     scale_labels,
 )
+from recalibrate.data.scores import read_scores
 from recalibrate.data.table import Schema, Table, find_columns, split_columns
 from recalibrate.rows.disk import DiskStore
 from recalibrate.rows.files import Scratch
@@ -98,10 +102,10 @@ def assign_roles(names: Sequence[str], base_model: Any, y: Any, reading: Reading
 
 def read_base(base_model: Any, roles: Roles, reading: Reading, X: pd.DataFrame) -> Base:
     """The base model, tied to the columns of X, or the promise of its scores in a column."""
-    link = reading.base_link
     if roles.score is not None:
-        return ScoreColumn(np.empty(0), link=link or "identity", name=f"column {roles.score!r}")
-    base = as_base(base_model, link=link, target_class=reading.target_class)
+        link = reading.base_link or "identity"
+        return ScoreColumn(np.empty(0), link=link, name=f"column {roles.score!r}")
+    base = open_base(base_model, reading)
     if isinstance(base, ScoreColumn):
         raise TypeError(
             "an array of scores cannot be matched to rows that come in pieces: make the scores a "
@@ -145,7 +149,11 @@ class RawRows:
 
 
 def read_raw(
-    frame: pd.DataFrame, roles: Roles, base: Base | None, columns: Sequence[GrowingColumn]
+    frame: pd.DataFrame,
+    roles: Roles,
+    base: Base | None,
+    columns: Sequence[GrowingColumn],
+    known: Known,
 ) -> RawRows:
     """Check one piece; ``base`` None: scores are a column."""
     n_rows = len(frame)
@@ -155,12 +163,12 @@ def read_raw(
         return frame.iloc[:, find_columns([name], names)[0]]
 
     X = select_columns(frame, roles.features)
-    y = read_values(column(roles.y), n_rows)
+    y, seen = _read_labels(column(roles.y), n_rows, known)
     given = column(str(roles.score)) if base is None else base.scores(X)
     score = read_scores(given, n_rows=n_rows, probability=False)
     _, values = split_columns(X)
     encoded = [own.encode(each) for own, each in zip(columns, values, strict=True)]
-    seen, outside = Seen.of(y), bool(outside_unit(score).any())
+    outside = bool(outside_unit(score).any())
     if roles.weight is None:
         return RawRows(encoded, y, score, None, Facts(seen, outside, Size(n_rows)))
     weight = read_some_weights(column(roles.weight), n_rows)
@@ -168,8 +176,24 @@ def read_raw(
     if not kept.all():
         encoded = [each[kept] for each in encoded]
         y, score, weight = y[kept], score[kept], weight[kept]
-    size = Size(len(y), weight.min(), weight.max()) if len(y) else Size(0)
+    size = Size(len(y), Weights.of(weight))
     return RawRows(encoded, y, score, weight, Facts(seen, outside, size))
+
+
+def _read_labels(y: Any, n_rows: int, known: Known) -> tuple[NDArray[np.float64], Seen]:
+    """Labels of a piece as numbers, text by its place among the classes; and what they are."""
+    values = read_values(y, n_rows)
+    seen = Seen.of(values)
+    if values.dtype.kind != "O":
+        return values.astype(np.float64), seen
+    classes = list(known.classes or ()) if known.told else []
+    unknown = [label for label in seen.distinct or () if label not in classes]
+    if unknown:
+        raise ValueError(
+            f"y holds {listed(unknown, 5)}, and rows that come in pieces do not tell all classes "
+            f"beforehand (known: {listed(classes) or 'none'}). Name them with classes=."
+        )
+    return np.array([classes.index(label) for label in values], dtype=np.float64), seen
 
 
 def settle(facts: Facts, columns: Sequence[GrowingColumn], base: Base, reading: Reading) -> Problem:
@@ -179,13 +203,15 @@ def settle(facts: Facts, columns: Sequence[GrowingColumn], base: Base, reading: 
         raise ValueError(ALL_WEIGHTS_ZERO)
     schema = Schema(tuple(column.column() for column in columns), named=True)
     nothing = np.empty(0)
-    labels = scale_labels(nothing, None, facts.seen, reading.bounds)
+    known = known_classes(base, reading)
+    labels = scale_labels(nothing, None, facts.seen, reading.bounds, known)
     labels = settle_kind(labels, base, facts.outside)
-    if weighted and facts.size.lightest != facts.size.heaviest:
+    weights = facts.size.weights
+    if weights is not None and weights.smallest != weights.largest:
         labels = replace(labels, weight=nothing)
     blank = Table(schema, [np.empty(0, np.float32)] * len(schema.columns), 0)
     given = Given(nothing, None, weighted)
-    table = with_scores(blank, nothing)
+    table = with_scores(blank, nothing, labels)
     return Problem(table, labels, nothing, choose_link(reading.link, labels), given)
 
 
@@ -206,12 +232,13 @@ def read_rows(
         raise ValueError("There are no rows: pass at least one row with its label.")
     roles = assign_roles([str(name) for name in first.columns], base_model, y, reading)
     base = read_base(base_model, roles, reading, select_columns(first, roles.features))
+    known = known_classes(base, reading)
     columns = growing(roles.features, reading.categorical)
     spool = Spool(scratch, len(columns), weighted=roles.weight is not None)
     facts = []
     try:
         for frame in chain([first], some):
-            raw = read_raw(frame, roles, base if roles.score is None else None, columns)
+            raw = read_raw(frame, roles, base if roles.score is None else None, columns, known)
             spool.append(raw.columns, raw.y, raw.score, raw.weight)
             facts.append(raw.facts)
     finally:
@@ -220,7 +247,7 @@ def read_rows(
     problem = settle(together, columns, base, reading)
     n_rows = together.size.n_rows
     ranges = tuple(slice(a, min(a + block_rows, n_rows)) for a in range(0, n_rows, block_rows))
-    finish = Finish(problem, base.link, together.seen, reading)
+    finish = Finish(problem, base.link, together.seen, reading, known)
     for rows in ranges:
         _finish_block(rows, files, columns, finish)
     store = DiskStore(problem, files, ranges, scratch, threads, together.size)
@@ -236,10 +263,14 @@ class Finish:
     base_link: Link
     seen: Seen
     reading: Reading
+    known: Known
 
     def labels(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
         """Labels scaled to [0, 1]."""
-        return scale_labels(np.array(y), None, self.seen, self.reading.bounds).values
+        values: NDArray[Any] = np.array(y)
+        if any(isinstance(label, str) for label in self.seen.distinct or ()):
+            values = np.array(self.known.classes, dtype=object)[values.astype(np.intp)]
+        return scale_labels(values, None, self.seen, self.reading.bounds, self.known).values
 
     def scores(self, score: NDArray[np.float64]) -> NDArray[np.float64]:
         """Base scores on the link's scale."""

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.bases.problem import Problem
-from recalibrate.core.fixedpoint import Scale
+from recalibrate.core.fixedpoint import Scale, Weights
 from recalibrate.core.rounds import Encoder, Scores
 from recalibrate.core.source import StatsSource
 from recalibrate.data.columns import Columns
@@ -40,24 +40,20 @@ class Size:
     ----------
     n_rows
         Number of rows.
-    lightest, heaviest
-        Smallest and largest weight.
+    weights
+        Their weights; None: each one.
     """
 
     n_rows: int
-    lightest: float = 1.0
-    heaviest: float = 1.0
+    weights: Weights | None = None
 
     def __or__(self, other: Size) -> Size:
-        """Both together; of no rows the weights do not count."""
-        some = [size for size in (self, other) if size.n_rows]
-        if len(some) < 2:
-            return some[0] if some else self
-        return Size(
-            self.n_rows + other.n_rows,
-            min(self.lightest, other.lightest),
-            max(self.heaviest, other.heaviest),
-        )
+        """Both together."""
+        if self.weights is None or other.weights is None:
+            weights = self.weights or other.weights
+        else:
+            weights = self.weights | other.weights
+        return Size(self.n_rows + other.n_rows, weights)
 
 
 class Selection(Protocol):
@@ -166,9 +162,7 @@ class Store(Protocol):
 def size_of(piece: Problem) -> Size:
     """Number and weights of a piece's rows."""
     weight = piece.labels.weight
-    if weight is None or not len(weight):
-        return Size(piece.n_rows)
-    return Size(piece.n_rows, float(weight.min()), float(weight.max()))
+    return Size(piece.n_rows, None if weight is None else Weights.of(weight))
 
 
 def sum_sizes(sizes: Sequence[Size]) -> Size:
@@ -176,11 +170,9 @@ def sum_sizes(sizes: Sequence[Size]) -> Size:
     return reduce(or_, sizes, Size(0))
 
 
-def extreme_weights(store: Store) -> NDArray[np.float64] | None:
-    """Weights that stand for all when a scale is made; None without weights."""
-    if store.problem.labels.weight is None:
-        return None
-    return np.array([store.size.lightest, store.size.heaviest])
+def weights_of(store: Store) -> Weights | None:
+    """Weights that a scale is made for; None where all rows weigh the same."""
+    return None if store.problem.labels.weight is None else store.size.weights
 
 
 def encode_blocks(

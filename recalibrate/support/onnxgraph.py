@@ -5,6 +5,7 @@ Which operators a graph may hold is said here, once: ai.onnx 18 and ai.onnx.ml 5
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,9 @@ BASE_PREFIX = "base/"
 
 VALUES = "recalibrate_values"
 """Metadata of a base model's graph: numbers that the model takes, others than any."""
+
+KNOWN = "recalibrate_known"
+"""Metadata of a base model's graph: by column the only categories that the model takes (JSON)."""
 
 SCORE = "score"
 """The output of a base model's graph."""
@@ -139,7 +143,12 @@ class GraphBuilder:
         return self.op("Div", self.number(1.0), self.op("Add", small, self.number(1.0)))
 
     def class_score(self, outputs: str, position: int, width: int, *, logits: bool) -> str:
-        """Of one output per class: that of one class, or from logits its log-odds."""
+        """Of one output per class: that of one class, or from logits its log-odds.
+
+        A negative position stands for all classes, as they are.
+        """
+        if position < 0:
+            return outputs
         own = self.columns(outputs, [position])
         if not logits:
             return own
@@ -148,18 +157,23 @@ class GraphBuilder:
         rest = self.op("ReduceLogSumExp", others, axis, keepdims=1)
         return self.op("Sub", self.cast(own, "float64"), rest)
 
-    def lookup(self, source: str, keys: NDArray[Any], values: NDArray[np.float64]) -> str:
-        """Values of texts or of float64 numbers by their keys; NaN for all others."""
+    def lookup(
+        self,
+        source: str,
+        keys: NDArray[Any],
+        values: NDArray[np.float64],
+        default: float = np.nan,
+    ) -> str:
+        """Values of texts or of float64 numbers by their keys; a default for all others."""
         from onnx import numpy_helper
 
-        default = numpy_helper.from_array(np.array([np.nan]))
         return self.op(
             "LabelEncoder",
             source,
             domain=ML_DOMAIN,
             keys_tensor=numpy_helper.from_array(keys),
             values_tensor=numpy_helper.from_array(values),
-            default_tensor=default,
+            default_tensor=numpy_helper.from_array(np.array([default])),
         )
 
     def trees(self, ensemble: Ensemble, matrix: str) -> str:
@@ -221,18 +235,29 @@ class GraphBuilder:
         return model
 
     def score_model(
-        self, inputs: Sequence[onnx.ValueInfoProto], tensor: str, values: str = "any"
+        self,
+        inputs: Sequence[onnx.ValueInfoProto],
+        tensor: str,
+        values: str = "any",
+        known: Mapping[str, Sequence[Any]] = {},
+        width: int = 1,
     ) -> onnx.ModelProto:
         """A base model's graph: what is needed for one number per row, a float64 vector.
 
-        A graph refuses nothing; ``values`` tells those who feed it what the model would refuse.
+        Of ``width`` classes: a matrix with a column for each. A graph refuses nothing, or in words
+        of its own; ``values`` and ``known`` (by column the only categories that are taken) tell
+        those who feed it what the model would refuse.
         """
-        self.same(self.flat(self.cast(tensor, "float64")), SCORE)
+        wide = self.cast(tensor, "float64")
+        self.same(self.flat(wide) if width == 1 else wide, SCORE)
         self.nodes = needed_nodes(self.nodes, [SCORE])
         used = {name for node in self.nodes for name in names_read(node)}
         self.initializers = [tensor for tensor in self.initializers if tensor.name in used]
         facts = {} if values == "any" else {VALUES: values}
-        return self.model(inputs, [value_info(SCORE, "float64", ["N"])], facts)
+        if known:
+            facts[KNOWN] = json.dumps({name: list(taken) for name, taken in known.items()})
+        shape: list[str | int] = ["N"] if width == 1 else ["N", width]
+        return self.model(inputs, [value_info(SCORE, "float64", shape)], facts)
 
 
 def value_info(name: str, kind: str, shape: Sequence[int | str | None]) -> onnx.ValueInfoProto:

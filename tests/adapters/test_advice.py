@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xgboost
+from settings import fit_with
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.compose import make_column_transformer
 from sklearn.linear_model import (
@@ -40,7 +41,7 @@ def test_names_with_spaces_in_files_and_graphs(data, tmp_path, categories):
     X = X.assign(sex=X["sex"].astype("category"))
     own = ["my age", "sex"] if categories else ["my age"]
     base = lightgbm.LGBMClassifier(n_estimators=10, verbose=-1, n_jobs=1).fit(X[own], y)
-    model = rc.fit(base, X, y, H=rc.Groups("sex"), **RUN)
+    model = fit_with(base, X, y, H=rc.Groups("sex"), **RUN)
     expected = model.predict(X)
     model.to_onnx(tmp_path / "model.onnx", X[:50])
     served = rc.load(tmp_path / "model.onnx").predict(X)
@@ -62,7 +63,7 @@ def test_a_booster_with_an_objective_of_its_own(data):
     booster = xgboost.train({"base_score": 0.0, "nthread": 1}, rows, 10, obj=objective)
     with pytest.raises(ValueError, match='base_link="logit"'):
         rc.fit(booster, X, y)
-    model = rc.fit(booster, X, y, base_link="logit", H=rc.Groups("sex"), **RUN)
+    model = fit_with(booster, X, y, base_link="logit", H=rc.Groups("sex"), **RUN)
     native = 1 / (1 + np.exp(-booster.predict(rows, output_margin=True).astype(float)))
     np.testing.assert_allclose(predicted_mean(model.base, X), native, atol=1e-6)
 
@@ -88,7 +89,7 @@ def test_fitted_models_without_underscores_are_fitted(data):
     with pytest.raises(ValueError, match="is not fitted"):
         rc.fit(Rate(), X[["my age"]], y)
     model = Rate().fit(X[["my age"]], y)
-    rc.fit(model, X[["my age"]], y, H=rc.Groups("`my age` < 40"), **RUN)
+    fit_with(model, X[["my age"]], y, H=rc.Groups("`my age` < 40"), **RUN)
     np.testing.assert_array_equal(as_base(model).scores(X[["my age"]]), y.mean())
 
 
@@ -98,7 +99,7 @@ def test_a_regressor_on_labels_of_two_kinds(data):
     model = Ridge().fit(X, 3 * y - 1)
     with pytest.raises(ValueError, match=r"numpy\.clip\(model\.predict\(X\), 0, 1\)"):
         rc.fit(model, X, y)
-    cut = rc.fit(lambda X: np.clip(model.predict(X), 0, 1), X, y, H=rc.Groups("far < 400"), **RUN)
+    cut = fit_with(lambda X: np.clip(model.predict(X), 0, 1), X, y, H=rc.Groups("far < 400"), **RUN)
     assert np.isfinite(cut.predict(X)).all()
 
 
@@ -111,7 +112,7 @@ def test_several_boosters_at_once(data):
     )["cvbooster"]  # fmt: skip
     with pytest.raises(ValueError, match=r"one model per fold.*model\.boosters\[0\]"):
         rc.fit(found, X, y)
-    rc.fit(found.boosters[0], X, y, H=rc.Groups("sex"), **RUN)
+    fit_with(found.boosters[0], X, y, H=rc.Groups("sex"), **RUN)
 
 
 @pytest.mark.parity
@@ -119,7 +120,7 @@ def test_the_gate_makes_rows_that_an_encoder_takes(data, tmp_path):
     X, y = data
     encoder = make_column_transformer((OneHotEncoder(), ["sex"]), remainder="passthrough")
     base = make_pipeline(encoder, LogisticRegression(max_iter=1000)).fit(X, y)
-    model = rc.fit(base, X, y, H=rc.Groups("sex"), exportable=True, **RUN)
+    model = fit_with(base, X, y, H=rc.Groups("sex"), exportable=True, **RUN)
     model.to_onnx(tmp_path / "model.onnx", X[:50])
     served = rc.load(tmp_path / "model.onnx")
     # The graph's output is float32.
@@ -132,7 +133,7 @@ def test_the_gate_makes_rows_whose_exponential_is_finite(make, tmp_path):
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"a": rng.normal(size=ROWS)})
     y = 1.0 + np.minimum(rng.poisson(np.exp(0.5 * X["a"])), 9)
-    model = rc.fit(make().fit(X, y), X, y, H=rc.Groups("a < 0"), exportable=True, **RUN)
+    model = fit_with(make().fit(X, y), X, y, H=rc.Groups("a < 0"), exportable=True, **RUN)
     model.to_onnx(tmp_path / "model.onnx", X[:50])
     served = rc.load(tmp_path / "model.onnx")
     # The graph's output is float32.

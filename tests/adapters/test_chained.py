@@ -72,7 +72,7 @@ def test_graph_of_a_chain_gives_its_scores(task):
 def test_rounds_are_appended_to_a_model_and_exported_with_it(task, tmp_path):
     model = first_model(task)
     X, y = task(3)
-    again = rc.fit(model, X, y, H=rc.Trees(depth=2), max_rounds=10)
+    again = rc.fit(model, X, y, H=rc.Trees(depth=2), loop=rc.Loop(max_rounds=10))
     assert again.n_rounds_ > 0
     before, after = (np.mean((m.predict(X) - y) ** 2) for m in (model, again))
     assert after < before
@@ -91,6 +91,6 @@ def test_exported_file_is_a_base(task, tmp_path):
     base = as_base(path)
     assert base.link == as_base(model).link
     np.testing.assert_allclose(base.scores(X), as_base(model).scores(X), rtol=1e-9)
-    again = rc.fit(path, X, y, H=rc.Trees(depth=2), max_rounds=10)
-    direct = rc.fit(model, X, y, H=rc.Trees(depth=2), max_rounds=10)
+    again = rc.fit(path, X, y, H=rc.Trees(depth=2), loop=rc.Loop(max_rounds=10))
+    direct = rc.fit(model, X, y, H=rc.Trees(depth=2), loop=rc.Loop(max_rounds=10))
     np.testing.assert_allclose(again.predict(X), direct.predict(X), rtol=1e-6)

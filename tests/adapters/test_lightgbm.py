@@ -187,12 +187,10 @@ def test_early_stopping_is_honoured_as_predict_does(tmp_path):
     ("settings", "link"),
     [({}, "identity"), ({"objective": "multiclassova", "sigmoid": 1.5}, "logit")],
 )
-def test_several_classes_need_a_target_class(settings, link):
+def test_one_of_several_classes(settings, link):
     frame = numbers(ROWS, 0)
     y = np.array(["low", "middle", "high"])[labels(frame, "three")]
     model = lightgbm.LGBMClassifier(**TREES, **settings).fit(frame, y)
-    with pytest.raises(ValueError, match=r"3 classes: 'high', 'low', 'middle'\. .*target_class"):
-        as_base(model)
     new = odd_rows(numbers(300, 1))
     for position, chosen in enumerate(model.classes_):
         base = as_base(model, target_class=chosen)
@@ -260,13 +258,27 @@ def test_models_trained_on_codes(settings):
     np.testing.assert_array_equal(run_graph(base, new), base.scores(new))
 
 
-def test_ordered_categories_are_scored_by_lightgbm():
+def test_ordered_categories_are_told_by_the_first_rows():
     frame = categories(ROWS, 0)
     frame = frame.assign(town=frame["town"].cat.as_ordered())
     model = lightgbm.LGBMClassifier(**TREES).fit(frame, labels(frame, "binary"))
     base = as_base(model)
-    assert_same(base, frame, second(model, frame))
     assert "does not tell which" in base.why_no_graph
+    assert_same(base, frame, second(model, frame))
+    assert base.exact
+    assert base.graph() is not None
+    # Categories as plain text are found, too, once it is known where they are.
+    assert_same(base, frame.astype({"town": object}), second(model, frame))
+
+
+def test_categories_of_booleans():
+    frame = categories(ROWS, 0)
+    frame = frame.assign(town=pd.Categorical(frame["age"] > 40))
+    model = lightgbm.LGBMClassifier(**TREES).fit(frame, labels(categories(ROWS, 0), "binary"))
+    base = as_base(model)
+    assert_same(base, frame, second(model, frame))
+    assert base.exact
+    assert base.graph() is not None
 
 
 def test_constant_categories():

@@ -117,10 +117,8 @@ def test_numbers_that_are_no_probabilities_are_noticed():
         base.scores(ROWS)
 
 
-def test_classes_are_named_in_the_error():
+def test_one_of_several_classes():
     three = exported(models.fitted(GaussianNB, kind="three", names=False), MATRIX)()
-    with pytest.raises(ValueError, match=r"'high', 'low', 'middle'.*target_class"):
-        as_base(three)
     frame = models.numbers(50, 1)
     total = sum(as_base(three, target_class=c).scores(frame) for c in ("high", "low", "middle"))
     np.testing.assert_allclose(total, 1.0, rtol=1e-5)
@@ -358,7 +356,7 @@ def test_weights_in_a_file_of_their_own(tmp_path):
 def test_what_is_no_model(content, tmp_path):
     path = tmp_path / "broken.onnx"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"broken\.onnx.*cannot be read as an ONNX model"):
+    with pytest.raises(ValueError, match=r"broken\.onnx.*(is not an ONNX graph|has 0 bytes)"):
         as_base(path)
 
 
@@ -378,13 +376,17 @@ def test_an_exported_file_of_ours_is_recalibrated_again(kind, tmp_path):
     low = y.min() - 1
     bounds = None if kind == "binary" else (low, y.max() + 1)
     built = models.fitted(FOREST_OF[kind], kind=kind)()
-    fitted = rc.fit(built, frame, y, H=rc.Trees(depth=2), levels=2, max_rounds=3, bounds=bounds)
+    fitted = rc.fit(
+        built, frame, y, H=rc.Trees(depth=2), loop=rc.Loop(levels=2, max_rounds=3), bounds=bounds
+    )
     path = tmp_path / "ours.onnx"
     fitted.to_onnx(path, frame)
     base = as_base(path)
     assert base.link == ("logit" if kind == "binary" else "identity")
     np.testing.assert_allclose(predicted_mean(base, frame), fitted.predict(frame), rtol=1e-9)
-    again = rc.fit(base, frame, y, H=rc.Groups("town"), levels=2, max_rounds=2, bounds=bounds)
+    again = rc.fit(
+        base, frame, y, H=rc.Groups("town"), loop=rc.Loop(levels=2, max_rounds=2), bounds=bounds
+    )
     assert again.predict(frame).shape == (1500,)
     assert base.graph() is not None
     with pytest.raises(ValueError, match="the file says"):
@@ -400,7 +402,9 @@ FOREST_OF = {
 def test_an_exported_file_that_wants_scores_is_refused(tmp_path):
     frame = models.mixed(500, 1)
     y = models.outcome(frame, "binary")
-    fitted = rc.fit(np.full(500, 0.4), frame, y, H=rc.Groups("town"), levels=2, max_rounds=2)
+    fitted = rc.fit(
+        np.full(500, 0.4), frame, y, H=rc.Groups("town"), loop=rc.Loop(levels=2, max_rounds=2)
+    )
     path = tmp_path / "scores.onnx"
     fitted.to_onnx(path)
     with pytest.raises(ValueError, match="base_score"):
@@ -423,7 +427,7 @@ def test_local_functions_are_part_of_a_saved_model(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(500, 1))
     y = (rng.random(500) < 0.5).astype(int)
-    fitted = rc.fit(model, X, y, H=rc.Groups("x0 < 0"), levels=2, max_rounds=2)
+    fitted = rc.fit(model, X, y, H=rc.Groups("x0 < 0"), loop=rc.Loop(levels=2, max_rounds=2))
     fitted.save(tmp_path / "model.rcal")
     loaded = rc.load(tmp_path / "model.rcal")
     # The runtime's float32 sigmoid depends on the size of the batch.

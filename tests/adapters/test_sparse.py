@@ -41,7 +41,7 @@ def test_scores_of_sparse_rows_are_those_of_the_framework(name):
     # The frameworks' own sums are float32; a row on a wrong side is off by .01 and more.
     np.testing.assert_allclose(predicted_mean(as_base(model), S), native, atol=1e-6)
     Z = pd.DataFrame({"group": np.random.default_rng(2).choice(["a", "b"], ROWS)})
-    fitted = rc.fit(model, S, y, Z=Z, H=rc.Groups("group"), levels=2, max_rounds=2)
+    fitted = rc.fit(model, S, y, Z=Z, H=rc.Groups("group"), loop=rc.Loop(levels=2, max_rounds=2))
     assert np.isfinite(fitted.predict(S, Z=Z)).all()
 
 
@@ -53,5 +53,5 @@ def test_without_a_table_of_its_own_h_says_what_can_be_done():
     dense = np.full(S.shape, np.nan)
     found = S.tocoo()
     dense[found.row, found.col] = found.data
-    fitted = rc.fit(model, dense, y, H=rc.Groups("x0 > 0.5"), levels=2, max_rounds=2)
+    fitted = rc.fit(model, dense, y, H=rc.Groups("x0 > 0.5"), loop=rc.Loop(levels=2, max_rounds=2))
     np.testing.assert_array_equal(fitted.base.scores(dense), as_base(model).scores(S))

@@ -100,8 +100,29 @@ def test_page_fits_a_phone_and_a_printer(browser, page):
         browser.emulate(media=media, width=width)
         browser.open(path.as_uri())
         assert browser.run("document.documentElement.scrollWidth") <= width
+    # Eight points, or readers of the printed page need a lens.
+    sizes = (
+        "[...document.querySelectorAll('td')].map(e => parseFloat(getComputedStyle(e).fontSize))"
+    )
+    assert min(browser.run(sizes)) >= 8 * 96 / 72
+    heads = "[...document.querySelectorAll('thead')].map(e => getComputedStyle(e).display)"
+    assert set(browser.run(heads)) == {"table-header-group"}
+    assert browser.count("thead button") == 0  # browsers do not repeat heads with such
     shot = browser.screenshot()
     assert shot.startswith(b"\x89PNG")
+    browser.emulate()
+
+
+def test_forest_plots_are_whole_on_a_phone(browser, page):
+    path, report = page
+    browser.emulate(width=400)
+    browser.open(path.as_uri())
+    ends = browser.run(
+        "[...document.querySelectorAll('#gaps tbody svg')].map(e => {"
+        " const box = e.getBoundingClientRect(); return [box.left, box.right, box.width]; })"
+    )
+    assert len(ends) == len(report.groups)
+    assert all(left >= 0 and right <= 400 and width > 300 for left, right, width in ends)
     browser.emulate()
 
 
@@ -112,7 +133,7 @@ def test_tables_sort_by_number_and_find_groups(browser, page):
     rows = "[...document.querySelectorAll('#groups tbody tr')]"
     names = f"{rows}.filter(r => !r.hidden).map(r => r.cells[0].textContent)"
     assert browser.run(names) == [group.name for group in report.groups]
-    buttons = "[...document.querySelectorAll('#groups th button')]"
+    buttons = "[...document.querySelectorAll('#groups th [role=button]')]"
     click = f"{buttons}.find(b => b.textContent == 'gap').click()"
     browser.run(click)
     by_gap = sorted(report.groups, key=lambda group: group.after.gap)
@@ -132,7 +153,7 @@ def test_page_is_readable_without_scripts(browser, page):
     browser.send("Emulation.setScriptExecutionDisabled", value=True)
     try:
         browser.load(path.as_uri())
-        assert browser.count("th button") == 0
+        assert browser.count("th [role=button]") == 0
         assert browser.count("#groups tbody tr") == len(report.groups)
         assert browser.complaints() == []
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -16,7 +17,7 @@ from recalibrate.auditing.views.html.forest import Forest, Interval
 from recalibrate.auditing.views.html.markup import Markup, element
 from recalibrate.auditing.views.html.scales import Scale, extent
 from recalibrate.auditing.views.numbers import Digits, measure, p_value, percent
-from recalibrate.auditing.views.ranking import worst_curves, worst_gaps
+from recalibrate.auditing.views.ranking import everybody_first, worst_curves
 from recalibrate.simulate import census
 
 VOID = {"meta", "link", "input", "br"}
@@ -86,8 +87,8 @@ def outline(full):
 def test_page_has_every_section_and_its_links_lead_there(outline):
     anchors = [attributes.get("id") for attributes in outline.tags("section")]
     assert anchors == [
-        "overall", "reliability", "worst", "gaps", "groups", "discoveries", "richness",
-        "changes", "data", "method",
+        "overall", "reliability", "worst", "gaps", "groups", "intersections", "errors",
+        "rates", "discoveries", "richness", "changes", "data", "method",
     ]  # fmt: skip
     assert [a["href"] for a in outline.tags("a")] == [f"#{anchor}" for anchor in anchors]
 
@@ -105,7 +106,7 @@ def test_page_says_what_the_report_says(full, outline):
 
 def test_page_has_gap_and_limits_of_a_group_as_they_are(full, outline):
     group = next(group for group in full.groups if group.name == "SEX = male")
-    said = [text for tag, text in outline.texts if tag == "td"]
+    said = [text for tag, text in outline.texts if tag in ("td", "th")]
     digits = Digits(3)
     at = said.index("SEX = male")
     shown = digits.signed(group.after.gap)
@@ -121,7 +122,17 @@ def test_page_has_gap_and_limits_of_a_group_as_they_are(full, outline):
 def test_page_without_baseline_or_search_leaves_their_sections_out(data):
     outline = Outline(rc.audit(data.scores, data.X, data.y, ["SEX"]).to_html())
     anchors = {attributes.get("id") for attributes in outline.tags("section")}
-    assert anchors == {"overall", "reliability", "worst", "gaps", "groups", "data", "method"}
+    assert anchors == {
+        "overall",
+        "reliability",
+        "worst",
+        "gaps",
+        "groups",
+        "errors",
+        "rates",
+        "data",
+        "method",
+    }
     assert "baseline (before)" not in outline.all_text()
 
 
@@ -215,6 +226,45 @@ def test_five_hundred_groups_stay_a_small_page(data):
     assert all(f"group number {k}<" in page for k in range(500))
 
 
+def test_intersections_have_heat_maps_and_a_table_of_their_own(full):
+    page = full.to_html()
+    section = page[page.index('id="intersections"') : page.index('id="errors"')]
+    outline = Outline("<section " + section[: section.rindex("<section")])
+    crossed = [group for group in full.groups if len(group.parts) > 1]
+    said = outline.all_text()
+    assert all(group.name in said for group in crossed)
+    cells = [a for a in outline.tags("td") if a.get("title", "").startswith("SEX = ")]
+    assert len(cells) == len(crossed)
+    worst = max(crossed, key=lambda group: abs(group.after.gap))
+    (cell,) = (a for a in cells if a["title"].startswith(f"{worst.name}: "))
+    side = "up" if worst.after.gap > 0 else "down"
+    assert cell["class"].split()[0] == f"{side}4"
+    assert ("off" in cell["class"].split()) == worst.after.off
+    alone = page[page.index('id="groups"') : page.index('id="intersections"')]
+    assert not any(group.name in alone for group in crossed)
+
+
+def test_tables_have_captions_and_row_heads(outline):
+    assert len(outline.tags("caption")) == len(outline.tags("table"))
+    rows = [a for a in outline.tags("th") if a.get("scope") == "row"]
+    assert len(rows) > 3 * 14
+
+
+def test_tiles_compare_a_group_with_itself(full, data):
+    def tile(report):
+        page = report.to_html()
+        return page[page.index("Largest gap beyond noise") :].split("</div>")[0]
+
+    worst = next(g for g in full.groups if g.name == full.overall.largest_gap_group)
+    assert f"before: {Digits(3).signed(worst.before.gap)}" in tile(full)
+    mended = rc.audit(data.probability, data.X, data.y, ["SEX"], baseline=data.scores)
+    assert mended.overall.n_off == 0
+    then = mended.overall_before.largest_gap_group
+    now = next(g for g in mended.groups if g.name == then).after.gap
+    assert f"for {then}" in tile(mended)
+    assert f"the same group now: {Digits(3).signed(now)}" in tile(mended)
+
+
 # --- unusual reports ----------------------------------------------------------------------------
 
 
@@ -266,9 +316,11 @@ def test_notebooks_get_verdict_gaps_and_diagrams_in_a_box(full):
 def test_style_touches_nothing_but_the_report(full):
     """In a notebook the style sheet is one among others."""
     css = next(text for tag, text in Outline(full._repr_html_()).texts if tag == "style")
-    body = css.replace("/* In a notebook: whatever its theme is. */", "")
+    body = re.sub(r"/\*.*?\*/", "", css)
     selectors = [part.rpartition("}")[2].strip() for part in body.split("{")[:-1]]
-    plain = [each for each in selectors if each and not each.startswith("@media")]
+    plain = [
+        each for each in selectors if each and not each.startswith(("@media", "@page rc-audit"))
+    ]
     assert len(plain) > 30
     assert all(one.strip().startswith((".rc-audit", "body:has(> .rc-audit.page)"))
                for each in plain for one in each.split(","))  # fmt: skip
@@ -316,7 +368,7 @@ def test_reliability_refuses_unknown_groups(full, groups):
 
 def test_gaps_are_drawn_worst_first_and_filled_when_off(full):
     (axes,) = full.plot_gaps(most=5).axes
-    groups = worst_gaps(full, 5)
+    groups = everybody_first(full, 5)
     assert [label.get_text() for label in axes.get_yticklabels()] == [g.name for g in groups]
     marks = [bars.lines[0] for bars in axes.containers if bars.get_label() == "after"]
     assert [mark.get_xdata()[0] for mark in marks] == [group.after.gap for group in groups]
@@ -361,7 +413,7 @@ def test_gaps_refuse_a_senseless_number_of_groups(full, most):
 
 
 def test_worst_gaps_are_everybody_then_the_certain_ones_by_size(full):
-    everybody, *groups = worst_gaps(full, 100)
+    everybody, *groups = everybody_first(full, 100)
     assert everybody is full.groups[0]
     assert {group.name for group in groups} == {group.name for group in full.groups[1:]}
     off = [group.after.off for group in groups]

@@ -30,7 +30,7 @@ def data():
 
 
 def row(report, name):
-    return report.table.set_index("group").loc[name]
+    return report.full_table.set_index("group").loc[name]
 
 
 # --- numbers ------------------------------------------------------------------------------------
@@ -39,8 +39,8 @@ def row(report, name):
 def test_first_row_is_all_and_columns_are_fixed(data):
     report = audit(data.scores, data.X, data.y, ["SEX", "AGEP < 25"])
     assert isinstance(report, AuditReport)
-    assert report.table["group"].tolist() == ["all", "SEX = female", "SEX = male", "AGEP < 25"]
-    assert report.table.columns.tolist() == COLUMNS
+    assert report.full_table["group"].tolist() == ["all", "SEX = female", "SEX = male", "AGEP < 25"]
+    assert report.full_table.columns.tolist() == COLUMNS
     assert (report.n_rows, report.kind) == (6_000, "binary")
 
 
@@ -113,7 +113,7 @@ def test_reliability_curves_have_the_means_of_their_bins(data):
 
 def test_overall_names_the_worst(data):
     report = audit(data.scores, data.X, data.y, ["SEX", "MAR"])
-    table, overall = report.table, report.overall
+    table, overall = report.full_table, report.overall
     worst = table.loc[table["ecce_sigma"].idxmax()]
     assert overall.worst_group == worst["group"]
     assert overall.mce_sigma == worst["ecce_sigma"]
@@ -149,15 +149,17 @@ def test_baseline_adds_columns_with_prefix(data):
     alone = audit(data.scores, data.X, data.y, ["SEX"])
     changes = [f"change_{name}{end}" for name in CHANGES for end in ("", "_se")]
     before = [f"before_{name}" for name in NUMBERS]
-    assert report.table.columns.tolist() == [*COLUMNS, *before, *changes]
+    assert report.full_table.columns.tolist() == [*COLUMNS, *before, *changes]
     for name in NUMBERS:
         # Correlations of groups, and so the width of limits, are those of the predictions after.
         close = 0.02 if name in ("low", "high", "detectable") else 0
-        np.testing.assert_allclose(report.table[f"before_{name}"], alone.table[name], rtol=close)
+        np.testing.assert_allclose(
+            report.full_table[f"before_{name}"], alone.full_table[name], rtol=close
+        )
     for name in CHANGES:
-        after, old = report.table[name], report.table[f"before_{name}"]
-        np.testing.assert_allclose(report.table[f"change_{name}"], after - old, atol=1e-12)
-        assert (report.table[f"change_{name}_se"] > 0).all()
+        after, old = report.full_table[name], report.full_table[f"before_{name}"]
+        np.testing.assert_allclose(report.full_table[f"change_{name}"], after - old, atol=1e-12)
+        assert (report.full_table[f"change_{name}_se"] > 0).all()
     women = row(report, "SEX = female")
     assert abs(women["gap"]) < abs(women["before_gap"])
 
@@ -167,27 +169,27 @@ def test_regression_is_reported_in_units_of_the_label():
     # Bounds are observed; 0..1 must be seen for the two reports to share the equal-width bins.
     y, f = np.append(data.y, [0.0, 1.0]), np.append(data.scores, [0.5, 0.5])
     mask = {"women": np.append(data.X["SEX"].to_numpy() == 2, [True, False])}
-    unit = audit(f, None, y, mask).table
+    unit = audit(f, None, y, mask).full_table
     money = audit(5 + 1000 * f, None, 5 + 1000 * y, mask)
     assert money.kind == "regression"
     # Scaling there and back rounds, and a prediction at the edge of a bin could change sides.
     for name in ("gap", "gap_se", "ece", "ece_debiased", "k1", "kinf", "kinf_mass", "ecce"):
-        np.testing.assert_allclose(money.table[name], 1000 * unit[name], rtol=1e-6)
+        np.testing.assert_allclose(money.full_table[name], 1000 * unit[name], rtol=1e-6)
     for name in ("mse", "k2", "k2_unbiased", "k2_mass"):
-        np.testing.assert_allclose(money.table[name], 1000**2 * unit[name], rtol=1e-6)
+        np.testing.assert_allclose(money.full_table[name], 1000**2 * unit[name], rtol=1e-6)
     for name in ("p", "ecce_sigma", "ecce_p"):
-        np.testing.assert_allclose(money.table[name], unit[name], rtol=1e-6)
-    assert "log_loss" not in money.table
+        np.testing.assert_allclose(money.full_table[name], unit[name], rtol=1e-6)
+    assert "log_loss" not in money.full_table
     curves = [report.groups[1].after.curve for report in (audit(f, None, y, mask), money)]
     np.testing.assert_allclose(curves[1].outcome, 5 + 1000 * np.array(curves[0].outcome))
     for name in ("mean_prediction", "mean_outcome"):
-        np.testing.assert_allclose(money.table[name], 5 + 1000 * unit[name], rtol=1e-9)
+        np.testing.assert_allclose(money.full_table[name], 5 + 1000 * unit[name], rtol=1e-9)
 
 
 def test_regression_predictions_may_leave_the_range_of_labels():
     report = audit([-5.0, 3.0, 20.0], None, [1.0, 2.0, 3.0])
     assert report.kind == "regression"
-    assert report.table["gap"][0] == pytest.approx(2 - 6)
+    assert report.full_table["gap"][0] == pytest.approx(2 - 6)
 
 
 @settings(max_examples=25)
@@ -197,9 +199,9 @@ def test_a_row_of_weight_two_is_the_row_twice_except_for_the_standard_error(seed
     f, y = rng.random(30), rng.integers(0, 2, 30).astype(float)
     weight = rng.integers(1, 4, 30)
     mask = {"half": np.arange(30) < 15}
-    weighted = audit(f, None, y, mask, sample_weight=weight).table
+    weighted = audit(f, None, y, mask, sample_weight=weight).full_table
     again = np.repeat(np.arange(30), weight)
-    repeated = audit(f[again], None, y[again], {"half": mask["half"][again]}).table
+    repeated = audit(f[again], None, y[again], {"half": mask["half"][again]}).full_table
     same = ["share", "mean_prediction", "mean_outcome", "gap", "mse", "ece", "k1", "k2", "ecce"]
     for name in same:
         # Sums of other lengths round differently.
@@ -207,15 +209,17 @@ def test_a_row_of_weight_two_is_the_row_twice_except_for_the_standard_error(seed
 
 
 def test_equal_weights_change_nothing(data):
-    plain = audit(data.scores, data.X, data.y, ["SEX"]).table
-    threes = audit(data.scores, data.X, data.y, ["SEX"], sample_weight=np.full(6_000, 3.0)).table
+    plain = audit(data.scores, data.X, data.y, ["SEX"]).full_table
+    threes = audit(
+        data.scores, data.X, data.y, ["SEX"], sample_weight=np.full(6_000, 3.0)
+    ).full_table
     # Weighted sums round differently from plain ones.
     pd.testing.assert_frame_equal(plain, threes, rtol=1e-9)
 
 
 def test_fewer_than_five_rows_get_no_limits():
     report = audit([0.25] * 4, None, [1, 0, 0, 1])
-    only = report.table.iloc[0]
+    only = report.full_table.iloc[0]
     assert only["gap"] == 0.25
     assert np.isnan([only["low"], only["high"]]).all()
     assert only["p"] > 0.1  # labels of 0 and 1 can be tested all the same
@@ -223,15 +227,15 @@ def test_fewer_than_five_rows_get_no_limits():
     assert "too few rows" in str(report)
     assert "too few rows" in report.to_markdown()
     assert "too few rows" in report.to_html()
-    five = audit([0.25] * 5, None, [1, 0, 0, 1, 1]).table.iloc[0]
+    five = audit([0.25] * 5, None, [1, 0, 0, 1, 1]).full_table.iloc[0]
     assert five["low"] < 0 < five["high"]
     # Five rows of which one has nearly all weight are hardly one.
     uneven = audit([0.25] * 5, None, [1, 0, 0, 1, 1], sample_weight=[100, 1, 1, 1, 1])
-    assert np.isnan(uneven.table["low"][0])
+    assert np.isnan(uneven.full_table["low"][0])
 
 
 def test_one_row_of_a_regression_says_nothing_about_noise():
-    only = audit([2.5], None, [7.0]).table.iloc[0]
+    only = audit([2.5], None, [7.0]).full_table.iloc[0]
     assert only["gap"] == 4.5
     assert np.isnan([only["gap_se"], only["low"], only["high"], only["p"]]).all()
 
@@ -265,7 +269,7 @@ def test_claims_have_finite_limits_and_no_false_alarms():
     y = np.where(rng.random(2000) < 0.05, 20 * f * rng.gamma(1.5, 1 / 1.5, 2000), 0.0)
     X = pd.DataFrame({"a": rng.choice(list("abcdefghijklmnopqr"), 2000)})
     report = audit(f, X, y, ["a"])
-    assert np.isfinite(report.table[["low", "high"]]).all().all()
+    assert np.isfinite(report.full_table[["low", "high"]]).all().all()
     assert report.violations(max_gap=1e9) == ()
     assert '"critical"' in report.to_json()
 
@@ -276,23 +280,25 @@ def test_too_few_clusters_are_said():
     y = (rng.random(100) < f).astype(float)
     for count in (1, 2, 4):
         report = audit(f, None, y, cluster=np.arange(100) % count)
-        assert np.isnan(report.table["low"][0])
+        assert np.isnan(report.full_table["low"][0])
         assert "Too few clusters for limits: 1 of 1." in report.verdict
-    assert np.isfinite(audit(f, None, y, cluster=np.arange(100) % 10).table["low"][0])
+    assert np.isfinite(audit(f, None, y, cluster=np.arange(100) % 10).full_table["low"][0])
 
 
 def test_equal_residuals_say_nothing_about_noise():
-    found = audit(np.arange(50.0), None, np.arange(50.0) + 1, {"half": np.arange(50) < 25}).table
+    found = audit(
+        np.arange(50.0), None, np.arange(50.0) + 1, {"half": np.arange(50) < 25}
+    ).full_table
     assert (found["gap"] == 1).all()
     assert found[["low", "high", "p", "detectable"]].isna().all().all()
 
 
 def test_sure_predictions():
-    right = audit([0.0, 1.0] * 3, None, [0, 1] * 3).table.iloc[0]
+    right = audit([0.0, 1.0] * 3, None, [0, 1] * 3).full_table.iloc[0]
     assert right["p"] > 0.99
     assert right["ecce_p"] == 1.0
     assert right["low"] < 0 < right["high"]
-    wrong = audit([0.0] * 20, None, [1] * 20).table.iloc[0]
+    wrong = audit([0.0] * 20, None, [1] * 20).full_table.iloc[0]
     assert wrong["low"] > 0.8
     assert wrong["p"] < 1e-9
 
@@ -302,7 +308,7 @@ def test_constant_predictions_have_one_bin():
     y = (rng.random(500) < 0.3).astype(float)
     report = audit(np.full(500, 0.3), None, y)
     assert report.bin_edges == ()
-    only = report.table.iloc[0]
+    only = report.full_table.iloc[0]
     assert only["k1"] == only["ecce"] == pytest.approx(abs(only["gap"]))
     assert len(report.groups[0].after.curve.rows) == 1
 
@@ -312,7 +318,7 @@ def test_the_order_of_tied_rows_does_not_matter():
     f = rng.choice([0.1, 0.3, 0.7], 300)
     y = (rng.random(300) < f).astype(float)
     order = np.argsort(y)
-    first, second = audit(f, None, y).table, audit(f[order], None, y[order]).table
+    first, second = audit(f, None, y).full_table, audit(f[order], None, y[order]).full_table
     pd.testing.assert_frame_equal(first, second, rtol=1e-9)
 
 
@@ -334,26 +340,28 @@ def test_model_gets_base_and_z(data):
     assert model.seen[0] is data.X
     assert model.seen[1] is data.scores
     assert model.seen[2] is Z
-    assert report.table["mean_prediction"].tolist() == pytest.approx([0.25] * 3)
+    assert report.full_table["mean_prediction"].tolist() == pytest.approx([0.25] * 3)
 
 
 def test_groups_speak_of_z_where_given(data):
     images = np.zeros((6_000, 4, 4))
     report = audit(data.scores, images, data.y, ["SEX"], Z=data.X)
     expected = audit(data.scores, data.X, data.y, ["SEX"])
-    pd.testing.assert_frame_equal(report.table, expected.table)
+    pd.testing.assert_frame_equal(report.full_table, expected.full_table)
 
 
 def test_callable_and_score_array_agree(data):
     by_function = audit(lambda X: base_scores(X, gap=0.1), data.X, data.y)
-    pd.testing.assert_frame_equal(by_function.table, audit(data.scores, data.X, data.y).table)
+    pd.testing.assert_frame_equal(
+        by_function.full_table, audit(data.scores, data.X, data.y).full_table
+    )
 
 
 def test_base_on_the_logit_scale_is_read_as_probability(data):
     from recalibrate.bases.protocol import CallableBase
 
     margins = CallableBase(lambda X: np.zeros(len(X)), link="logit")
-    assert audit(margins, data.X, data.y).table["mean_prediction"][0] == pytest.approx(0.5)
+    assert audit(margins, data.X, data.y).full_table["mean_prediction"][0] == pytest.approx(0.5)
 
 
 def test_a_classifier_without_adapter_is_refused_rather_than_read_as_classes(data):
@@ -405,15 +413,15 @@ def test_report_is_frozen(data):
 
 def test_baseline_true_is_the_model_s_own_base(data):
     model = rc.fit(lambda X: base_scores(X, gap=0.1), data.X, data.y, H=rc.Groups("SEX"))
-    own = audit(model, data.X, data.y, ["SEX"], baseline=True).table
-    given = audit(model, data.X, data.y, ["SEX"], baseline=data.scores).table
+    own = audit(model, data.X, data.y, ["SEX"], baseline=True).full_table
+    given = audit(model, data.X, data.y, ["SEX"], baseline=data.scores).full_table
     pd.testing.assert_frame_equal(own, given)
 
 
 def test_baseline_true_for_a_model_on_scores(data):
     margins = np.log(data.probability / (1 - data.probability))
     model = rc.fit(margins, data.X, data.y, H=rc.Groups("SEX"), base_link="logit")
-    table = audit(model, data.X, data.y, base=margins, baseline=True).table
+    table = audit(model, data.X, data.y, base=margins, baseline=True).full_table
     assert table["before_mean_prediction"][0] == pytest.approx(data.probability.mean())
 
 
@@ -461,9 +469,9 @@ def test_a_search_needs_a_table_of_the_same_length(data):
 
 def test_the_scale_of_weights_does_not_matter(data):
     weight = data.X["AGEP"].to_numpy(float)
-    first = audit(data.scores, data.X, data.y, ["SEX"], sample_weight=weight).table
+    first = audit(data.scores, data.X, data.y, ["SEX"], sample_weight=weight).full_table
     for scale in (1e-200, 3.0, 1e200):
-        other = audit(data.scores, data.X, data.y, ["SEX"], sample_weight=scale * weight).table
+        other = audit(data.scores, data.X, data.y, ["SEX"], sample_weight=scale * weight).full_table
         # Weights that were scaled are rounded, which variances of few rows show most.
         pd.testing.assert_frame_equal(first, other, rtol=1e-6)
 
@@ -471,10 +479,12 @@ def test_the_scale_of_weights_does_not_matter(data):
 def test_rows_of_weight_zero_are_not_there(data):
     weight = (np.arange(6_000) < 3_000).astype(float)
     cluster = np.arange(6_000) // 2
-    first = audit(data.scores, data.X, data.y, ["SEX"], sample_weight=weight, cluster=cluster).table
+    first = audit(
+        data.scores, data.X, data.y, ["SEX"], sample_weight=weight, cluster=cluster
+    ).full_table
     half = audit(
         data.scores[:3_000], data.X[:3_000], data.y[:3_000], ["SEX"], cluster=cluster[:3_000]
-    ).table
+    ).full_table
     pd.testing.assert_frame_equal(first, half, rtol=1e-9)
 
 
@@ -482,14 +492,16 @@ def test_rows_of_weight_zero_are_not_there(data):
 def test_a_single_cluster_tells_nothing_about_noise(data, labels):
     report = audit(data.scores, None, labels(data.y), cluster=["one"] * 6_000)
     assert report.n_clusters == 1
-    assert report.table[["gap_se", "low", "high", "p"]].isna().all().all()
+    assert report.full_table[["gap_se", "low", "high", "p"]].isna().all().all()
 
 
 def test_clusters_may_be_of_any_kind(data):
     numbers = np.arange(6_000) // 3
-    first = audit(data.scores, None, data.y, cluster=numbers).table
+    first = audit(data.scores, None, data.y, cluster=numbers).full_table
     for kind in ([f"person {k}" for k in numbers], pd.Series(numbers, index=range(9, 6_009))):
-        pd.testing.assert_frame_equal(audit(data.scores, None, data.y, cluster=kind).table, first)
+        pd.testing.assert_frame_equal(
+            audit(data.scores, None, data.y, cluster=kind).full_table, first
+        )
     assert first["clusters"][0] == 2_000
 
 

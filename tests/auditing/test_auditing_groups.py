@@ -28,18 +28,18 @@ def test_all_forms_of_groups_agree(data):
         {"w": pd.Series(women, dtype="boolean"), "y": young},
         frame,
     ]
-    tables = [audit(data.scores, data.X, data.y, g).table.drop(columns="group") for g in forms]
+    tables = [audit(data.scores, data.X, data.y, g).full_table.drop(columns="group") for g in forms]
     for table in tables[1:]:
         pd.testing.assert_frame_equal(table, tables[0])
 
 
 def test_a_single_expression(data):
     report = audit(data.scores, data.X, data.y, "SEX")
-    assert len(report.table) == 3
+    assert len(report.full_table) == 3
 
 
 def test_no_groups_means_all_rows_only(data):
-    assert audit(data.scores, data.X, data.y).table["group"].tolist() == ["all"]
+    assert audit(data.scores, data.X, data.y).full_table["group"].tolist() == ["all"]
 
 
 @pytest.mark.parametrize("groups", [[], {}, (), SimpleNamespace(terms=()), pd.DataFrame()])
@@ -85,14 +85,14 @@ def test_group_without_rows_is_left_out_with_a_warning():
     masks = {"none": np.zeros(4, dtype=bool), "some": np.array([True, False, False, True])}
     with pytest.warns(UserWarning, match="'none' has no rows with weight"):
         report = audit([0.1, 0.2, 0.3, 0.4], None, [0, 1, 0, 1], masks)
-    assert report.table["group"].tolist() == ["all", "some"]
+    assert report.full_table["group"].tolist() == ["all", "some"]
 
 
 def test_group_without_weight_is_left_out_with_a_warning():
     masks = {"light": np.array([True, False]), "heavy": np.array([False, True])}
     with pytest.warns(UserWarning, match="'light' has no rows with weight"):
         report = audit([0.1, 0.2], None, [0, 1], masks, sample_weight=[0.0, 1.0])
-    assert report.table["group"].tolist() == ["all", "heavy"]
+    assert report.full_table["group"].tolist() == ["all", "heavy"]
 
 
 def test_only_empty_groups_are_an_error():
@@ -107,7 +107,7 @@ def test_only_empty_groups_are_an_error():
 
 
 def names(report):
-    return report.table["group"].tolist()
+    return report.full_table["group"].tolist()
 
 
 def test_numeric_columns_are_cut_into_bands(data):
@@ -144,17 +144,19 @@ def test_depth_of_masks(data):
     report = audit(data.scores, None, data.y, masks, depth=3)
     # a and c do not meet: nobody misses that intersection, so nobody is warned.
     assert names(report) == ["all", "a", "b", "c", "a * b", "b * c"]
-    assert report.table["rows"].tolist() == [6_000, 3_000, 3_000, 3_000, 1_500, 1_500]
+    assert report.full_table["rows"].tolist() == [6_000, 3_000, 3_000, 3_000, 1_500, 1_500]
     assert report.left_out == ()
 
 
 def test_min_rows_of_expressions(data):
-    rare = audit(data.scores, data.X, data.y, ["RAC1P"]).table
-    common = audit(data.scores, data.X, data.y, ["RAC1P"], min_rows=300).table
+    rare = audit(data.scores, data.X, data.y, ["RAC1P"]).full_table
+    common = audit(data.scores, data.X, data.y, ["RAC1P"], min_rows=300).full_table
     assert rare["rows"].min() < 300 <= common["rows"].min()
-    by_class = audit(data.scores, data.X, data.y, rc.Groups("RAC1P", min_rows=300)).table
+    by_class = audit(data.scores, data.X, data.y, rc.Groups("RAC1P", min_rows=300)).full_table
     pd.testing.assert_frame_equal(by_class, common)
-    given = audit(data.scores, data.X, data.y, rc.Groups("RAC1P", min_rows=300), min_rows=1).table
+    given = audit(
+        data.scores, data.X, data.y, rc.Groups("RAC1P", min_rows=300), min_rows=1
+    ).full_table
     pd.testing.assert_frame_equal(given, rare)
 
 
@@ -174,7 +176,7 @@ def test_a_column_without_values_is_one_group(data):
     X = data.X[["SEX"]].assign(gone=np.nan)
     report = audit(data.scores, X, data.y, ["gone", "SEX"], depth=2)
     assert names(report)[1] == "gone is missing"
-    assert report.table["rows"][1] == 6_000
+    assert report.full_table["rows"][1] == 6_000
 
 
 def test_crossings_beyond_reason_are_refused(data):
@@ -185,9 +187,9 @@ def test_crossings_beyond_reason_are_refused(data):
 
 def test_masks_and_expressions_agree_in_every_number(data):
     X = data.X[["SEX", "MAR"]]
-    by_expression = audit(data.scores, X, data.y, ["SEX", "MAR"], depth=2).table
+    by_expression = audit(data.scores, X, data.y, ["SEX", "MAR"], depth=2).full_table
     groups = rc.Groups("SEX", "MAR", "SEX*MAR").masks(X)
-    by_mask = audit(data.scores, None, data.y, dict(groups)).table
+    by_mask = audit(data.scores, None, data.y, dict(groups)).full_table
     assert by_mask["group"].tolist() == by_expression["group"].tolist()
     # Sums of float64 in another order, here and below.
     pd.testing.assert_frame_equal(by_mask, by_expression, rtol=1e-9)
@@ -200,9 +202,9 @@ def test_many_groups_are_audited_in_blocks(data, monkeypatch):
     household = np.arange(6_000) // 4
     scores = data.scores.round(2)
     options = {"cluster": household, "baseline": data.probability}
-    whole = audit(scores, data.X, data.y, ["SEX", "AGEP"], depth=2, **options).table
+    whole = audit(scores, data.X, data.y, ["SEX", "AGEP"], depth=2, **options).full_table
     monkeypatch.setattr(sweep, "BLOCK", 101)
-    cut = audit(scores, data.X, data.y, ["SEX", "AGEP"], depth=2, **options).table
+    cut = audit(scores, data.X, data.y, ["SEX", "AGEP"], depth=2, **options).full_table
     pd.testing.assert_frame_equal(whole, cut, rtol=1e-9)
 
 
@@ -254,9 +256,39 @@ def test_a_mask_cannot_have_the_name_of_all_rows():
         audit([0.5] * 4, None, [0, 1, 0, 1], {"all": np.ones(4, dtype=bool)})
 
 
-def test_thresholds_without_a_baseline_are_refused():
-    with pytest.raises(ValueError, match="pass a baseline"):
-        audit([0.5] * 4, None, [0, 1, 0, 1], thresholds=[0.5])
+def test_bands_of_long_numbers_are_cut_at_round_ones():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"x": 0.05 * rng.random(4_000), "z": rng.normal(size=4_000)})
+    report = audit(np.full(4_000, 0.5), X, rng.integers(0, 2, 4_000), ["x", "z"])
+    names = [group.name for group in report.groups]
+    assert names[1:5] == ["x < 0.012", "x in [0.012, 0.025)", "x in [0.025, 0.038)", "x >= 0.038"]
+    assert names[5:] == ["z < -0.7", "z in [-0.7, 0)", "z in [0, 0.7)", "z >= 0.7"]
+    for group in report.groups[1:]:
+        assert 0.2 < group.share < 0.3
+
+
+def test_intersections_know_their_parts_and_rows_that_are_in_no_group_are_counted(data):
+    X = data.X.copy()
+    X.loc[:99, "SEX"] = None
+    report = audit(data.scores, X, data.y, ["SEX", "SEX*MAR", "AGEP < 25"], min_rows=50)
+    group = next(g for g in report.groups if g.name == "SEX = male * MAR = married")
+    assert (group.term, group.parts) == ("SEX * MAR", ("SEX = male", "MAR = married"))
+    assert [g.parts for g in report.groups[:2]] == [(), ("SEX = female",)]
+    sex, crossed, young = report.coverage
+    n_rows = len(data.y)
+    assert (sex.term, sex.rows, sex.missing, sex.outside) == ("SEX", n_rows, 100, 0)
+    assert crossed.rows + crossed.left_out == n_rows
+    assert crossed.left_out == sum(each.rows for each in report.left_out) > 0
+    assert young.rows == (data.X["AGEP"] < 25).sum() == n_rows - young.outside
+    for view in (report.to_html(), report.to_markdown()):
+        assert "value missing" in view
+
+
+def test_intersections_of_masks_know_theirs():
+    masks = {"a": np.arange(100) < 60, "b": np.arange(100) > 30}
+    report = audit(np.full(100, 0.5), None, np.arange(100) % 2, masks, depth=2)
+    assert [g.parts for g in report.groups] == [(), ("a",), ("b",), ("a", "b")]
+    assert report.groups[3].term == "pairs of groups"
 
 
 def test_names_are_text_in_markdown():

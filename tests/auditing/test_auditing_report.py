@@ -13,10 +13,11 @@ from recalibrate.simulate import census
 TOP = {
     "schema", "schema_version", "kind", "rows", "clusters", "alpha", "critical", "bin_edges",
     "before_bin_edges", "verdict", "overall", "groups", "left_out", "notes", "discoveries",
-    "richness", "changes",
+    "richness", "changes", "rates", "coverage", "slices",
 }  # fmt: skip
 GROUP = {
-    "name", "rows", "clusters", "share", "mean_outcome", "after", "before", "differences",
+    "name", "rows", "clusters", "share", "mean_outcome", "after", "before", "differences", "term",
+    "parts",
 }  # fmt: skip
 CALIBRATION = {
     "mean_prediction", "gap", "gap_se", "low", "high", "p", "p_holm", "detectable", "mse",
@@ -71,7 +72,7 @@ def test_json_holds_the_numbers_of_the_table(report):
     groups = json.loads(report.to_json())["groups"]
     for name in CALIBRATION - {"curve"}:
         told = [np.nan if g["after"][name] is None else g["after"][name] for g in groups]
-        np.testing.assert_array_equal(told, report.table[name])
+        np.testing.assert_array_equal(told, report.full_table[name])
 
 
 def test_what_rows_cannot_tell_is_null():
@@ -105,9 +106,10 @@ def test_markdown_has_a_row_per_group_and_escapes_names(data):
     report = audit(data.scores, None, data.y, {name: np.arange(6_000) < 3_000})
     lines = report.to_markdown().splitlines()
     start = lines.index("## Groups")
-    rows = [line for line in lines[start:] if line.startswith("| ")]
+    stop = lines.index("## Errors beyond the mean")
+    rows = [line for line in lines[start:stop] if line.startswith("| ")]
     assert len(rows) == 4  # header, rule, all, the group
-    assert rows[3].startswith("| a \\| b c | 3,000 | 50.0 % |")
+    assert rows[3].startswith("| a \\| b c | 3,000 | 0.")
     assert len({row.replace("\\|", "").count("|") for row in rows}) == 1
 
 
@@ -123,15 +125,61 @@ def test_text_is_compact(report):
     lines = str(report).splitlines()
     assert lines[0] == "Audit of 6,000 rows (binary labels), 95 % limits over all groups at once"
     assert "groups are off by more than noise" in lines[1]
-    assert lines[3].split()[0] == "all"
-    assert lines[3 + len(report.groups)] == ""  # then what changed
+    start = next(k for k, line in enumerate(lines) if line.startswith("all "))
+    assert lines[start + len(report.groups)] == ""  # then what changed
     assert repr(report) == str(report)
 
 
-def test_text_of_many_groups_is_cut(data):
-    masks = {f"g{k}": np.arange(6_000) % 70 == k for k in range(70)}
-    text = str(audit(data.scores, None, data.y, masks))
-    assert "and 11 more groups, see .table" in text
+def test_text_of_many_groups_fits_a_screen_worst_first(data):
+    masks = {f"g{k}" + " and so on" * 9: np.arange(6_000) % 80 == k for k in range(80)}
+    masks["worst"] = np.arange(6_000) % 80 > 40
+    scores = np.where(masks["worst"], 0.9 * data.scores, data.scores)
+    report = audit(scores, None, data.y, masks, baseline=data.scores)
+    lines = str(report).splitlines()
+    assert len(lines) <= 26
+    assert max(map(len, lines)) < 120
+    start = next(k for k, line in enumerate(lines) if line.startswith("all "))
+    worst = report.worst(11)["group"].tolist()
+    assert [line[:4] for line in lines[start + 1 : start + 12]] == [name[:4] for name in worst]
+    assert lines[start + 12].startswith("and 70 more groups: report.table has them")
+
+
+def test_worst_groups_are_rows_of_the_table(report):
+    found = report.worst(3)
+    assert len(found) == 3
+    assert found["off"].tolist() == [True] * 3
+    assert found["gap"].abs().is_monotonic_decreasing
+    assert "all" not in found["group"].tolist()
+    assert len(report.worst(100)) == len(report.groups) - 1
+    assert list(audit([0.5, 0.5], None, [0, 1]).worst().columns) == list(
+        audit([0.5, 0.5], None, [0, 1]).table.columns
+    )
+
+
+def test_tables_have_a_short_and_a_full_form(report):
+    assert list(report.table) == [
+        "group", "rows", "mean_prediction", "mean_outcome", "gap", "gap_se", "low", "high",
+        "p_holm", "detectable", "off", "before_gap", "before_off",
+    ]  # fmt: skip
+    assert set(report.table) < set(report.full_table)
+    assert {"k2_unbiased", "before_ecce", "change_mse_se"} < set(report.full_table)
+
+
+def test_a_number_has_one_name_and_estimates_below_zero_are_shown_as_zero():
+    """Rows that are better calibrated than chance allows have estimates below zero."""
+    f, y = np.full(400, 0.5), np.arange(400) % 2
+    report = audit(f, None, y)
+    own = report.groups[0].after
+    assert own.ece_debiased < 0
+    assert own.k2_unbiased < 0
+    text, page = report.to_markdown(), report.to_html()
+    for view in (text, page):
+        assert "ECE, bias removed" in view
+        assert "K2, bias removed" in view
+        assert "MSCE, bias removed" in view
+        assert "shown as 0" in view
+    row = text[text.index("## Errors beyond the mean") :].splitlines()[4]
+    assert [cell.strip() for cell in row.split("|")][4:6] == ["0.000", "0"]
 
 
 def test_verdict_names_the_worst_and_the_confidence(data):
@@ -142,7 +190,7 @@ def test_verdict_names_the_worst_and_the_confidence(data):
 
 def test_notes_tell_the_method(data, report):
     titles = [note.title for note in report.notes]
-    assert titles[:2] == ["Gap", "Limits of gaps"]
+    assert titles[:4] == ["Small groups", "Method, and why this one", "Gap", "Limits of gaps"]
     assert "Differences" in titles
     assert "Clusters" not in titles
     clustered = audit(data.scores, None, data.y, cluster=np.arange(6_000) // 2)
@@ -187,6 +235,10 @@ def test_rules_of_the_gate_are_ordered(report):
     assert by_rule["estimate"] == set(table.index[table["gap"].abs() > 0.04])
 
 
+def test_gaps_of_numbers_have_no_largest_size():
+    assert audit([2.5, 3.0], None, [7.0, 3.0]).check(max_gap=5.0).kind == "regression"
+
+
 def test_limits_that_do_not_exist_prove_nothing():
     report = audit([2.5], None, [2.5 + 1e-9])
     assert report.violations(max_gap=1.0) == ()
@@ -221,6 +273,8 @@ def test_many_failures_are_cut_in_the_message(data):
     [
         ({}, "check needs a tolerance"),
         ({"max_gap": -0.1}, "max_gap must be at least 0"),
+        ({"max_gap": 5}, r"max_gap=5 can never fail: labels are in \[0, 1\]"),
+        ({"max_gap": 1.0}, "max_gap=1 can never fail"),
         ({"alpha": 0}, "alpha must be above 0"),
         ({"alpha": 2}, "alpha must be at most 1"),
         ({"max_gap": 0.1, "min_rows": 0}, "min_rows must be a whole number"),
@@ -233,6 +287,6 @@ def test_bad_tolerances(report, options, words):
 
 
 def test_frames_of_regression_leave_the_log_loss_out():
-    frame = audit([1.0, 2.0, 4.0], None, [1.5, 2.5, 3.0], baseline=[1.0, 1.0, 1.0]).table
+    frame = audit([1.0, 2.0, 4.0], None, [1.5, 2.5, 3.0], baseline=[1.0, 1.0, 1.0]).full_table
     assert not [name for name in frame if "log_loss" in name]
     assert isinstance(frame, pd.DataFrame)

@@ -39,7 +39,7 @@ def people(rng, n):
 
 
 def covered(report):
-    table = report.table
+    table = report.full_table
     return not ((table["low"] > 0) | (table["high"] < 0)).any()
 
 
@@ -58,7 +58,7 @@ def test_limits_cover_the_true_gaps_of_all_groups_at_once(name):
         rng = np.random.default_rng([seed, 10_000])
         X = kind.table(rng, kind.rows)
         rows = kind.draw(rng, X)
-        table = audit(rows.f, X, rows.y, True, depth=2, **rows.options).table
+        table = audit(rows.f, X, rows.y, True, depth=2, **rows.options).full_table
         truth = known_gaps(name, tuple(table["group"]))
         count += not ((table["low"] > truth) | (table["high"] < truth)).any()
         alarms += bool(table["off"].any())
@@ -111,9 +111,9 @@ def test_repeating_every_row_changes_nothing_if_clusters_say_so():
     n = 2000
     X, f = people(rng, n), rng.beta(2, 4, n)
     y = (rng.random(n) < f).astype(float)
-    once = audit(f, X, y, ["sex"], cluster=np.arange(n)).table
+    once = audit(f, X, y, ["sex"], cluster=np.arange(n)).full_table
     twice = np.repeat(np.arange(n), 2)
-    again = audit(f[twice], X.iloc[twice], y[twice], ["sex"], cluster=twice).table
+    again = audit(f[twice], X.iloc[twice], y[twice], ["sex"], cluster=twice).full_table
     for name in ("gap", "gap_se", "ecce"):
         # Sums of float64 in another order.
         np.testing.assert_allclose(again[name], once[name], rtol=1e-9)
@@ -196,11 +196,11 @@ def test_holm_against_a_slow_one():
 def test_detectable_gap_is_detected_80_times_in_100():
     rng = np.random.default_rng(0)
     f = np.full(1500, 0.3)
-    gap = audit(f, None, (rng.random(1500) < f).astype(float)).table["detectable"][0]
+    gap = audit(f, None, (rng.random(1500) < f).astype(float)).full_table["detectable"][0]
     found = 0
     for _ in range(200):
         y = (rng.random(1500) < f + gap).astype(float)
-        found += audit(f, None, y).table["low"][0] > 0
+        found += audit(f, None, y).full_table["low"][0] > 0
     # 160 expected, standard deviation 6.
     assert found == pytest.approx(160, abs=22)
 
@@ -220,7 +220,7 @@ def test_standard_errors_of_differences_are_those_of_repeated_samples(mapped):
         x = rng.uniform(0.1, 0.9, 800)
         before, after = mapped(x)
         y = (rng.random(800) < x).astype(float)
-        row = audit(after, None, y, baseline=before).table.iloc[0]
+        row = audit(after, None, y, baseline=before).full_table.iloc[0]
         values.append([row[f"change_{name}"] for name in columns])
         errors.append([row[f"change_{name}_se"] for name in columns])
     ratio = np.median(errors, axis=0) / np.std(values, axis=0)
@@ -235,7 +235,7 @@ def test_predictions_that_are_the_same_differ_by_nothing():
     rng = np.random.default_rng(0)
     f = rng.uniform(0.1, 0.9, 600)
     y = (rng.random(600) < f).astype(float)
-    row = audit(f, None, y, baseline=f).table.iloc[0]
+    row = audit(f, None, y, baseline=f).full_table.iloc[0]
     for name in ("ece", "k1", "k2", "kinf", "ecce"):
         assert row[f"change_{name}"] == 0
         # Differences of equal numbers, summed in another order and squared.
@@ -248,8 +248,8 @@ def test_standard_errors_of_differences_respect_clusters():
     y = (rng.random(500) < x).astype(float)
     before, after = 0.6 * x, 0.9 * x
     four = np.repeat(np.arange(500), 4)
-    once = audit(after, None, y, baseline=before).table
-    again = audit(after[four], None, y[four], baseline=before[four], cluster=four).table
+    once = audit(after, None, y, baseline=before).full_table
+    again = audit(after[four], None, y[four], baseline=before[four], cluster=four).full_table
     for name in ("mse", "ece", "k2", "kinf", "ecce"):
         # Sums of float64 in another order.
         np.testing.assert_allclose(again[f"change_{name}"], once[f"change_{name}"], atol=1e-12)

@@ -45,8 +45,9 @@ def test_rank_and_auc_are_those_of_scipy_and_sklearn_on_repeated_rows(scores):
 def test_flips_are_counted_per_group_and_threshold(scores):
     before, after, y, weight = scores
     X = pd.DataFrame({"sex": np.where(np.arange(400) % 3 == 0, "F", "M")})
-    segments = read_segments(["sex"], X, n_rows=400, weight=weight, depth=1, min_rows=None, bands=4)
-    segments = segments[0] if isinstance(segments, tuple) else segments
+    segments, *_ = read_segments(
+        ["sex"], X, n_rows=400, weight=weight, depth=1, min_rows=None, bands=4
+    )
     labels = read_labels(y, n_rows=400, sample_weight=weight)
     found = changes(before, after, labels, segments=segments, thresholds=[0.3, 0.5])
     assert [(f.group, f.threshold) for f in found.flips] == [

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from recalibrate import Estimator, Groups, Linear, Trees, fit
+from recalibrate import Engine, Estimator, Groups, Linear, Trees, fit
 from recalibrate.auditing.search.richness import richness
 from recalibrate.data.labels import read_labels
 from recalibrate.data.table import read_table
@@ -48,7 +48,7 @@ def test_calibrated_scores_are_not_beaten():
 def test_a_default_fit_leaves_nothing_to_trees_of_depth_2():
     cal, test = census(6000, seed=1, gap=0.1), census(6000, seed=2, gap=0.1)
     assert check(test.scores, test.X, test.y).H.beats
-    model = fit(cal.scores, cal.X, cal.y, threads=1)
+    model = fit(cal.scores, cal.X, cal.y, engine=Engine(threads=1))
     after = model.predict(test.X, base=test.scores)
     assert not check(after, test.X, test.y).H.beats
 
@@ -58,7 +58,42 @@ def test_constants_gain_where_scores_are_plainly_miscalibrated():
     found = check(np.clip(data.probability + 0.1, 0, 1), data.X, data.y)
     # The estimate's own standard errors.
     assert found.constant_gain == pytest.approx(0.01, abs=3 * found.constant_gain_se)
+    assert found.H.beats, "constants belong to every class"
+    assert found.H.gain == pytest.approx(found.constant_gain, abs=3 * found.H.gain_se)
+    assert "not calibrated on their own level sets" in found.verdict
+
+
+def test_a_small_group_is_found_on_all_level_sets_together():
+    """7 % of the rows off by .06: too few on each of ten level sets, enough on all of them."""
+    rng = np.random.default_rng(1)
+    X = pd.DataFrame({"g": rng.random(20_000) < 0.07, "noise": rng.random(20_000)})
+    p = rng.uniform(0.2, 0.8, 20_000)
+    y = rng.random(20_000) < np.where(X["g"], p + 0.06, p)
+    found = check(p, X, y)
+    assert found.H.beats
+    assert "rich enough" not in found.verdict
+
+
+def test_the_witness_is_what_the_covariance_is_made_of():
+    X, y = exclusive_or(3000)
+    weight = np.where(np.arange(3000) < 2500, 2.0, 0.0)
+    found = check(np.full(3000, 0.4), X, y, sample_weight=weight)
+    witness = found.H.witness
+    assert np.isnan(witness[2500:]).all()
+    product = witness[:2500] * (y[:2500] - 0.4)
+    assert product.mean() == pytest.approx(found.H.covariance)
+    assert found.H.beats is bool(found.H.covariance > 2 * found.H.covariance_se)
+    # The sign says where labels are above the predictions.
+    assert witness[:2500][(X["a"] == X["b"])[:2500]].mean() > 0
+
+
+def test_groups_of_the_audit_that_are_off_are_in_the_verdict():
+    data = census(3000, seed=5)
+    found = check(data.probability, data.X, data.y)
     assert not found.H.beats
+    said = found.beside(["SEX = 1", "b", "c", "d"]).verdict
+    assert "off by more than noise (SEX = 1, b, c and 1 more)" in said
+    assert found.beside([]) is found
 
 
 def test_levels_add_up_to_the_whole():

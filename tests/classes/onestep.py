@@ -2,8 +2,7 @@
 
 import numpy as np
 import pandas as pd
-
-import recalibrate as rc
+from settings import fit_with
 
 # Fitted numbers are multiples of 2**-40, residuals are summed in steps of 2**-30.
 VALUE = 2.0**-29
@@ -17,7 +16,7 @@ def update(X, response, H, *, levels=None, weight=None, **options):
     Of the twelve level sets, scores of .25 and .75 are in two, and .4 to .6 in one.
     """
     base = np.full(len(response), 0.5) if levels is None else levels
-    model = rc.fit(
+    model = fit_with(
         base,
         X,
         base + response,

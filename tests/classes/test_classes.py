@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from onestep import two_levels, update
+from settings import fit_with
 from sklearn.linear_model import LinearRegression
 
 import recalibrate as rc
@@ -43,7 +44,7 @@ def test_a_newton_step_on_certain_scores_is_limited(H):
     base = np.where(np.arange(len(X)) < 100, 1e-12, 0.5)
     y = (np.random.default_rng(0).random(len(X)) < 0.4) * 1.0
     options = {"step": 1.0, "levels": 4, "level_kind": "uniform", "l2": 0.0}
-    model = rc.fit(base, X, y, H, validation=False, max_rounds=1, **options)
+    model = fit_with(base, X, y, H, validation=False, max_rounds=1, **options)
     start, after = (model.rounds.first(k).apply(*_encoded(model, X, base)) for k in (0, 1))
     # Margins are multiples of 2**-40, and a difference of two has twice the rounding.
     assert np.abs(after - start).max() <= MARGIN_STEP_LIMIT + 1e-9

@@ -45,7 +45,7 @@ def test_estimator_without_sample_weight():
         fitted(X, response, H, levels=base, weight=np.arange(1, 101))
     scores, y = np.linspace(0.1, 0.9, 100), (response > 0) * 1.0
     with pytest.raises(ValueError, match="no sample_weight"):
-        rc.fit(scores, X, y, H, validation=False, max_rounds=1, link="logit")
+        rc.fit(scores, X, y, H, validation=False, loop=rc.Loop(max_rounds=1), link="logit")
 
 
 def test_estimator_gets_the_weights_as_given():
@@ -76,9 +76,9 @@ def test_estimator_takes_a_share_of_the_step():
     y = np.clip(base + response, 0, 1)
     H = rc.Estimator(LinearRegression())
     full, half = (
-        rc.fit(base, X, y, H, step=step, levels=2, validation=False, max_rounds=1).margins(
-            X, base=base
-        )
+        rc.fit(
+            base, X, y, H, loop=rc.Loop(step=step, levels=2, max_rounds=1), validation=False
+        ).margins(X, base=base)
         for step in (1.0, 0.5)
     )
     # Half a step and half of a step: sums of float64, rounded differently.

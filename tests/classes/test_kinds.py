@@ -41,7 +41,7 @@ def test_a_class_is_registered_with_all_its_parts(kind):
 @pytest.mark.parametrize("kind", [kind for kind in CLASSES if kind in class_of(kind).shorthand])
 def test_a_class_by_its_short_name(kind):
     base, X, y = sample()
-    model = rc.fit(base, X, y, kind, levels=2, max_rounds=2, validation=False)
+    model = rc.fit(base, X, y, kind, loop=rc.Loop(levels=2, max_rounds=2), validation=False)
     assert class_of(kind)() == model.H
     assert {step.table.kind for step in model.rounds.steps} == {kind}
     assert {encoder.kind for encoder in model.rounds.encoders} == {kind}
@@ -82,8 +82,8 @@ class Mine(FunctionClass):
 
 def test_a_class_of_ones_own():
     base, X, y = sample()
-    model = rc.fit(base, X, y, Mine(), levels=2, max_rounds=2, validation=False)
-    same = rc.fit(base, X, y, rc.Linear(), levels=2, max_rounds=2, validation=False)
+    model = rc.fit(base, X, y, Mine(), loop=rc.Loop(levels=2, max_rounds=2), validation=False)
+    same = rc.fit(base, X, y, rc.Linear(), loop=rc.Loop(levels=2, max_rounds=2), validation=False)
     assert np.array_equal(model.predict(X, base=base), same.predict(X, base=base))
     with pytest.raises(ExportError, match=re.escape(f"'mine' has no ONNX form; {say_classes()}")):
         rc.fit(base, X, y, Mine(), exportable=True)

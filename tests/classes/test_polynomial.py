@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
+from settings import fit_with
 
 import recalibrate as rc
 from recalibrate.classes.linear.spec import UNIT, WIDEST
@@ -80,11 +81,11 @@ def test_the_design_in_words():
 
 def test_without_a_numeric_column_it_is_linear():
     X, base, mean = people()
-    model = rc.fit(base, X, mean, rc.Polynomial(features=["sex"]), **PLAIN)
-    line = rc.fit(base, X, mean, rc.Linear(features=["sex"]), **PLAIN)
+    model = fit_with(base, X, mean, rc.Polynomial(features=["sex"]), **PLAIN)
+    line = fit_with(base, X, mean, rc.Linear(features=["sex"]), **PLAIN)
     assert np.array_equal(model.predict(X, base=base), line.predict(X, base=base))
-    nothing = rc.fit(base, X, mean, rc.Polynomial(features=[]), **PLAIN)
-    constant = rc.fit(base, X, mean, rc.Linear(features=[]), **PLAIN)
+    nothing = fit_with(base, X, mean, rc.Polynomial(features=[]), **PLAIN)
+    constant = fit_with(base, X, mean, rc.Linear(features=[]), **PLAIN)
     assert np.array_equal(nothing.predict(X, base=base), constant.predict(X, base=base))
     model.to_onnx()
 
@@ -97,11 +98,11 @@ def test_a_polynomial_is_found_in_one_round(degree):
     y = 0.5 + 0.2 * a * b - 0.1 * b**2 + (0.1 * a**2 * b if degree == 3 else 0.0)
     base = np.full(len(y), 0.5)
     one = {"levels": 1, "step": 1.0, "max_rounds": 1, "validation": False, "link": "identity"}
-    model = rc.fit(base, X, y, rc.Polynomial(degree=degree), **one)
+    model = fit_with(base, X, y, rc.Polynomial(degree=degree), **one)
     # Columns reach a little beyond +-1 after centring, so that their steps are 2**-14: each is off
     # by up to 3e-5, each product by that of its factors and its own; coefficients are at most .2.
     np.testing.assert_allclose(model.predict(X, base=base), y, atol=6e-5)
-    line = rc.fit(base, X, y, rc.Linear(), **one)
+    line = fit_with(base, X, y, rc.Linear(), **one)
     assert np.mean((line.predict(X, base=base) - y) ** 2) > 1e-3
 
 
@@ -116,7 +117,7 @@ def test_the_certificate_is_exact_without_ridge():
 def test_features_are_credited_by_their_products():
     X, base, mean = people()
     H = rc.Polynomial(["age", "hours"])
-    model = rc.fit(base, X, mean, H, **{**PLAIN, "max_rounds": 1})
+    model = fit_with(base, X, mean, H, **{**PLAIN, "max_rounds": 1})
     told = model.explain(X[:20], base=base[:20])
     assert {step.stage for step in told.steps} == {"1 polynomial"}
     assert {"age^2", "age * hours"} <= set(told.by_feature["feature"])
@@ -152,8 +153,8 @@ def test_too_many_columns():
     with pytest.raises(
         ValueError, match=r"30 numeric .* 20 indicators has 516 columns.*300.*Linear"
     ):
-        rc.fit(base, X, y, rc.Polynomial(), **PLAIN)
+        fit_with(base, X, y, rc.Polynomial(), **PLAIN)
     with pytest.raises(ValueError, match=r"11 numeric .* 0 indicators has 364 columns.*degree=2"):
-        rc.fit(base, X, y, rc.Polynomial(list(X.columns[:11]), degree=3), **PLAIN)
+        fit_with(base, X, y, rc.Polynomial(list(X.columns[:11]), degree=3), **PLAIN)
     learner, _ = bound(rc.Polynomial(list(X.columns[:22]), degree=2), X)
     assert learner.encoder.count == 276 <= MOST_COLUMNS

@@ -143,7 +143,7 @@ def test_feature_share_is_drawn_by_seed():
             rc.Trees(depth=1, feature_share=0.34),
             seed=seed,
             validation=False,
-            max_rounds=12,
+            loop=rc.Loop(max_rounds=12),
         )
         tables = [step.table for step in model.rounds.steps]
         return [sorted(set(table.feature[table.feature >= 0].tolist())) for table in tables]

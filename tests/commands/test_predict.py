@@ -6,6 +6,7 @@ import pytest
 
 import recalibrate as rc
 from commands.conftest import make_rows
+from recalibrate.commands import main
 
 
 @pytest.fixture
@@ -104,3 +105,17 @@ def test_a_base_model_that_is_not_in_the_file(run, folder, new, frame):
     assert "'xgb.json', which is not in" in err
     assert run(*args, "--base", "moved.json")[0] == 0
     np.testing.assert_array_equal(pd.read_csv("p.csv")["prediction"], scored.predict(new))
+
+
+def test_a_folder_of_parquet_files_is_a_table(tmp_path, folder, frame):
+    rows = tmp_path / "rows"
+    rows.mkdir()
+    for k, piece in enumerate((frame[:500], frame[500:])):
+        piece.to_parquet(rows / f"{k}.parquet", index=False)
+    found = []
+    for k, data in enumerate((rows, rows / "*.parquet", folder / "rows.parquet")):
+        out = tmp_path / f"{k}.parquet"
+        args = ["--model", str(folder / "model.rcal"), "--score-column", "p", "--quiet"]
+        assert main(["predict", str(data), *args, "-o", str(out)]) == 0
+        found.append(out.read_bytes())
+    assert found[0] == found[1] == found[2]

@@ -81,7 +81,32 @@ def test_text_of_skipped_level_sets_and_held_out_rows():
     text = str(replace(C, skipped=0.0123, held_out=held_out))
     assert "1.23% of the weight" in text
     assert "321 held-out rows" in text
-    assert "0.003 (95 % limits -0.001 to 0.007)" in text
+    assert "0.003 (95 % limits -0.001 to 0.007" in text
+
+
+def test_consequences_of_the_proven_bound():
+    """For h^2 <= 1, to which the K2 of h^2 <= B scales down."""
+    found = replace(C, bound=2e-8).consequences()
+    assert found.error == pytest.approx(1e-8)
+    assert found.gamma == pytest.approx((16 * 200 * 1e-8) ** (1 / 3))
+    assert found.excess == pytest.approx(3 * found.gamma)
+    assert found.mass == pytest.approx(found.gamma / 200)
+    assert "within 3 gamma" in str(found)
+    assert "nothing follows for the squared error" in str(C.consequences())
+
+
+@pytest.mark.parametrize("B", [0.5, 1.0, 4.0])
+def test_transfer_is_the_smallest_error_that_the_conditions_allow(B):
+    found = replace(C, bound=2e-12).consequences()
+    c = found.transfer(B)
+
+    def fulfilled(c):
+        wider, gamma = (1 + sqrt(2 * B / c)) ** 2, c / (4 * B)
+        both = c**3 / (2**9 * 200 * wider**2), c * gamma**2 / (32 * 200 * wider**2)
+        return found.error < min(both)
+
+    assert fulfilled(c * (1 + 1e-9))
+    assert not fulfilled(c * (1 - 1e-9))
 
 
 def test_frozen():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from settings import fit_with
 
 import recalibrate as rc
 from recalibrate.core import rounds
@@ -25,7 +26,7 @@ FITS = {
 
 @pytest.mark.parametrize("name", FITS)
 def test_parts_of_the_rows_come_to_the_same(name, monkeypatch):
-    model = rc.fit(DATA.scores, DATA.X, DATA.y, progress=False, **FITS[name])
+    model = fit_with(DATA.scores, DATA.X, DATA.y, progress=False, **FITS[name])
     expected = model.margins(DATA.X, base=DATA.scores)
     shared = []
 

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from recalibrate.data.labels import read_labels, read_more_labels, read_scores
+from recalibrate.data.labels import read_labels, read_more_labels
+from recalibrate.data.scores import read_scores
 
 
 @pytest.mark.parametrize(
@@ -127,16 +128,23 @@ def test_missing_or_infinite_labels_are_refused_with_count_and_row(y, seen):
     [
         ["yes", "no", "no"],
         np.array(["yes", "no", "no"]),
-        pd.Series(["yes", "no", None]),
         pd.Categorical(["yes", "no", "no"]),
-        pd.Series([1, "no", "yes"], dtype=object),
+        pd.DataFrame({"y": ["yes", "no", "no"]}),
+        pd.Series(["yes", "no", "no"], dtype="string"),
     ],
 )
-def test_text_labels_are_refused_with_the_values_and_advice(y):
-    with pytest.raises(
-        ValueError, match=r"y holds text, not numbers: 'no', 'yes'\. Encode .* 0 and 1"
-    ):
-        read_labels(y, n_rows=3)
+def test_two_texts_are_classes_and_the_larger_counts_as_1(y):
+    labels = read_labels(y, n_rows=3)
+    assert labels.kind == "binary"
+    assert labels.classes == ("no", "yes")
+    assert labels.values.tolist() == [1.0, 0.0, 0.0]
+
+
+def test_text_labels_must_be_there_and_all_of_them_text():
+    with pytest.raises(ValueError, match="y must not be missing: 1 of 3"):
+        read_labels(pd.Series(["yes", "no", None]), n_rows=3)
+    with pytest.raises(ValueError, match="y mixes text, such as 'no', with other values"):
+        read_labels(pd.Series([1, "no", "yes"], dtype=object), n_rows=3)
 
 
 def test_many_text_labels_are_not_all_listed():

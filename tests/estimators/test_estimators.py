@@ -18,7 +18,16 @@ from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from recalibrate import Estimator, Groups, Linear, LSBoostClassifier, LSBoostRegressor, Trees, fit
+from recalibrate import (
+    Estimator,
+    Groups,
+    Linear,
+    Loop,
+    LSBoostClassifier,
+    LSBoostRegressor,
+    Trees,
+    fit,
+)
 
 BOTH = [LSBoostRegressor, LSBoostClassifier]
 
@@ -114,10 +123,7 @@ class TestTheLoop:
             H=Trees(depth=2),
             validation=False,
             link="identity",
-            levels=50,
-            rounded=True,
-            tolerance="authors",
-            max_rounds=100,
+            loop=Loop(levels=50, rounded=True, tolerance="authors", max_rounds=100),
         )
         model = LSBoostClassifier().fit(X, y)
         assert model.n_rounds_ == twin.n_rounds_ > 1

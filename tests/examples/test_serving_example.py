@@ -51,7 +51,9 @@ def served(tmp_path_factory):
     X, y, rng = sample()
     base = TreeBase(random_ensemble(rng, 2), ("a", "b"))
     H = rc.Groups("sex", "id", "a < 0")
-    model = rc.fit(base, X, y, H, categorical=["id"], levels=2, max_rounds=2, validation=False)
+    model = rc.fit(
+        base, X, y, H, categorical=["id"], loop=rc.Loop(levels=2, max_rounds=2), validation=False
+    )
     path = tmp_path_factory.mktemp("served") / "model.onnx"
     model.to_onnx(path)
     rows = X[:50].astype({"sex": object})
@@ -176,7 +178,7 @@ def test_scores_and_a_column_of_that_name(tmp_path):
     X, y, _ = sample()
     X = X.rename(columns={"a": "base_score"})[["base_score", "sex"]]
     scores = np.full(len(X), 0.5)
-    model = rc.fit(scores, X, y, rc.Trees(), levels=2, max_rounds=2, validation=False)
+    model = rc.fit(scores, X, y, rc.Trees(), loop=rc.Loop(levels=2, max_rounds=2), validation=False)
     model.to_onnx(tmp_path / "model.onnx")
     served = example.Model(tmp_path / "model.onnx")
     rows = [{"base_score": 0.5, "input_base_score": 0.1, "sex": "F"}]
@@ -190,7 +192,9 @@ def test_own_table_takes_a_matrix_as_a_list(tmp_path):
     X, Z = rng.normal(size=(600, 3)).astype(np.float32), rng.normal(size=(600, 2))
     base = TreeBase(random_ensemble(rng, 3))
     y = rng.random(600) < 1 / (1 + np.exp(-base.scores(X) - Z[:, 0]))
-    model = rc.fit(base, X, y, rc.Trees(), Z=Z, levels=2, max_rounds=2, validation=False)
+    model = rc.fit(
+        base, X, y, rc.Trees(), Z=Z, loop=rc.Loop(levels=2, max_rounds=2), validation=False
+    )
     model.to_onnx(tmp_path / "model.onnx", X, Z=Z)
     served = example.Model(tmp_path / "model.onnx")
     rows = [{"X": x.tolist(), "x0": z[0], "x1": z[1]} for x, z in zip(X[:9], Z[:9], strict=True)]

@@ -7,6 +7,7 @@ from math import fsum
 import numpy as np
 import pandas as pd
 import pytest
+from settings import fit_with
 from sklearn.tree import DecisionTreeRegressor
 
 import recalibrate as rc
@@ -42,7 +43,7 @@ def data():
 @pytest.fixture(scope="module", params=RUNS)
 def run(request, data):
     X, y, scores = data
-    model = rc.fit(scores, X, y, threads=1, **RUNS[request.param])
+    model = fit_with(scores, X, y, threads=1, **RUNS[request.param])
     return model, X[:SHOWN], scores[:SHOWN], model.explain(X[:SHOWN], base=scores[:SHOWN])
 
 
@@ -66,7 +67,7 @@ def test_shifts_add_up_to_final_minus_base(run):
 def test_additive_steps_on_exact_scores_add_up_to_the_last_bit(data):
     X, y, _ = data
     scores = np.full(len(y), 0.5)  # log-odds of zero
-    model = rc.fit(scores, X, y, threads=1, **RUNS["trees"])
+    model = fit_with(scores, X, y, threads=1, **RUNS["trees"])
     told = model.explain(X[:SHOWN], base=scores[:SHOWN])
     assert np.array_equal(told.shift, model.margins(X[:SHOWN], base=scores[:SHOWN]))
 
@@ -97,7 +98,7 @@ def test_it_can_be_read(run):
 
 def test_rules_hold_for_their_rows(data):
     X, y, scores = data
-    model = rc.fit(scores, X, y, threads=1, **RUNS["trees"])
+    model = fit_with(scores, X, y, threads=1, **RUNS["trees"])
     told = model.explain(X[:SHOWN], base=scores[:SHOWN])
     for row, rule in told.table[told.table["step"] == 1][["row", "rule"]].to_numpy():
         if "..." in rule:
@@ -109,7 +110,7 @@ def test_rules_hold_for_their_rows(data):
 def test_missing_values_are_called_missing(data):
     X, y, scores = data
     H = rc.Trees(depth=1, features=["AGEP"])
-    model = rc.fit(scores, X, y, H=H, threads=1, **FEW)
+    model = fit_with(scores, X, y, H=H, threads=1, **FEW)
     told = model.explain(X[:SHOWN], base=scores[:SHOWN]).table
     first = told[told["step"] == 1].set_index("row")["rule"]
     assert first[0] == "AGEP is missing"
@@ -125,9 +126,7 @@ def test_features_are_credited_for_what_their_splits_change():
         X,
         y,
         H=rc.Trees(depth=2),
-        levels=1,
-        step=1.0,
-        max_rounds=1,
+        loop=rc.Loop(levels=1, step=1.0, max_rounds=1),
         validation=False,
         link="identity",
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from settings import fit_with
 
 import recalibrate as rc
 from recalibrate.core.boost import History
@@ -25,7 +26,7 @@ def lines(figure):
 def test_training_and_held_out_errors_are_drawn_as_recorded(data):
     X, y = data
     options = {"levels": 2, "step": 0.3, "max_rounds": 5, "threads": 1}
-    model = rc.fit(np.full(1500, 0.45), X, y, H=rc.Trees(depth=1), cv=2, **options)
+    model = fit_with(np.full(1500, 0.45), X, y, H=rc.Trees(depth=1), cv=2, **options)
     drawn = lines(model.plot_errors())
     assert drawn["held out"].tolist() == list(model.history_.held_out)
     assert drawn["training"].tolist() == list(model.history_.errors)

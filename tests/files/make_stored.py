@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from settings import fit_with
 from sklearn.tree import DecisionTreeClassifier
 
 import recalibrate as rc
@@ -40,13 +41,13 @@ def make_models() -> dict[str, rc.Recalibrated]:
     groups = rc.Groups("sex", "age", "sex*(x < 0)")
     return {
         "default": rc.fit(0.5 * score, X, y),
-        "trees": rc.fit(score, X, y, rc.Trees(depth=3, base_score=True), **plain),
-        "orders": rc.fit(score, X, y, rc.Trees(depth=3, score_order=2, one_vs_rest=12), **plain),
-        "linear": rc.fit(score, X, y, rc.Linear(base_score=True), **plain),
-        "groups": rc.fit(score, X, y, groups, **plain),
+        "trees": fit_with(score, X, y, rc.Trees(depth=3, base_score=True), **plain),
+        "orders": fit_with(score, X, y, rc.Trees(depth=3, score_order=2, one_vs_rest=12), **plain),
+        "linear": fit_with(score, X, y, rc.Linear(base_score=True), **plain),
+        "groups": fit_with(score, X, y, groups, **plain),
         "paper": rc.fit(score, X, y, rc.Groups("sex"), alpha=0.05, validation=0.3),
-        "regression": rc.fit(100 * score, X, 90 * y + X["age"], groups, **plain),
-        "graph": rc.fit(classifier, X, y, groups, **plain),
+        "regression": fit_with(100 * score, X, 90 * y + X["age"], groups, **plain),
+        "graph": fit_with(classifier, X, y, groups, **plain),
     }
 
 

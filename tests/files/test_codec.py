@@ -143,7 +143,9 @@ def test_faults_between_fields_say_where():
 def test_only_files_of_the_first_version_may_lack_fields_of_the_second(tmp_path):
     rng = np.random.default_rng(0)
     X, score = rng.normal(size=(200, 1)), np.full(200, 0.5)
-    model = rc.fit(score, X, rng.random(200), rc.Trees(depth=1), validation=False, max_rounds=1)
+    model = rc.fit(
+        score, X, rng.random(200), rc.Trees(depth=1), validation=False, loop=rc.Loop(max_rounds=1)
+    )
     forged = Forgery(files.to_bytes(model)[0])
     del forged.model["settings"]["row_share"], forged.model["settings"]["step_doubles"]
     del forged.model["H"]["score_order"], forged.model["encoders"][0]["features"][0]["ordered"]

@@ -10,8 +10,9 @@ import pytest
 from forging import Forgery, seal
 
 import recalibrate as rc
-from recalibrate.files import ModelFileError, container, strictjson, to_bytes
+from recalibrate.files import ModelFileError, container, to_bytes
 from recalibrate.files.container import CHECKSUM_BYTES, MAGIC, PREFIX, VERSION, pack, unpack
+from recalibrate.support import strictjson
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +20,9 @@ def good():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 2))
     y = (rng.random(300) < 0.4) * 1.0
-    model = rc.fit(np.full(300, 0.5), X, y, rc.Trees(depth=2), validation=False, max_rounds=2)
+    model = rc.fit(
+        np.full(300, 0.5), X, y, rc.Trees(depth=2), validation=False, loop=rc.Loop(max_rounds=2)
+    )
     return to_bytes(model)[0]
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from forging import Forgery
+from settings import fit_with
 
 import recalibrate as rc
 from recalibrate.files import ModelFileError, to_bytes
@@ -29,11 +30,11 @@ def people(n=400):
 def files():
     X, base, y = people()
     models = {
-        "trees": rc.fit(base, X, y, rc.Trees(depth=3), levels=3, level_kind="uniform", **PLAIN),
-        "linear": rc.fit(base, X, y, rc.Linear(), levels=3, **PLAIN),
-        "polynomial": rc.fit(base, X, y, rc.Polynomial(), levels=3, **PLAIN),
-        "groups": rc.fit(base, X, y, rc.Groups("sex*race", "age"), levels=3, **PLAIN),
-        "rounded": rc.fit(base, X, y, rc.Groups("sex"), rounded=True, link="identity", **PLAIN),
+        "trees": fit_with(base, X, y, rc.Trees(depth=3), levels=3, level_kind="uniform", **PLAIN),
+        "linear": fit_with(base, X, y, rc.Linear(), levels=3, **PLAIN),
+        "polynomial": fit_with(base, X, y, rc.Polynomial(), levels=3, **PLAIN),
+        "groups": fit_with(base, X, y, rc.Groups("sex*race", "age"), levels=3, **PLAIN),
+        "rounded": fit_with(base, X, y, rc.Groups("sex"), rounded=True, link="identity", **PLAIN),
         "paper": rc.fit(base, X, y, rc.Groups("sex"), alpha=0.02, validation=0.3),
     }
     return {name: to_bytes(model)[0] for name, model in models.items()}

@@ -6,15 +6,17 @@ import numpy as np
 import pandas as pd
 import pytest
 from forging import Forgery
+from settings import fit_with
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.tree import DecisionTreeRegressor
 
 import recalibrate as rc
 from recalibrate.bases.wrappers import NamedBase
 from recalibrate.core.levels import Levels
-from recalibrate.files import strictjson, to_bytes
+from recalibrate.files import to_bytes
 from recalibrate.files.classes import SPEC
 from recalibrate.files.codec import Writer
+from recalibrate.support import strictjson
 
 PLAIN = {"validation": False, "max_rounds": 4}
 
@@ -99,7 +101,7 @@ def save_and_load(model, tmp_path, **options):
 @pytest.mark.parametrize("name", CLASSES)
 def test_every_class_and_way(name, way, tmp_path):
     X, score, y = people()
-    model = rc.fit(score, X, y, CLASSES[name], **WAYS[way])
+    model = fit_with(score, X, y, CLASSES[name], **WAYS[way])
     again = save_and_load(model, tmp_path)
     new, given = new_rows()
     assert_same(again, model, new, base=given)
@@ -113,7 +115,7 @@ def test_nothing_of_a_model_is_forgotten():
     model = rc.fit(score, X, y, rc.Groups("sex"), alpha=0.02, validation=0.3)
     encoded = strictjson.parse(strictjson.dump(Forgery(to_bytes(model)[0]).model))
     parts = {"base", "H", "schema", "labels", "settings", "clip", "notes", "own_table", "n_rows"}
-    rounds = {f.name for f in fields(model.rounds)}
+    rounds = {f.name for f in fields(model.rounds)} - {"outputs"}  # there is one
     assert {f.name for f in fields(model)} == parts | {"rounds", "history_", "certificate_"}
     assert set(encoded) == parts | rounds | {"history", "certificate", "levels"}
     assert set(encoded["settings"]) == {f.name for f in fields(model.settings)}
@@ -123,8 +125,10 @@ def test_nothing_of_a_model_is_forgotten():
     assert set(encoded["certificate"]) == names | {"groups", "shares"}
     held_out = {f.name for f in fields(model.certificate_.held_out)}
     assert set(encoded["certificate"]["held_out"]) == held_out
-    assert set(encoded["labels"]) == {f.name for f in fields(model.labels)} - {"values", "weight"}
-    assert set(encoded["steps"][0]) == {f.name for f in fields(model.rounds.steps[0])}
+    left_out = {"values", "weight", "classes", "chosen"}  # there are no classes here
+    assert set(encoded["labels"]) == {f.name for f in fields(model.labels)} - left_out
+    of_step = {f.name for f in fields(model.rounds.steps[0])} - {"output"}
+    assert set(encoded["steps"][0]) == of_step
     table = model.rounds.steps[0].table
     assert set(encoded["steps"][0]["table"]) == {"kind"} | {f.name for f in fields(table)}
     assert set(encoded["levels"][0]) == {f.name for f in fields(Levels)}
@@ -134,7 +138,7 @@ def test_nothing_of_a_model_is_forgotten():
 
 def test_level_sets_that_steps_share_are_shared_again(tmp_path):
     X, score, y = people()
-    model = rc.fit(score, X, y, CLASSES["trees"], rounded=True, levels=12, **PLAIN)
+    model = fit_with(score, X, y, CLASSES["trees"], rounded=True, levels=12, **PLAIN)
     again = save_and_load(model, tmp_path)
     grids = {id(step.grid) for step in again.rounds.steps}
     assert len(grids) == 1
@@ -164,7 +168,7 @@ def test_regression(options, tmp_path):
     rng = np.random.default_rng(5)
     y = 1000.0 * X["age"].to_numpy() + 9000 * rng.normal(size=len(X))
     base = 900.0 * X["age"].to_numpy()
-    model = rc.fit(base, X, y, CLASSES["groups"], bounds=(-1e5, 2e5), **PLAIN, **options)
+    model = fit_with(base, X, y, CLASSES["groups"], bounds=(-1e5, 2e5), **PLAIN, **options)
     again = save_and_load(model, tmp_path)
     assert_same(again, model, X, base=base)
     with pytest.raises(AttributeError, match="use predict"):
@@ -174,7 +178,7 @@ def test_regression(options, tmp_path):
 def test_soft_labels_and_an_array_without_names(tmp_path):
     rng = np.random.default_rng(3)
     X = rng.normal(size=(500, 3))
-    model = rc.fit(np.full(500, 0.4), X, rng.random(500), rc.Trees(features=["x1"]), **PLAIN)
+    model = fit_with(np.full(500, 0.4), X, rng.random(500), rc.Trees(features=["x1"]), **PLAIN)
     again = save_and_load(model, tmp_path)
     assert_same(again, model, X, base=np.full(500, 0.4))
     assert again.labels.kind == "soft"
@@ -185,7 +189,7 @@ def test_categories_keep_their_types(tmp_path):
     values = np.array(["1", 1, True, 2.5, float("inf"), "\ud800", "ü"], dtype=object)
     X = pd.DataFrame({"c": rng.choice(values, 700)})
     y = rng.random(700) < np.where(X["c"].map(lambda v: v is True), 0.9, 0.3)
-    model = rc.fit(np.full(700, 0.5), X, y, rc.Groups("c"), **PLAIN)
+    model = fit_with(np.full(700, 0.5), X, y, rc.Groups("c"), **PLAIN)
     again = save_and_load(model, tmp_path)
     assert again.schema == model.schema
     assert_same(again, model, X, base=np.full(700, 0.5))
@@ -193,7 +197,7 @@ def test_categories_keep_their_types(tmp_path):
 
 def test_numpy_numbers_in_a_class_and_large_seeds(tmp_path):
     X, score, y = people()
-    model = rc.fit(score, X, y, CLASSES["trees"], seed=2**62, levels=2, **PLAIN)
+    model = fit_with(score, X, y, CLASSES["trees"], seed=2**62, levels=2, **PLAIN)
     H = rc.Trees(depth=np.int64(2), min_leaf_rows=np.int32(5), feature_share=np.float64(0.5))
     again = save_and_load(replace(model, H=H), tmp_path)
     assert again.H == H
@@ -202,7 +206,7 @@ def test_numpy_numbers_in_a_class_and_large_seeds(tmp_path):
 
 def test_validated_updates_leave_trees_that_nothing_reaches(tmp_path):
     X, score, y = people()
-    model = rc.fit(score, X, y, CLASSES["trees"], levels=4, **PLAIN)
+    model = fit_with(score, X, y, CLASSES["trees"], levels=4, **PLAIN)
     first = model.rounds.steps[0]
     kept = first.table.keep(np.array([True, False, True, False]))
     assert (kept.roots < 0).sum() == 2
@@ -228,7 +232,7 @@ def score_of(X):
 
 def test_a_callable_base_is_left_behind_and_says_so(tmp_path):
     X, score, y = people()
-    model = rc.fit(score_of, X, y, CLASSES["groups"], **PLAIN)
+    model = fit_with(score_of, X, y, CLASSES["groups"], **PLAIN)
     path = tmp_path / "model.rcal"
     with pytest.warns(UserWarning, match=r"score_of.* cannot be saved inside .* score-only"):
         model.save(path)
@@ -249,7 +253,7 @@ def test_the_link_of_a_callable_is_remembered(tmp_path):
     def margin_of(X):
         return 0.5 * X["x"].fillna(0).to_numpy()
 
-    model = rc.fit(margin_of, X, y, CLASSES["groups"], base_link="logit", **PLAIN)
+    model = fit_with(margin_of, X, y, CLASSES["groups"], base_link="logit", **PLAIN)
     with pytest.warns(UserWarning, match="score-only"):
         path = model.save(tmp_path / "model.rcal")
     again = rc.load(path, base=margin_of)
@@ -258,7 +262,7 @@ def test_the_link_of_a_callable_is_remembered(tmp_path):
 
 def test_a_base_on_another_scale_is_refused(tmp_path):
     X, score, y = people()
-    path = rc.fit(score, X, y, CLASSES["groups"], **PLAIN).save(tmp_path / "model.rcal")
+    path = fit_with(score, X, y, CLASSES["groups"], **PLAIN).save(tmp_path / "model.rcal")
 
     class Margins:
         link, name, why_no_graph, exact = "logit", "other", "none", False
@@ -279,7 +283,7 @@ def test_a_base_on_another_scale_is_refused(tmp_path):
 def test_rounds_on_rounds(tmp_path):
     X, _, y = people()
     first = rc.LSBoostClassifier(rc.Trees(depth=1), max_rounds=3).fit(X, y).model_
-    second = rc.fit(first, X, y, CLASSES["groups"], **PLAIN)
+    second = fit_with(first, X, y, CLASSES["groups"], **PLAIN)
     again = save_and_load(second, tmp_path)
     new, _ = new_rows()
     np.testing.assert_array_equal(again.predict(new), second.predict(new))
@@ -289,8 +293,8 @@ def test_rounds_on_rounds(tmp_path):
 
 def test_rounds_on_rounds_on_a_callable(tmp_path):
     X, _, y = people()
-    first = rc.fit(score_of, X, y, CLASSES["stumps"], **PLAIN)
-    second = rc.fit(first, X, y, CLASSES["groups"], **PLAIN)
+    first = fit_with(score_of, X, y, CLASSES["stumps"], **PLAIN)
+    second = fit_with(first, X, y, CLASSES["groups"], **PLAIN)
     with pytest.warns(UserWarning, match="score-only"):
         path = second.save(tmp_path / "model.rcal")
     new, _ = new_rows()
@@ -313,7 +317,7 @@ def test_regressors_are_saved_as_graphs(regressor, step, tmp_path):
     X = rng.normal(size=(500, 3))
     y = (rng.random(500) < 1 / (1 + np.exp(-X[:, 0]))) * 1.0
     base = np.full(500, 0.4)
-    model = rc.fit(base, X, y, rc.Estimator(regressor), levels=3, step=step, **PLAIN)
+    model = fit_with(base, X, y, rc.Estimator(regressor), levels=3, step=step, **PLAIN)
     again = save_and_load(model, tmp_path)
     # The graphs work in float32, the regressors in float64.
     np.testing.assert_allclose(again.predict(X, base=base), model.predict(X, base=base), atol=2e-5)
@@ -326,7 +330,7 @@ def test_regressors_without_a_graph_are_refused(tmp_path):
 
     rng = np.random.default_rng(0)
     X = rng.normal(size=(100, 1))
-    model = rc.fit(np.full(100, 0.4), X, rng.random(100), rc.Estimator(Mine()), **PLAIN)
+    model = fit_with(np.full(100, 0.4), X, rng.random(100), rc.Estimator(Mine()), **PLAIN)
     with pytest.raises(TypeError, match=r"(?s)Estimator\(Mine\) cannot be saved.*Pickled"):
         model.save(tmp_path / "model.rcal")
     assert not list(tmp_path.iterdir())
@@ -338,7 +342,7 @@ def test_a_class_of_the_users_own_is_refused(tmp_path):
     class Mine(rc.Trees):
         pass
 
-    model = rc.fit(score, X, y, Mine(), **PLAIN)
+    model = fit_with(score, X, y, Mine(), **PLAIN)
     with pytest.raises(TypeError, match="not one of the library's own classes"):
         model.save(tmp_path / "model.rcal")
     assert not list(tmp_path.iterdir())

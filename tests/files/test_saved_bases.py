@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from forging import Forgery
 from onnx import TensorProto, helper
+from settings import fit_with
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
@@ -18,9 +19,10 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import recalibrate as rc
 from recalibrate.bases import protocol
-from recalibrate.bases.graphbase import GraphBase, check_graph
+from recalibrate.bases.graphbase import GraphBase
 from recalibrate.bases.protocol import CallableBase
 from recalibrate.files import ModelFileError, to_bytes
+from recalibrate.support.onnxfile import read_graph
 
 PLAIN = {"validation": False, "max_rounds": 3}
 H = rc.Groups("sex", "age < 40")
@@ -58,7 +60,7 @@ def fit_on(name):
     make, columns = BASES[name]
     X, y = people()
     base = make().fit(X[columns][:600], y[:600])
-    return rc.fit(base, X[600:], y[600:], H, **PLAIN)
+    return fit_with(base, X[600:], y[600:], H, **PLAIN)
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +96,7 @@ def test_a_base_without_names_takes_columns_by_position(tmp_path):
     X, y = people()
     numbers = X[["age", "x"]].to_numpy()
     base = make_trees().fit(numbers[:600], y[:600])
-    model = rc.fit(base, numbers[600:], y[600:], rc.Trees(depth=1), **PLAIN)
+    model = fit_with(base, numbers[600:], y[600:], rc.Trees(depth=1), **PLAIN)
     again = rc.load(model.save(tmp_path / "model.rcal"))
     for rows in (numbers, X[["age", "x"]].set_axis(["a", "b"], axis=1)):
         np.testing.assert_array_equal(again.predict(rows), model.predict(numbers))
@@ -137,13 +139,13 @@ REDUCE = helper.make_node("ReduceMax", ["X"], ["score"], keepdims=0)
 
 
 def test_a_plain_graph_is_let_in():
-    check_graph(tensor_graph(REDUCE).SerializeToString(), "the base model")
+    read_graph(tensor_graph(REDUCE).SerializeToString(), "the base model")
 
 
 @pytest.mark.parametrize("content", [b"", b"\x08\x09", b"\xff" * 50, b"text"])
 def test_bytes_that_are_no_graph(content):
     with pytest.raises(ModelFileError, match="not an ONNX graph"):
-        check_graph(content, "the base model")
+        read_graph(content, "the base model")
 
 
 def external_tensor(location):
@@ -159,19 +161,19 @@ def external_tensor(location):
 def test_graphs_may_not_refer_to_files(location):
     model = tensor_graph(REDUCE, initializers=[external_tensor(location)])
     with pytest.raises(ModelFileError, match="in another file"):
-        check_graph(model.SerializeToString(), "the base model")
+        read_graph(model.SerializeToString(), "the base model")
     inside = helper.make_node("Constant", [], ["w"], value=external_tensor(location))
     body = helper.make_graph([inside], "body", [], [])
     hidden = helper.make_node("If", ["X"], ["score"], then_branch=body, else_branch=body)
     with pytest.raises(ModelFileError, match="in another file"):
-        check_graph(tensor_graph(hidden).SerializeToString(), "the base model")
+        read_graph(tensor_graph(hidden).SerializeToString(), "the base model")
 
 
 def test_operators_of_other_libraries_are_refused():
     node = helper.make_node("Run", ["X"], ["score"], domain="evil.ops")
     model = tensor_graph(node, opsets=(("", 18), ("evil.ops", 1)))
     with pytest.raises(ModelFileError, match=r"unknown domain 'evil\.ops'"):
-        check_graph(model.SerializeToString(), "the base model")
+        read_graph(model.SerializeToString(), "the base model")
 
 
 @pytest.mark.parity
@@ -214,7 +216,7 @@ def test_a_base_by_reference(file_adapter, tmp_path):
     X, y = people()
     file = tmp_path / "base.weight"
     file.write_text("0.5")
-    model = rc.fit(file_adapter(file), X, y, H, **PLAIN)
+    model = fit_with(file_adapter(file), X, y, H, **PLAIN)
     path = model.save(tmp_path / "model.rcal", base=file)
     content = path.read_bytes()
     assert hashlib.sha256(b"0.5").hexdigest().encode() in content
@@ -230,7 +232,7 @@ def test_a_reference_is_checked_when_it_is_needed(file_adapter, tmp_path):
     X, y = people()
     file = tmp_path / "base.weight"
     file.write_text("0.5")
-    model = rc.fit(file_adapter(file), X, y, H, **PLAIN)
+    model = fit_with(file_adapter(file), X, y, H, **PLAIN)
     expected = model.predict(X)
     path = model.save(tmp_path / "model.rcal", base=file)
     file.write_text("0.6")
@@ -253,7 +255,7 @@ def test_a_reference_must_exist_and_fit(file_adapter, tmp_path):
     X, y = people()
     file = tmp_path / "base.weight"
     file.write_text("0.5")
-    model = rc.fit(np.full(len(X), 0.4), X, y, H, **PLAIN)
+    model = fit_with(np.full(len(X), 0.4), X, y, H, **PLAIN)
     with pytest.raises(ValueError, match="logit scale, but this model was fitted on"):
         model.save(tmp_path / "model.rcal", base=file)
     with pytest.raises(FileNotFoundError):
@@ -263,7 +265,7 @@ def test_a_reference_must_exist_and_fit(file_adapter, tmp_path):
 
 def test_saving_asks_before_it_overwrites(tmp_path):
     X, y = people(200)
-    model = rc.fit(np.full(len(X), 0.4), X, y, H, **PLAIN)
+    model = fit_with(np.full(len(X), 0.4), X, y, H, **PLAIN)
     path = model.save(tmp_path / "model.rcal")
     before = path.read_bytes()
     model.save(path)
@@ -290,7 +292,7 @@ def test_a_loaded_model_is_exported_and_served(exact_file, tmp_path):
 
 def test_the_content_decides_not_the_name(tmp_path):
     X, y = people(200)
-    model = rc.fit(np.full(len(X), 0.4), X, y, H, **PLAIN)
+    model = fit_with(np.full(len(X), 0.4), X, y, H, **PLAIN)
     path = model.save(tmp_path / "model.onnx")
     assert isinstance(rc.load(path), rc.Recalibrated)
     (tmp_path / "model.rcal").write_bytes(tensor_graph(REDUCE).SerializeToString())

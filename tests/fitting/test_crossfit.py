@@ -55,12 +55,14 @@ def adapters(monkeypatch):
     """The door itself is tested here, not scikit-learn's adapter."""
     from recalibrate.bases.protocol import CallableBase
 
-    def wrap(model, link=None, target_class=None):
+    def wrap(model, link=None, target_class=None, trust=False):
+        if not hasattr(model, "predict"):
+            return CallableBase(model)
         if hasattr(model, "predict_proba"):
             return CallableBase(lambda X: model.predict_proba(X)[:, 1], name="classifier")
         return CallableBase(model.predict, name="regressor")
 
-    monkeypatch.setattr("recalibrate.fitting.crossfit.as_base", wrap)
+    monkeypatch.setattr("recalibrate.bases.problem.as_base", wrap)
     Mean.fits = []
 
 
@@ -231,7 +233,7 @@ def test_regression():
 def test_held_out_rows_and_the_papers_run_go_with_cv():
     X, y = sample(300)
     new, new_y = sample(200, seed=1)
-    model = rc.fit(Mean(), X, y, H, cv=3, validation=(new, new_y), max_rounds=3)
+    model = rc.fit(Mean(), X, y, H, cv=3, validation=(new, new_y), loop=rc.Loop(max_rounds=3))
     assert len(model.history_.held_out) > 0
     paper = rc.fit(Mean(), X, y, H, cv=3, alpha=0.004)
     assert paper.certificate_ is not None

@@ -105,9 +105,9 @@ def test_a_drawing_fit_does_not_depend_on_order_threads_or_blocks(weighted):
     at = np.random.default_rng(1).permutation(len(y))
     own = None if weight is None else weight[at]
     for other in (
-        rc.fit(base, X, y, sample_weight=weight, cv=3, threads=2),
-        rc.fit(base, X, y, sample_weight=weight, cv=3, blocks=3),
-        rc.fit(base[at], X.iloc[at], y[at], sample_weight=own, cv=3, blocks=2),
+        rc.fit(base, X, y, sample_weight=weight, cv=3, engine=rc.Engine(threads=2)),
+        rc.fit(base, X, y, sample_weight=weight, cv=3, engine=rc.Engine(blocks=3)),
+        rc.fit(base[at], X.iloc[at], y[at], sample_weight=own, cv=3, engine=rc.Engine(blocks=2)),
     ):
         assert content(other.rounds) == content(expected.rounds)
 

@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from settings import fit_with
 from sklearn.model_selection import GroupKFold, KFold, TimeSeriesSplit
 
 import recalibrate as rc
@@ -46,7 +47,7 @@ def test_noise_leaves_the_base_as_it_is(options):
     unchanged = 0
     for seed in range(12):
         base, X, y = sample(seed, n=300, gap=0.0)
-        model = rc.fit(base, X, y, rc.Trees(), **options)
+        model = fit_with(base, X, y, rc.Trees(), **options)
         if model.n_rounds_ == 0:
             unchanged += 1
             np.testing.assert_array_equal(model.predict(X, base=base), base)
@@ -103,7 +104,9 @@ def test_folds_by_hand_choose_the_number_of_rounds():
     lower = X["sex"] == "F"
     y = np.where(lower & (np.arange(400) >= 200), 0.0, y)
     y[:200] = np.where(lower[:200], 1.0, y[:200])
-    model = rc.fit(base, X, y, H, cv=[(np.arange(200), np.arange(200, 400))], levels=3)
+    model = rc.fit(
+        base, X, y, H, cv=[(np.arange(200), np.arange(200, 400))], loop=rc.Loop(levels=3)
+    )
     assert model.n_rounds_ == 0
     assert any("unchanged" in note for note in model.notes)
     np.testing.assert_array_equal(model.predict(X, base=base), base)
@@ -113,7 +116,7 @@ def test_rounds_of_the_refit_are_those_that_the_folds_chose():
     """With several tables a round, the folds count tables, and the refit must as well."""
     base, X, y = sample()
     options = {"tables_per_round": 5, "levels": 3, "step": 0.2}
-    one = rc.fit(base, X, y, H, cv=[(np.arange(750), np.arange(750, 1500))], **options)
+    one = fit_with(base, X, y, H, cv=[(np.arange(750), np.arange(750, 1500))], **options)
     curve = one.history_.held_out
     best = int(np.argmin(curve))
     assert best > 5
@@ -123,7 +126,7 @@ def test_rounds_of_the_refit_are_those_that_the_folds_chose():
 def test_refit_keeps_the_last_update_unrounded():
     base, X, y = sample()
     options = {"rounded": True, "levels": 20, "link": "identity", "cv": 3, "patience": 3}
-    rounded, kept = (rc.fit(base, X, y, H, keep_unrounded=k, **options) for k in (False, True))
+    rounded, kept = (fit_with(base, X, y, H, keep_unrounded=k, **options) for k in (False, True))
     assert kept.n_rounds_ == rounded.n_rounds_ + 1 > 1
     assert kept.history_.held_out == rounded.history_.held_out
     assert [step.grid is None for step in kept.rounds.steps][-2:] == [False, True]
@@ -134,7 +137,9 @@ def test_a_rounded_run_that_folds_refuse_is_not_rounded_either():
     base, X, y = sample(n=300, gap=0.0)
     pair = (np.arange(150), np.arange(150, 300))
     y[150:] = 1 - y[:150]
-    model = rc.fit(base, X, y, H, cv=[pair], rounded=True, levels=5, keep_unrounded=True)
+    model = rc.fit(
+        base, X, y, H, cv=[pair], loop=rc.Loop(rounded=True, levels=5, keep_unrounded=True)
+    )
     assert model.n_rounds_ == 0
     np.testing.assert_array_equal(model.predict(X, base=base), base)
 
@@ -142,8 +147,8 @@ def test_a_rounded_run_that_folds_refuse_is_not_rounded_either():
 def test_time_series_rows_before_the_first_fold_are_refitted_too():
     base, X, y = sample()
     three, all_rows = (
-        rc.fit(base, X, y, H, cv=TimeSeriesSplit(3), max_rounds=5),
-        rc.fit(base, X, y, H, validation=False, max_rounds=5),
+        rc.fit(base, X, y, H, cv=TimeSeriesSplit(3), loop=rc.Loop(max_rounds=5)),
+        rc.fit(base, X, y, H, validation=False, loop=rc.Loop(max_rounds=5)),
     )
     np.testing.assert_array_equal(three.predict(X, base=base), all_rows.predict(X, base=base))
 
@@ -176,7 +181,7 @@ def test_bad_folds(cv, error, words):
 
 def test_no_validation_takes_every_round():
     base, X, y = sample()
-    model = rc.fit(base, X, y, H, validation=False, max_rounds=17)
+    model = rc.fit(base, X, y, H, validation=False, loop=rc.Loop(max_rounds=17))
     assert model.n_rounds_ == 17
     assert model.history_.held_out == ()
     assert len(model.history_.errors) == 18
@@ -207,8 +212,8 @@ def test_given_rows_are_not_fitted():
     base, X, y = sample()
     new_base, new_X, new_y = sample(1)
     given = {"X": new_X, "y": new_y, "base": new_base}
-    model = rc.fit(base, X, y, H, validation=given, patience=5)
-    free = rc.fit(base, X, y, H, validation=False, max_rounds=model.n_rounds_)
+    model = rc.fit(base, X, y, H, validation=given, loop=rc.Loop(patience=5))
+    free = rc.fit(base, X, y, H, validation=False, loop=rc.Loop(max_rounds=model.n_rounds_))
     np.testing.assert_array_equal(model.predict(X, base=base), free.predict(X, base=base))
     p = model.predict(new_X, base=new_base)
     log_loss = -np.mean(np.where(new_y == 1, np.log(p), np.log(1 - p)))
@@ -224,7 +229,15 @@ def test_weights_of_given_rows(unit):
     heavy = np.where(new_y == 1, 2.0, 1.0)
     again = np.concatenate([np.arange(300), np.flatnonzero(new_y)])
     weighted, repeated = (
-        rc.fit(base, X, y, H, sample_weight=1.0 + y, validation=validation, max_rounds=20, levels=4)
+        rc.fit(
+            base,
+            X,
+            y,
+            H,
+            sample_weight=1.0 + y,
+            validation=validation,
+            loop=rc.Loop(max_rounds=20, levels=4),
+        )
         for validation in (
             {"X": new_X, "y": new_y, "base": new_base, "sample_weight": unit * heavy},
             {"X": new_X.iloc[again], "y": new_y[again], "base": new_base[again]},
@@ -271,19 +284,19 @@ def test_labels_of_given_rows_keep_the_bounds_only_if_these_were_given():
     income = 10 + 5 * y
     options = {"max_rounds": 2, "levels": 2}
     given = {"X": X, "y": np.where(np.arange(50) == 7, 17.0, income), "base": 10 + 5 * base}
-    model = rc.fit(10 + 5 * base, X, income, H, validation=given, **options)
+    model = fit_with(10 + 5 * base, X, income, H, validation=given, **options)
     scaled = (given["y"] - 10) / 5
     # Losses are summed in steps of 2**-40.
     assert model.history_.held_out[0] == pytest.approx(np.mean((scaled - base) ** 2), abs=1e-9)
     with pytest.raises(ValueError, match=r"y of validation= must lie between 9 and 16.*17.*row 7"):
-        rc.fit(10 + 5 * base, X, income, H, bounds=(9, 16), validation=given, **options)
+        fit_with(10 + 5 * base, X, income, H, bounds=(9, 16), validation=given, **options)
 
 
 @pytest.mark.parametrize("accepting", [{"cv": 3}, {"validation": 0.3}, {"validation": False}, {}])
 def test_accept_needs_held_out_rows(accepting):
     base, X, y = sample(n=50)
     with pytest.raises(ValueError, match=r"accept=0.0 .*validation=\(X, y\)"):
-        rc.fit(base, X, y, H, accept=0.0, **accepting)
+        fit_with(base, X, y, H, accept=0.0, **accepting)
 
 
 @pytest.mark.parametrize("validation", [0.2, False, "rows"])
@@ -310,16 +323,16 @@ CLASSES = [
 def test_threads_blocks_and_order_change_nothing(H, options):
     data = census(700, seed=3, gap=0.2, categorical=True)
     scores, X, y = data.scores.clip(0.02, 0.98), data.X[["SEX", "RAC1P", "AGEP"]], data.y
-    first = rc.fit(scores, X, y, H, threads=1, blocks=1, **options)
+    first = fit_with(scores, X, y, H, threads=1, blocks=1, **options)
     expected = first.margins(X, base=scores)
     assert first.n_rounds_ > 0
     for threads, blocks in [(1, 7), (2, 2), (3, None)]:
-        other = rc.fit(scores, X, y, H, threads=threads, blocks=blocks, **options)
+        other = fit_with(scores, X, y, H, threads=threads, blocks=blocks, **options)
         np.testing.assert_array_equal(other.margins(X, base=scores), expected)
         assert other.history_.errors == first.history_.errors
         assert other.history_.held_out == first.history_.held_out
     order = np.random.default_rng(0).permutation(len(y))
-    other = rc.fit(scores[order], X.iloc[order], y[order], H, **options)
+    other = fit_with(scores[order], X.iloc[order], y[order], H, **options)
     np.testing.assert_array_equal(other.margins(X, base=scores), expected)
 
 
@@ -327,7 +340,7 @@ def test_threads_blocks_and_order_change_nothing(H, options):
 def test_equal_weights_are_no_weights(options):
     base, X, y = sample(n=300)
     without, *others = (
-        rc.fit(base, X, y, H, sample_weight=weight, **options)
+        fit_with(base, X, y, H, sample_weight=weight, **options)
         for weight in (None, np.ones(300), np.full(300, 2.5))
     )
     for other in others:
@@ -338,14 +351,14 @@ def test_equal_weights_of_fitted_and_given_rows():
     base, X, y = sample(n=300)
     given = {"X": X, "y": y, "base": base, "sample_weight": np.full(300, 3.0)}
     fixed = {"max_rounds": 3, "levels": 2}
-    model = rc.fit(base, X, y, H, sample_weight=np.ones(300), validation=given, **fixed)
+    model = fit_with(base, X, y, H, sample_weight=np.ones(300), validation=given, **fixed)
     del given["sample_weight"]
-    without = rc.fit(base, X, y, H, validation=given, **fixed)
+    without = fit_with(base, X, y, H, validation=given, **fixed)
     assert model.history_.held_out == without.history_.held_out
     np.testing.assert_array_equal(model.predict(X, base=base), without.predict(X, base=base))
     given["sample_weight"] = np.arange(1.0, 301.0)
     with pytest.raises(ValueError, match="all calibration rows weigh the same"):
-        rc.fit(base, X, y, H, sample_weight=np.ones(300), validation=given, **fixed)
+        fit_with(base, X, y, H, sample_weight=np.ones(300), validation=given, **fixed)
 
 
 def test_seed_deals_the_folds():
@@ -373,8 +386,44 @@ def test_input_is_not_changed():
 def test_suspiciously_good_scores_draw_a_warning():
     base, X, y = sample()
     with pytest.warns(UserWarning, match="rows that it has not seen") as caught:
-        rc.fit(0.1 + 0.8 * y, X, y, H, max_rounds=1, validation=False)
+        rc.fit(0.1 + 0.8 * y, X, y, H, loop=rc.Loop(max_rounds=1), validation=False)
     assert caught[0].filename == __file__
     income = 1000 * base + 50
     with pytest.warns(UserWarning, match="almost perfectly"):
-        rc.fit(income + 0.01, X, income, H, max_rounds=1, validation=False)
+        rc.fit(income + 0.01, X, income, H, loop=rc.Loop(max_rounds=1), validation=False)
+
+
+def test_settings_of_loop_and_engine_are_sent_to_their_objects():
+    base, X, y = sample(n=50)
+    with pytest.raises(TypeError, match=r"takes levels= inside loop=.*Loop\(levels=3\)"):
+        rc.fit(base, X, y, levels=3)
+    with pytest.raises(TypeError, match=r"takes threads= inside engine=.*Engine\(threads=1\)"):
+        rc.fit(base, X, y, threads=1)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'level'"):
+        rc.fit(base, X, y, level=3)
+    with pytest.raises(
+        TypeError, match=r"loop must be a recalibrate.Loop\(levels=, .*got \{'levels'"
+    ):
+        rc.fit(base, X, y, loop={"levels": 3})
+
+
+# ---- weights of extreme ratio
+
+
+def retail_and_corporate(n=20_000, ratio=1e3):
+    rng = np.random.default_rng(0)
+    corporate = rng.random(n) < 0.02
+    X = pd.DataFrame({"segment": np.where(corporate, "corporate", "retail")})
+    y = (rng.random(n) < np.where(corporate, 0.3, 0.35)).astype(float)
+    return X, y, np.where(corporate, ratio, 1.0)
+
+
+def test_light_rows_are_corrected_by_default_and_the_weights_are_commented_on():
+    """98 % of the rows weigh a thousandth of the others and are off by .05, 15 standard errors."""
+    X, y, weight = retail_and_corporate()
+    base = np.full(len(y), 0.3)
+    with pytest.warns(UserWarning, match="20000 rows say about as much as 4.. of equal weight"):
+        model = rc.fit(base, X, y, sample_weight=weight)
+    retail = (X["segment"] == "retail").to_numpy()
+    gap = (y - model.predict(X, base=base))[retail].mean()
+    assert abs(gap) < 0.01

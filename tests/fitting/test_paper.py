@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from settings import fit_with
 from sklearn.linear_model import LinearRegression
 
 import recalibrate as rc
@@ -23,6 +24,7 @@ BOUND = 1e-10
 STUMPS = rc.Trees(depth=1)
 GROUPS = rc.Groups("sex", "age < 2", "sex*age")
 LINEAR = rc.Linear(features=["age", "size"])
+KEPT = rc.Loop(keep_unrounded=True)
 EXACT = [STUMPS, GROUPS, LINEAR]
 BY_CLASS = pytest.mark.parametrize("H", EXACT, ids=lambda H: type(H).__name__)
 
@@ -53,7 +55,7 @@ def quietly(*args, **options):
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="no round lowered")
         warnings.filterwarnings("ignore", message="group term .* has no rows; dropped")
-        return rc.fit(*args, **options)
+        return fit_with(*args, **options)
 
 
 # --- the run ------------------------------------------------------------------------------------
@@ -158,7 +160,7 @@ def test_errors_are_those_of_the_predictions(H):
     stages = [np.mean((f - y) ** 2) for f in model.staged_predict(X, base=base)]
     assert c.rounds >= 1
     assert c.errors[:-1] == pytest.approx(stages, abs=LOSS)
-    witness = rc.fit(base, X, y, H, alpha=0.02, keep_unrounded=True)
+    witness = rc.fit(base, X, y, H, alpha=0.02, loop=KEPT)
     unrounded = witness.predict(X, base=base)
     rejected = Levels.uniform(c.m).round(witness.margins(X, base=base))
     assert c.errors[-1] == pytest.approx(np.mean((rejected - y) ** 2), abs=LOSS)
@@ -178,10 +180,8 @@ def test_rejected_round_is_free(H):
         y,
         H,
         link="identity",
-        rounded=True,
-        levels=50,
+        loop=rc.Loop(rounded=True, levels=50, max_rounds=paper.certificate_.rounds),
         validation=False,
-        max_rounds=paper.certificate_.rounds,
     )
     assert without.history_.errors == paper.certificate_.errors[:-1]
     np.testing.assert_array_equal(
@@ -263,14 +263,16 @@ def test_bound_holds_with_weights(H):
 
 def test_skipped_level_sets_enter_the_bound():
     base, X, y = sample(6)
-    model = rc.fit(base, X, y, GROUPS, alpha=0.05, min_level_rows=8)
+    model = rc.fit(base, X, y, GROUPS, alpha=0.05, loop=rc.Loop(min_level_rows=8))
     c = model.certificate_
     f = model.predict(X, base=base)
     _, level, count = np.unique(f, return_inverse=True, return_counts=True)
     small = count[level] < 8
     # Shares and roots: approx only spares the last bits, here and below.
     assert 0 < c.skipped == pytest.approx(small.mean())
-    witness = rc.fit(base, X, y, GROUPS, alpha=0.05, min_level_rows=8, keep_unrounded=True)
+    witness = rc.fit(
+        base, X, y, GROUPS, alpha=0.05, loop=rc.Loop(min_level_rows=8, keep_unrounded=True)
+    )
     update = witness.margins(X, base=base)
     np.testing.assert_array_equal(update[small], f[small])
     gain = np.mean((f - y) ** 2) - np.mean((update - y) ** 2)
@@ -358,45 +360,188 @@ def score_of(X):
     return X["score"].to_numpy()
 
 
+def true_gain(model, cell, X, mean):
+    """Largest fall of the squared error by a number for every level set and cell."""
+    f = model.predict(X)
+    table = pd.DataFrame({"f": f, "cell": cell, "gap": mean - f})
+    cells = table.groupby(["f", "cell"])["gap"].agg(["sum", "size"])
+    return float((cells["sum"] ** 2 / cells["size"]).sum() / len(table))
+
+
 def test_held_out_limits_cover_the_truth():
-    H = rc.Groups("sex", "age", "sex*age")
+    """The class has a function for every cell, so that the largest gain is known."""
+    H = rc.Groups("sex*age")
     far_X, _, far_mean = drawn(1000, 100_000)
-    covered = ceilings = 0
+    far_cell = far_X["sex"] + far_X["age"].astype(str)
+    above = below = 0
+    estimates, truths = [], []
     for seed in range(20):
         X, y, _ = drawn(seed, 500)
         new_X, new_y, _ = drawn(500 + seed, 400)
-        options = {"alpha": 0.1, "B": 2.0, "validation": (new_X, new_y)}
-        model = quietly(score_of, X, y, H, **options)
-        witness = quietly(score_of, X, y, H, keep_unrounded=True, **options)
+        model = quietly(score_of, X, y, H, alpha=0.1, B=2.0, validation=(new_X, new_y))
         held_out = model.certificate_.held_out
-        assert held_out == witness.certificate_.held_out
         assert held_out.rows == 400
-        assert held_out.low < held_out.estimate < held_out.high
-        # Mean squared errors share the labels' variance, which cancels in the difference.
-        errors = [np.mean((m.margins(far_X) - far_mean) ** 2) for m in (model, witness)]
-        truth = 2.0 * (errors[0] - errors[1])
-        covered += held_out.low <= truth <= held_out.high
-        ceilings += held_out.ceiling >= held_out.estimate
-    # 95 % limits miss in 4 or more of 20 independent samples once in 60 such tests; the seeds
-    # are fixed, so this test does not flicker.
-    assert covered >= 17
-    assert ceilings == 20  # least squares over H on those very rows
+        truth = 2.0 * true_gain(model, far_cell, far_X, far_mean)
+        above += held_out.high >= truth
+        below += held_out.low <= truth
+        estimates.append(held_out.estimate)
+        truths.append(truth)
+        assert held_out.low < held_out.ceiling < held_out.high
+    # 97.5 % each way: 3 misses or more of 20 happen once in 70 such tests at worst; the seeds are
+    # fixed, so this test does not flicker. The upper limit is wide, because it covers always.
+    assert above == 20
+    assert below >= 18
+    assert np.mean(estimates) == pytest.approx(np.mean(truths), rel=0.25)
 
 
-def test_held_out_estimate_is_the_gain_of_the_witness():
-    X, y, _ = drawn(1, 600)
+def test_held_out_limits_of_fitted_noise():
+    """Fitted to noise, a model is far off on new rows, and the held-out line must say so."""
+    rng = np.random.default_rng(3)
+    X, new_X = (pd.DataFrame({"g": rng.choice(list("abcd"), 2000)}) for _ in range(2))
+    y, new_y = ((rng.random(2000) < 0.5) * 1.0 for _ in range(2))
+    base, new_base = rng.random(2000), rng.random(2000)
+    held_out = {"X": new_X, "y": new_y, "base": new_base}
+    certificate = (
+        model := quietly(base, X, y, rc.Groups("g"), alpha=0.01, validation=held_out)
+    ).certificate_
+    assert certificate.holds
+    # All means are 1/2: K2 of h = 1 is what predictions vary around it.
+    truth = float(np.mean((model.predict(new_X, base=new_base) - 0.5) ** 2))
+    assert truth > 10 * certificate.alpha
+    found = certificate.held_out
+    assert certificate.alpha < found.low < truth < found.high
+    assert found.estimate == pytest.approx(truth, rel=0.3)
+    assert "from 2000 held-out rows" in str(certificate)
+
+
+def test_held_out_numbers_do_not_depend_on_the_order_of_rows():
+    X, y, _ = drawn(1, 300)
     new_X, new_y, _ = drawn(2, 300)
-    model = rc.fit(score_of, X, y, STUMPS, alpha=0.05, validation=(new_X, new_y))
-    witness = rc.fit(score_of, X, y, STUMPS, alpha=0.05, keep_unrounded=True)
-    before = (model.margins(new_X) - new_y) ** 2
-    after = (witness.margins(new_X) - new_y) ** 2
-    held_out = model.certificate_.held_out
-    # The same mean of float64 in another order.
-    assert held_out.estimate == pytest.approx(np.mean(before - after), abs=1e-12)
-    half = 1.96 * np.std(before - after) / sqrt(300)
-    # 1.96 is the normal quantile in three digits.
-    assert held_out.high - held_out.estimate == pytest.approx(half, rel=1e-3)
-    assert str(held_out.rows) in str(model.certificate_)
+    order = np.random.default_rng(0).permutation(300)
+    one, other = (
+        quietly(
+            score_of, X, y, STUMPS, alpha=0.05, validation=(new_X.iloc[rows], new_y[rows])
+        ).certificate_.held_out
+        for rows in (np.arange(300), order)
+    )
+    assert one == other
+
+
+def test_few_held_out_rows_limit_nothing():
+    X, y, _ = drawn(1, 300)
+    for n in (1, 3, 29):
+        new_X, new_y, _ = drawn(2, n)
+        model = quietly(score_of, X, y, STUMPS, alpha=0.05, B=2.0, validation=(new_X, new_y))
+        held_out = model.certificate_.held_out
+        assert (held_out.low, held_out.high) == (0.0, 2.0)
+
+
+# --- rounded columns ------------------------------------------------------------------------------
+
+
+def nearly_equal(difference, n=3000):
+    """Two columns that differ by next to nothing, which is what the labels depend on."""
+    rng = np.random.default_rng(1)
+    a, side = rng.random(n), rng.choice([-1.0, 1.0], n)
+    X = pd.DataFrame({"a": a, "b": a + difference * side})
+    return X, (rng.random(n) < 0.5 + 0.4 * side) * 1.0
+
+
+def test_columns_that_rounding_cannot_tell_apart_prove_nothing():
+    X, y = nearly_equal(difference=2e-6)
+    base = np.full(len(y), 0.5)
+    model = quietly(base, X, y, rc.Linear(), alpha=0.1)
+    h = (X["b"] - X["a"]).to_numpy() / 2e-6
+    assert k2(model.predict(X, base=base), y, h) > 0.1, "far from multicalibrated for H"
+    c = model.certificate_
+    assert not c.exact
+    assert "'b'" in c.reason
+    assert "2^-15" in c.reason
+
+
+def test_the_bound_covers_functions_of_columns_that_are_not_rounded():
+    X, y = nearly_equal(difference=0.01)
+    base = np.full(len(y), 0.5)
+    model = quietly(base, X, y, rc.Linear(), alpha=0.1)
+    c = model.certificate_
+    assert c.exact
+    assert 0 < c.lost < 1
+    assert "rounding of columns" in str(c)
+    f = model.predict(X, base=base)
+    h = (X["b"] - X["a"]).to_numpy()
+    assert k2(f, y, h / np.abs(h).max()) <= c.bound
+    assert c.bound > c.errors[c.rounds] - model.history_.unrounded
+
+
+def test_columns_of_whole_numbers_lose_nothing():
+    base, X, y = sample(1)
+    assert rc.fit(base, X, y, LINEAR, alpha=0.05).certificate_.lost == 0.0
+
+
+def test_products_of_columns_lose_a_little():
+    base, X, y = sample(1)
+    c = quietly(base, X[["age", "size"]], y, rc.Polynomial(), alpha=0.05).certificate_
+    assert c.exact
+    assert 0 < c.lost < 1e-3
+
+
+@pytest.mark.parametrize("H", [rc.Linear(), rc.Polynomial(degree=3)], ids=["linear", "polynomial"])
+def test_held_out_rows_far_outside_of_the_fitted_range(H):
+    """Their squares have 60 bits; no sum may overflow: least squares cannot make things worse."""
+    rng = np.random.default_rng(0)
+    X, y = pd.DataFrame({"a": rng.random(200)}), rng.random(200)
+    far = pd.DataFrame({"a": rng.random(4000) * 1e4})
+    held_out = {"X": far, "y": rng.random(4000), "base": np.full(4000, 0.5)}
+    model = quietly(np.full(200, 0.5), X, y, H, alpha=0.05, validation=held_out)
+    assert -1e-9 <= model.certificate_.held_out.ceiling < 0.05
+
+
+# --- units, un-rounded ends, weak learners --------------------------------------------------------
+
+
+def test_gap_limits_are_in_the_unit_of_the_labels():
+    base, X, y = sample(1, labels="soft")
+    plain = rc.fit(base, X, y, rc.Groups("sex"), alpha=0.02).certificate_
+    scaled = rc.fit(
+        1000 * base, X, 1000 * y, rc.Groups("sex"), alpha=0.02, bounds=(0, 1000)
+    ).certificate_
+    assert scaled.bound == pytest.approx(plain.bound, abs=BOUND)
+    for one, other in zip(plain.gap_limits.values(), scaled.gap_limits.values(), strict=True):
+        assert other == pytest.approx([1000 * value for value in one], abs=1e-3)
+
+
+def test_a_model_whose_last_update_is_not_rounded_has_no_certificate_of_its_own():
+    base, X, y = sample(1)
+    certificate = rc.fit(base, X, y, LINEAR, alpha=0.02, loop=KEPT).certificate_
+    assert not certificate.holds
+    assert "last update is not rounded" in certificate.reason
+    with pytest.raises(ValueError, match="nothing is proven"):
+        certificate.consequences()
+
+
+def test_predictions_that_are_not_rounded_stay_inside_the_bounds():
+    rng = np.random.default_rng(0)
+    X, base = rng.normal(size=(60, 4)), np.full(60, 0.5)
+    y = 1 / (1 + np.exp(-X[:, 0]))
+    model = quietly(base, X, y, rc.Linear(), alpha=0.5, loop=KEPT, bounds=(0, 1))
+    far, base = 50 * rng.normal(size=(200, 4)), np.full(200, 0.5)
+    assert np.abs(model.margins(far, base=base)).max() > 1
+    found = model.predict(far, base=base)
+    assert found.min() >= 0.0
+    assert found.max() <= 1.0
+    # The graph is compared with the model before it is handed out.
+    assert model.to_onnx(X_sample=far, base=base) is not None
+
+
+def test_gamma_is_alpha_and_its_inverse_b():
+    base, X, y = sample(1)
+    boosted = quietly(base, X, y, GROUPS, gamma=0.2)
+    assert (boosted.certificate_.alpha, boosted.certificate_.B) == (0.2, 5.0)
+    assert boosted.certificate_.m == 50
+    with pytest.raises(ValueError, match=r"gamma=0.2 stands for alpha"):
+        rc.fit(base, X, y, GROUPS, gamma=0.2, alpha=0.1)
+    with pytest.raises(ValueError, match="gamma"):
+        rc.fit(base, X, y, GROUPS, gamma=1.5)
 
 
 def test_validation_rows_only_estimate():
@@ -434,9 +579,8 @@ def test_validation_weights_repeat_rows(unit):
             {"X": new_X.iloc[repeated], "y": new_y[repeated]},
         )
     )
-    # Weights have 20 bits, which leave 2**-27 for each row's loss.
-    assert weighted.estimate == pytest.approx(repetition.estimate, abs=1e-7)
-    assert weighted.ceiling == pytest.approx(repetition.ceiling, abs=1e-7)
+    # Folds differ, but not what is fitted on all of these rows; in another unit of fixed point.
+    assert weighted.ceiling == pytest.approx(repetition.ceiling, abs=1e-9)
 
 
 def test_validation_weights_need_weights_of_the_fit():
@@ -472,13 +616,9 @@ def test_many_more_held_out_rows_than_fitted_ones():
     given = {"alpha": 0.05, "validation": (new_X, new_y)}
     H = rc.Trees(depth=1, features=["age", "sex"])
     model = quietly(score_of, X, y, H, **given)
-    witness = quietly(score_of, X, y, H, keep_unrounded=True, **given)
-    before, after = (np.mean((m.margins(new_X) - new_y) ** 2) for m in (model, witness))
     held_out = model.certificate_.held_out
-    # Losses are summed in steps of 2**-40; the gain of H in steps of 2**-30.
-    assert held_out.estimate == pytest.approx(before - after, abs=1e-9)
     f = model.margins(new_X)
-    gain = before - np.mean((best_stumps(new_X, new_y, f) - new_y) ** 2)
+    gain = np.mean((f - new_y) ** 2) - np.mean((best_stumps(new_X, new_y, f) - new_y) ** 2)
     assert held_out.ceiling == pytest.approx(gain, abs=1e-6)
 
 
@@ -514,18 +654,18 @@ def best_stumps(X, y, f):
 def test_alpha_and_b_out_of_range(options, words):
     base, X, y = sample(0, n=20)
     with pytest.raises(ValueError, match=words):
-        rc.fit(base, X, y, STUMPS, **options)
+        fit_with(base, X, y, STUMPS, **options)
 
 
 @pytest.mark.parametrize("option", ["levels", "step", "tolerance", "max_rounds", "cv", "l2"])
 def test_options_of_the_loop_do_not_go_with_alpha(option):
     base, X, y = sample(0, n=20)
     with pytest.raises(ValueError, match=rf"{option}.*alpha|alpha.*{option}"):
-        rc.fit(base, X, y, STUMPS, alpha=0.1, **{option: 1})
+        fit_with(base, X, y, STUMPS, alpha=0.1, **{option: 1})
 
 
 def test_only_the_options_that_were_given_are_named():
     base, X, y = sample(0, n=20)
     options = {"l2": 2.0, "link": "logit", "min_level_rows": 2}
     with pytest.raises(ValueError, match=r"no room for l2=2\.0, link='logit': only min_level_rows"):
-        rc.fit(base, X, y, STUMPS, alpha=0.1, **options)
+        fit_with(base, X, y, STUMPS, alpha=0.1, **options)

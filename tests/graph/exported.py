@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from settings import fit_with
 from treebase import expected_outputs
 
 import recalibrate as rc
@@ -85,7 +86,7 @@ def lightgbm_categories() -> rc.Recalibrated:
     base.fit(own, outcomes(margin))
     calibration, margin = people(2)
     H = rc.Trees(depth=3, features=["age", "town", "sex"], base_score=True)
-    return rc.fit(base, calibration, outcomes(margin, 3), H, levels=4, **FEW_ROUNDS)
+    return fit_with(base, calibration, outcomes(margin, 3), H, levels=4, **FEW_ROUNDS)
 
 
 def scores_groups() -> rc.Recalibrated:
@@ -94,19 +95,19 @@ def scores_groups() -> rc.Recalibrated:
     X["branch"] = np.random.default_rng(4).choice([2**40 + 1, 2**40 + 2, 5], ROWS)
     H = rc.Groups("sex", "town*sex", "age < 30 and sex != 'M'", "branch", "age is missing")
     scores, y = sigmoid(0.7 * margin), outcomes(margin)
-    return rc.fit(scores, X, y, H, categorical=["branch"], levels=3, **FEW_ROUNDS)
+    return fit_with(scores, X, y, H, categorical=["branch"], levels=3, **FEW_ROUNDS)
 
 
 def linear() -> rc.Recalibrated:
     X, margin = people()
     H = rc.Linear(features=["age", "debt", "town"], base_score=True)
-    return rc.fit(0.7 * margin, X, outcomes(margin), H, base_link="logit", levels=4, **FEW_ROUNDS)
+    return fit_with(0.7 * margin, X, outcomes(margin), H, base_link="logit", levels=4, **FEW_ROUNDS)
 
 
 def polynomial() -> rc.Recalibrated:
     X, margin = people()
     H = rc.Polynomial(["age", "debt", "town"], degree=3, base_score=True)
-    return rc.fit(0.7 * margin, X, outcomes(margin), H, base_link="logit", levels=4, **FEW_ROUNDS)
+    return fit_with(0.7 * margin, X, outcomes(margin), H, base_link="logit", levels=4, **FEW_ROUNDS)
 
 
 def paper() -> rc.Recalibrated:
@@ -127,7 +128,7 @@ def regression() -> rc.Recalibrated:
     calibration, margin = people(2)
     matrix = calibration[["age", "debt"]].to_numpy()
     labels = 40 * margin + 25 * (matrix[:, 1] == 0) + rng.normal(size=ROWS)
-    return rc.fit(base, matrix, labels, rc.Trees(depth=2), levels=5, **FEW_ROUNDS)
+    return fit_with(base, matrix, labels, rc.Trees(depth=2), levels=5, **FEW_ROUNDS)
 
 
 MODELS: dict[str, Callable[[], rc.Recalibrated]] = {

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from settings import fit_with
 from treebase import TreeBase, random_ensemble
 
 import recalibrate as rc
@@ -30,7 +31,7 @@ def binary(**options):
     base = TreeBase(random_ensemble(rng, 2), ("a", "b"))
     y = rng.random(N) < 0.3 + 0.4 * (X["sex"] == "F")
     options = options or {"levels": 3, "max_rounds": 3, "validation": False}
-    return rc.fit(base, X, y, rc.Trees(depth=2), **options), X
+    return fit_with(base, X, y, rc.Trees(depth=2), **options), X
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +89,7 @@ def test_rounded_models_hit_thresholds_exactly():
     y = rng.random(N) < 0.3 + 0.4 * (X["sex"] == "F")
     base = rng.random(N)
     options = {"rounded": True, "levels": 10, "max_rounds": 0, "validation": False}
-    model = rc.fit(base, X, y, rc.Groups("sex"), link="identity", **options)
+    model = fit_with(base, X, y, rc.Groups("sex"), link="identity", **options)
     decision = model.decide("pinball(0.7)")
     assert decision.rule.thresholds.tolist() == [0.3]
     served = load_served(model.to_onnx(decide=decision).SerializeToString())

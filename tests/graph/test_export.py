@@ -5,6 +5,7 @@ import onnx
 import pandas as pd
 import pytest
 from onnx.reference import ReferenceEvaluator
+from settings import fit_with
 from treebase import TreeBase, assert_same, random_ensemble
 
 import recalibrate as rc
@@ -84,7 +85,7 @@ def sample(seed=0, n=700, *, link="logit"):
 @pytest.mark.parametrize("H", MAIN_CLASSES, ids=str)
 def test_tree_base(H, run):
     base, X, y = sample()
-    model = rc.fit(base, X, y, CLASSES[H], **RUNS[run])
+    model = fit_with(base, X, y, CLASSES[H], **RUNS[run])
     assert_same(model, odd_rows(X))
 
 
@@ -92,7 +93,7 @@ def test_tree_base(H, run):
 @pytest.mark.parametrize("H", ["stumps", "linear, one column"])
 def test_small_classes(H, run):
     base, X, y = sample()
-    assert_same(rc.fit(base, X, y, CLASSES[H], **RUNS[run]), odd_rows(X))
+    assert_same(fit_with(base, X, y, CLASSES[H], **RUNS[run]), odd_rows(X))
 
 
 @pytest.mark.parametrize("run", ["sums", "paper"])
@@ -102,7 +103,7 @@ def test_regression(H, run):
     """Scores on the labels' own scale, far outside of it too."""
     base, X, y = sample(link="identity")
     labels = 5 * y - 3 + X["income"]
-    model = rc.fit(base, X, labels, CLASSES[H], **RUNS[run])
+    model = fit_with(base, X, labels, CLASSES[H], **RUNS[run])
     assert model.labels.kind == "regression"
     assert_same(model, odd_rows(X))
 
@@ -116,7 +117,7 @@ def test_scores_only(kind, run):
     scores = margin if kind == "log-odds" else 1 / (1 + np.exp(-margin))
     labels = np.clip(0.9 * y + 0.05 * (X["few"] > 2), 0, 1) if kind == "soft" else y
     link = "logit" if kind == "log-odds" else None
-    model = rc.fit(scores, X, labels, rc.Trees(depth=2), base_link=link, **RUNS[run])
+    model = fit_with(scores, X, labels, rc.Trees(depth=2), base_link=link, **RUNS[run])
     scores[:4] = [-40.0, 40.0, 0.0, 1e-9] if kind == "log-odds" else [0.0, 1.0, 0.5, 1e-300]
     assert_same(model, odd_rows(X), base=scores)
 
@@ -140,7 +141,9 @@ def test_nothing_to_correct():
         given = TreeBase(base.ensemble, base.names, link=link)
         if link == "identity" and labels is y:
             given = 1 / (1 + np.exp(-base.scores(X)))
-        model = rc.fit(given, X, labels, rc.Groups("sex"), max_rounds=0, validation=False)
+        model = rc.fit(
+            given, X, labels, rc.Groups("sex"), loop=rc.Loop(max_rounds=0), validation=False
+        )
         assert model.n_rounds_ == 0
         assert_same(model, X, base=given if isinstance(given, np.ndarray) else None)
 
@@ -150,7 +153,7 @@ def test_nothing_to_correct():
 def test_inputs_of_named_columns(inputs, by_column):
     base, X, y = sample()
     base = TreeBase(base.ensemble, base.names, by_column=by_column)
-    model = rc.fit(base, X, y, CLASSES["groups"], **RUNS["sums"])
+    model = fit_with(base, X, y, CLASSES["groups"], **RUNS["sums"])
     served = assert_same(model, odd_rows(X), inputs=inputs)
     names = [port.name for port in served.inputs]
     if inputs == "auto" and not by_column:
@@ -163,10 +166,10 @@ def test_inputs_of_named_columns(inputs, by_column):
 
 def test_one_matrix_for_everything():
     base, X, y = sample()
-    model = rc.fit(base, X, y, rc.Trees(features=["few", "age"]), **RUNS["sums"])
+    model = fit_with(base, X, y, rc.Trees(features=["few", "age"]), **RUNS["sums"])
     served = assert_same(model, odd_rows(X), inputs="matrix")
     assert [(p.name, p.columns) for p in served.inputs] == [("X", ("income", "age", "few"))]
-    text = rc.fit(base, X, y, rc.Trees(features=["sex"]), **RUNS["sums"])
+    text = fit_with(base, X, y, rc.Trees(features=["sex"]), **RUNS["sums"])
     with pytest.raises(ExportError, match="hold text: 'sex'"):
         export_model(text, inputs="matrix")
     with pytest.raises(ValueError, match="'auto', 'matrix' or 'columns', got 'both'"):
@@ -180,7 +183,7 @@ def test_arrays():
     base = TreeBase(random_ensemble(rng, 4))
     y = rng.random(600) < 1 / (1 + np.exp(-base.scores(X) - X[:, 2]))
     for given in (base, 1 / (1 + np.exp(-base.scores(X)))):
-        model = rc.fit(given, X, y, rc.Trees(features=["x2"]), **RUNS["sums"])
+        model = fit_with(given, X, y, rc.Trees(features=["x2"]), **RUNS["sums"])
         scores = None if given is base else given
         for inputs in ("auto", "columns", "matrix"):
             served = assert_same(model, X, base=scores, inputs=inputs)
@@ -204,7 +207,7 @@ def test_numbers_as_categories():
     scores = np.full(n, 0.5)
     numbers = ["zip", "id", "half", "flag"]
     for H in (rc.Trees(depth=3), rc.Groups("id", "zip == 7", "half*flag"), rc.Linear()):
-        model = rc.fit(scores, X, y, H, categorical=numbers, **RUNS["one level"])
+        model = fit_with(scores, X, y, H, categorical=numbers, **RUNS["one level"])
         new = X.copy()
         new.loc[:5, "zip"] = 8
         new.loc[6:9, "id"] = 2**40 + 3
@@ -220,7 +223,7 @@ def test_many_categories_are_pooled():
     X = pd.DataFrame({"city": rng.choice([f"c{k}" for k in range(400)], n)})
     y = rng.random(n) < 0.3 + 0.4 * (X["city"].str.len() == 2)
     scores = np.full(n, 0.5)
-    model = rc.fit(scores, X, y, rc.Trees(depth=2, bins=100), **RUNS["sums"])
+    model = fit_with(scores, X, y, rc.Trees(depth=2, bins=100), **RUNS["sums"])
     assert_same(model, X, base=scores)
 
 
@@ -229,7 +232,7 @@ def test_columns_named_like_outputs():
     X = pd.DataFrame(rng.normal(size=(500, 4)), columns=["score", "label", "X", "base_score"])
     y = rng.random(500) < 1 / (1 + np.exp(-X["score"]))
     scores = np.full(500, 0.5)
-    model = rc.fit(scores, X, y, rc.Linear(), **RUNS["one level"])
+    model = fit_with(scores, X, y, rc.Linear(), **RUNS["one level"])
     served = assert_same(model, X, base=scores)
     names = {port.columns: port.name for port in served.inputs}
     assert names[("score",)] == "input_score"
@@ -242,7 +245,7 @@ def test_own_table():
     X, Z = rng.normal(size=(600, 3)), rng.normal(size=(600, 2))
     base = TreeBase(random_ensemble(rng, 3))
     y = rng.random(600) < 1 / (1 + np.exp(-base.scores(X) - Z[:, 0]))
-    model = rc.fit(base, X, y, rc.Trees(), Z=Z, **RUNS["sums"])
+    model = fit_with(base, X, y, rc.Trees(), Z=Z, **RUNS["sums"])
     served = assert_same(model, X, Z=Z)
     assert [port.name for port in served.inputs] == ["X", "x0", "x1"]
 
@@ -276,12 +279,14 @@ def test_random_models(seed):
         y,
         H,
         sample_weight=rng.random(len(X)) if rng.random() < 0.5 else None,
-        levels=int(rng.integers(1, 12)),
-        rounded=bool(rng.random() < 0.5),
-        step=float(rng.choice([0.1, 0.5, 1.0])),
-        tables_per_round=int(rng.integers(1, 4)),
+        loop=rc.Loop(
+            levels=int(rng.integers(1, 12)),
+            rounded=bool(rng.random() < 0.5),
+            step=float(rng.choice([0.1, 0.5, 1.0])),
+            tables_per_round=int(rng.integers(1, 4)),
+            max_rounds=4,
+        ),
         link=str(rng.choice(["logit", "identity"])),
-        max_rounds=4,
         validation=False,
     )
     assert_same(model, odd_rows(X))
@@ -291,7 +296,7 @@ def test_random_models(seed):
 def test_reference_evaluator(H):
     """Another runtime, slow and obvious."""
     base, X, y = sample(n=300)
-    model = rc.fit(base, X, y, CLASSES[H], levels=3, max_rounds=2, validation=False)
+    model = rc.fit(base, X, y, CLASSES[H], loop=rc.Loop(levels=3, max_rounds=2), validation=False)
     graph = export_model(model)
     rows = odd_rows(X)[:60]
     feed = load_served(graph.SerializeToString()).feed(rows)
@@ -301,7 +306,7 @@ def test_reference_evaluator(H):
 
 def test_conventions():
     base, X, y = sample()
-    model = rc.fit(base, X, y, CLASSES["groups"], **RUNS["sums"])
+    model = fit_with(base, X, y, CLASSES["groups"], **RUNS["sums"])
     graph = export_model(model, audit={"groups": 3})
     onnx.checker.check_model(graph, full_check=True)
     assert graph.ir_version <= 10
@@ -330,9 +335,14 @@ def test_conventions():
 
 def test_trees_of_one_partition_share_a_node():
     base, X, y = sample()
-    one = rc.fit(base, X, y, rc.Trees(), levels=1, max_rounds=30, validation=False)
+    one = rc.fit(base, X, y, rc.Trees(), loop=rc.Loop(levels=1, max_rounds=30), validation=False)
     many = rc.fit(
-        base, X, y, rc.Trees(), levels=4, max_rounds=3, tables_per_round=5, validation=False
+        base,
+        X,
+        y,
+        rc.Trees(),
+        loop=rc.Loop(levels=4, max_rounds=3, tables_per_round=5),
+        validation=False,
     )
 
     def ensembles(model):
@@ -345,7 +355,7 @@ def test_trees_of_one_partition_share_a_node():
 def test_the_score_of_a_base():
     """What `fit` needs to build on an exported model: its own scale, in float64."""
     base, X, y = sample()
-    model = rc.fit(base, X, y, rc.Trees(features=["income"]), **RUNS["sums"])
+    model = fit_with(base, X, y, rc.Trees(features=["income"]), **RUNS["sums"])
     graph = export_model(model, output="score")
     (score,) = graph.graph.output
     assert score.name == "score"
@@ -358,7 +368,7 @@ def test_refusals():
     with pytest.raises(ExportError, match="has no ONNX graph: the base model is a Python callable"):
         export_model(rc.fit(lambda X: np.full(len(X), 0.4), X, y, rc.Groups("sex")))
     mixed = X.assign(mixed=["a" if value > 2 else 1 for value in X["few"]])
-    model = rc.fit(base, mixed, y, rc.Trees(features=["mixed"]), **RUNS["sums"])
+    model = fit_with(base, mixed, y, rc.Trees(features=["mixed"]), **RUNS["sums"])
     with pytest.raises(ExportError, match="categories of different types"):
         export_model(model)
 

@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 import xgboost
 from exported import TREES, outcomes, people
+from settings import fit_with
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
@@ -94,7 +95,7 @@ def test_exact_ones(name):
     X, y = rows(0)
     base = make().fit(own_columns(X, names), y)
     calibration, labels = rows(1)
-    model = rc.fit(base, calibration, labels, H, exportable=True, **RUN)
+    model = fit_with(base, calibration, labels, H, exportable=True, **RUN)
     assert model.base.exact
     served = load_served(model.to_onnx(X_sample=calibration[:100]).SerializeToString())
     special = made_rows(model, served)
@@ -118,7 +119,7 @@ def test_isotonic_calibration():
     base.fit(X[NUMBERS].fillna(40), y)
     calibration, labels = rows(1)
     calibration["age"] = calibration["age"].fillna(40)
-    model = rc.fit(base, calibration, labels, H, exportable=True, **RUN)
+    model = fit_with(base, calibration, labels, H, exportable=True, **RUN)
     scores = native(base, own_columns(calibration, NUMBERS))
     # Frameworks add up float32, we float64.
     np.testing.assert_allclose(predicted_mean(model.base, calibration), scores, rtol=1e-5)
@@ -131,7 +132,7 @@ def test_linear_trees_are_refused(tmp_path):
     X, y = rows(0)
     base = gbm(linear_tree=True).fit(X[NUMBERS], y)
     calibration, labels = rows(1)
-    model = rc.fit(base, calibration, labels, H, **RUN)
+    model = fit_with(base, calibration, labels, H, **RUN)
     scores = native(base, own_columns(calibration, NUMBERS))
     np.testing.assert_allclose(predicted_mean(model.base, calibration), scores, rtol=1e-5)
     with pytest.raises(ExportError, match="linear"):

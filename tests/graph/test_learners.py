@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from settings import fit_with
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
@@ -41,7 +42,7 @@ def test_a_tree_per_level_set(run):
     base, X, y = sample()
     settings = {"validation": False, **RUNS[run]}
     H = rc.Estimator(DecisionTreeRegressor(max_depth=3), base_score=True)
-    model = rc.fit(base, X, y, H, exportable=True, **settings)
+    model = fit_with(base, X, y, H, exportable=True, **settings)
     assert model.n_learners_ > 0
     report = check_parity(model, export_model(model), X)
     assert not report.exact
@@ -53,7 +54,7 @@ def test_a_line_per_level_set():
     """Sums of products are not the same to the last bit everywhere, but to the eye."""
     base, X, y = sample()
     H = rc.Estimator(make_pipeline(SimpleImputer(), LinearRegression()), features=["a", "b"])
-    model = rc.fit(base, X, y, H, **RUNS["sums"])
+    model = fit_with(base, X, y, H, **RUNS["sums"])
     report = check_parity(model, export_model(model), X)
     assert not report.exact
     assert report.beyond == 0
@@ -73,7 +74,7 @@ def test_categories_in_the_order_of_their_score(bins):
     scores = 1 / (1 + np.exp(-known[codes]))
     y = rng.random(n) < 1 / (1 + np.exp(-known[codes] - np.sin(3 * known[codes])))
     H = rc.Trees(depth=4, bins=bins, score_order=3, one_vs_rest=bins)
-    model = rc.fit(scores, X, y, H, levels=2, max_rounds=20, validation=False)
+    model = rc.fit(scores, X, y, H, loop=rc.Loop(levels=2, max_rounds=20), validation=False)
     features = model.rounds.encoders[0].features
     used = {j for step in model.rounds.steps for j in step.table.looks_at}
     assert any(features[j].ordered for j in used)
@@ -97,7 +98,12 @@ def test_many_categories_become_places(bins):
     y = rng.random(n) < 1 / (1 + np.exp(-effect[codes]))
     scores = np.full(n, 0.5)
     model = rc.fit(
-        scores, X, y, rc.Trees(depth=3, bins=bins), levels=2, max_rounds=30, validation=False
+        scores,
+        X,
+        y,
+        rc.Trees(depth=3, bins=bins),
+        loop=rc.Loop(levels=2, max_rounds=30),
+        validation=False,
     )
     X.loc[:9, "city"] = "unseen"
     assert_same(model, X, base=scores)

@@ -66,7 +66,9 @@ def sample(kind=TreeBase, n=900, **options):
     X["sex"] = rng.choice(["F", "M"], n)
     base = kind(random_ensemble(rng, 2), ("a", "b"), **options)
     y = rng.random(n) < 0.3 + 0.4 * (X["sex"] == "F")
-    return rc.fit(base, X, y, rc.Trees(depth=2), levels=3, max_rounds=3, validation=False), X
+    return rc.fit(
+        base, X, y, rc.Trees(depth=2), loop=rc.Loop(levels=3, max_rounds=3), validation=False
+    ), X
 
 
 def test_right_graphs_pass():
@@ -149,8 +151,8 @@ def test_rows_cannot_be_made_for_own_tables():
     X, Z = rng.normal(size=(600, 2)), rng.normal(size=(600, 2))
     base = TreeBase(random_ensemble(rng, 2))
     y = rng.random(600) < 0.5 + 0.3 * (Z[:, 0] > 0)
-    model = rc.fit(base, X, y, rc.Trees(), Z=Z, max_rounds=2, validation=False)
-    with pytest.raises(ParityError, match="pass some as X_sample"):
+    model = rc.fit(base, X, y, rc.Trees(), Z=Z, loop=rc.Loop(max_rounds=2), validation=False)
+    with pytest.raises(ParityError, match=r"H has a table of its own.*X_sample="):
         model.to_onnx()
     model.to_onnx(X_sample=X[:50], Z=Z[:50])
 

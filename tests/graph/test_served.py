@@ -7,7 +7,8 @@ import pytest
 from treebase import TreeBase, random_ensemble
 
 import recalibrate as rc
-from recalibrate.graph import ExportError, load_served
+from recalibrate.graph import load_served
+from recalibrate.support.errors import ModelFileError
 
 pytestmark = pytest.mark.parity
 
@@ -93,7 +94,7 @@ def test_regressions_have_no_probabilities():
     _, X, _ = sample()
     labels = 3.0 + X["a"] + (X["sex"] == "F")
     scores = np.full(len(X), 3.0)
-    model = rc.fit(scores, X, labels, "trees", max_rounds=5, validation=False)
+    model = rc.fit(scores, X, labels, "trees", loop=rc.Loop(max_rounds=5), validation=False)
     served = load_served(model.to_onnx().SerializeToString())
     assert served.outputs == ("score", "score_margin")
     with pytest.raises(AttributeError, match="use predict"):
@@ -102,16 +103,16 @@ def test_regressions_have_no_probabilities():
 
 def test_other_files_are_refused(tmp_path):
     model, _, _ = sample()
-    with pytest.raises(ExportError, match="onnxruntime cannot read these bytes"):
+    with pytest.raises(ModelFileError, match="the file is not an ONNX graph"):
         load_served(b"not a graph")
     foreign = model.base.graph()
-    with pytest.raises(ExportError, match="not one that recalibrate exported"):
+    with pytest.raises(ModelFileError, match="not one that recalibrate exported"):
         load_served(foreign.SerializeToString())
     graph = model.to_onnx()
     for entry in graph.metadata_props:
         if entry.key == "inputs":
             entry.value = "[{}]"
-    with pytest.raises(ExportError, match="damaged metadata"):
+    with pytest.raises(ModelFileError, match="damaged metadata"):
         load_served(graph.SerializeToString())
     newer = onnx.ModelProto()
     newer.CopyFrom(graph)
@@ -120,14 +121,14 @@ def test_other_files_are_refused(tmp_path):
             entry.value = "99"
     path = tmp_path / "model.onnx"
     path.write_bytes(newer.SerializeToString())
-    with pytest.raises(ExportError, match="format version 99"):
+    with pytest.raises(ModelFileError, match="format version '99'"):
         load_served(path)
 
 
 def test_recalibrated_again():
     """An exported model under new rounds: its graph is the base of another one."""
     model, X, y = sample()
-    again = rc.fit(model, X, y, rc.Trees(), levels=3, max_rounds=2, validation=False)
+    again = rc.fit(model, X, y, rc.Trees(), loop=rc.Loop(levels=3, max_rounds=2), validation=False)
     served = load_served(again.to_onnx(X_sample=X).SerializeToString())
     np.testing.assert_array_equal(served.margins(X), again.margins(X))
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recalibrate import Trees, fit
+from recalibrate import Loop, Trees, fit
 from recalibrate.classes.trees.paths import Paths
 from recalibrate.data.bins import bin_columns
 from recalibrate.data.columns import Columns
@@ -112,7 +112,12 @@ def test_paths_lead_rows_where_the_tree_does():
     X.loc[::13, "b"] = None
     y = ((X["a"].fillna(1) > 0) & X["b"].isin(list("uvw"))).to_numpy() ^ (rng.random(3000) < 0.1)
     model = fit(
-        np.full(3000, 0.5), X, y, H=Trees(depth=3), levels=1, max_rounds=2, validation=False
+        np.full(3000, 0.5),
+        X,
+        y,
+        H=Trees(depth=3),
+        loop=Loop(levels=1, max_rounds=2),
+        validation=False,
     )
     bins = model.rounds.encoders[0]
     codes = bins.encode(read_table(X))

@@ -120,11 +120,11 @@ def test_respond_identity(y, f, weight, replace):
     s, g, scale = answers(y, f, logit=False, replace=replace, weight=weight)
     w = np.ones(5) if weight is None else weight
     step = 0.0 if weight is None else 1 / scale.weight_factor
-    # Each number is rounded once: half a step of the weight, half a step of the response.
-    assert (np.abs(s - w) <= step / 2).all()
+    # Rounded once: half a step of the weight, half a step of its product.
+    assert (np.abs(s - w) <= step / 2 + (scale.weight_step / 2 if scale.weighted else 0.0)).all()
     r = y if replace else y - f
-    half = 2.0 ** -(scale.response_bits + 1)
-    assert (np.abs(g - w * r) <= np.abs(r) * step / 2 + (w + step) * half + 1e-15 * w).all()
+    bound = np.abs(r) * step / 2 + scale.response_step / 2 + 1e-15 * w
+    assert (np.abs(g - w * r) <= bound).all()
 
 
 @given(columns, hnp.arrays(float, 5, elements=st.floats(-50, 50)), some_weights)
@@ -133,12 +133,11 @@ def test_respond_logit(y, f, weight):
     w = np.ones(5) if weight is None else weight
     p = np.array([1 / (1 + math.exp(-value)) for value in f])
     step = 0.0 if weight is None else 1 / scale.weight_factor
-    for found, true, bits in [
-        (g, y - p, scale.response_bits),
-        (s, p * (1 - p), scale.hessian_bits),
+    for found, true, unit in [
+        (g, y - p, scale.response_step),
+        (s, p * (1 - p), scale.weight_step),
     ]:
-        half = 2.0 ** -(bits + 1)
-        bound = np.abs(true) * step / 2 + (w + step) * half + 1e-15 * w
+        bound = np.abs(true) * step / 2 + unit / 2 + 1e-15 * w
         assert (np.abs(found - w * true) <= bound).all()
     assert (s >= 0).all()
 

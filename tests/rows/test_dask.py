@@ -8,6 +8,7 @@ import signal
 import numpy as np
 import pandas as pd
 import pytest
+from settings import fit_with
 from test_streaming import (
     CLASSES,
     DEFAULTS,
@@ -103,7 +104,7 @@ def test_same_model_as_in_memory(client, name, mode):
     expected = in_memory(data, CLASSES[name], True, **MODES[mode])
     assert expected.n_rounds_ >= 1, "nothing was learned, so nothing was compared"
     X = partitions(data, 1, 1, 120, 130, 400, 500)  # the second and the last have no rows
-    model = rc.fit("score", X, "label", CLASSES[name], sample_weight="w", **MODES[mode])
+    model = fit_with("score", X, "label", CLASSES[name], sample_weight="w", **MODES[mode])
     same(model, expected)
 
 
@@ -143,14 +144,19 @@ def test_the_default_with_a_base_that_scores_on_the_workers(client, monkeypatch)
     data = frame(600).drop(columns=["score", "w"])
     expected = rc.fit(base_model(), data.drop(columns="label"), data["label"])
     assert expected.n_rounds_ >= 2
-    same(rc.fit(base_model(), partitions(data, 30, 30, 400), "label", client=client), expected)
+    same(
+        rc.fit(
+            base_model(), partitions(data, 30, 30, 400), "label", engine=rc.Engine(client=client)
+        ),
+        expected,
+    )
 
 
 @pytest.mark.parametrize("borders", [(), (10, 20, 333)])
 def test_partitions_do_not_matter_and_the_base_scores_on_the_workers(client, borders):
     data = frame(400).drop(columns=["score", "w"])
-    expected = rc.fit(base_model(), data.drop(columns="label"), data["label"], **LOOP)
-    model = rc.fit(base_model(), partitions(data, *borders), "label", client=client, **LOOP)
+    expected = fit_with(base_model(), data.drop(columns="label"), data["label"], **LOOP)
+    model = fit_with(base_model(), partitions(data, *borders), "label", client=client, **LOOP)
     same(model, expected)
     np.testing.assert_array_equal(model.predict(data), expected.predict(data))  # a local model
 
@@ -162,8 +168,8 @@ def test_a_trained_model_scores_on_the_workers_as_its_graph(client, capsys):
     base = RandomForestClassifier(5, max_depth=3, random_state=0)
     base.fit(data[["age", "income"]], data["label"])
     assert isinstance(travelling(as_base(base)), GraphBase)  # the workers need no scikit-learn
-    expected = rc.fit(base, data.drop(columns="label"), data["label"], **LOOP)
-    model = rc.fit(base, partitions(data, 50, 50, 300), "label", progress=True, **LOOP)
+    expected = fit_with(base, data.drop(columns="label"), data["label"], **LOOP)
+    model = fit_with(base, partitions(data, 50, 50, 300), "label", progress=True, **LOOP)
     same(model, expected)
     assert f"round {LOOP['max_rounds']}/{LOOP['max_rounds']}" in capsys.readouterr().err
 
@@ -171,7 +177,7 @@ def test_a_trained_model_scores_on_the_workers_as_its_graph(client, capsys):
 def test_predictions_and_audit_of_a_collection(client):
     data = frame(300).drop(columns="score")
     features = data.drop(columns=["label", "w"])
-    model = rc.fit(base_model(), features, data["label"], sample_weight=data["w"], **LOOP)
+    model = fit_with(base_model(), features, data["label"], sample_weight=data["w"], **LOOP)
     X = partitions(data, 50, 50, 200)
     predicted = model.predict(X)
     assert predicted.npartitions == X.npartitions
@@ -183,14 +189,14 @@ def test_predictions_and_audit_of_a_collection(client):
     options = {"groups": groups, "baseline": True}
     expected = rc.audit(model, features, data["label"], sample_weight=data["w"], **options)
     report = rc.audit(model, X, "label", sample_weight="w", **options)
-    pd.testing.assert_frame_equal(report.table, expected.table)
+    pd.testing.assert_frame_equal(report.full_table, expected.full_table)
 
 
 def test_a_base_that_knows_the_labels_is_warned_about(client):
     data = frame(300).drop(columns="w")
     data["score"] = np.where(data["label"] == 1, 0.99999, 0.00001)
     with pytest.warns(UserWarning, match="predict the labels almost perfectly"):
-        rc.fit("score", partitions(data, 100), "label", **LOOP)
+        fit_with("score", partitions(data, 100), "label", **LOOP)
 
 
 def test_scores_in_a_column(client):
@@ -201,7 +207,7 @@ def test_scores_in_a_column(client):
     np.testing.assert_array_equal(model.predict(X, base="score").compute(), expected)
     report = rc.audit(model, X, "label", groups="sex", base="score", baseline="score")
     local = rc.audit(model, data, data["label"], groups="sex", base=data["score"], baseline=True)
-    pd.testing.assert_frame_equal(report.table, local.table)
+    pd.testing.assert_frame_equal(report.full_table, local.full_table)
 
 
 def test_what_needs_all_rows_is_refused(client):
@@ -211,11 +217,11 @@ def test_what_needs_all_rows_is_refused(client):
     with pytest.raises(ValueError, match="fits a regressor that needs all rows in one process"):
         rc.fit("score", X, "label", rc.Estimator(LinearRegression()))
     with pytest.raises(TypeError, match="y must be the name of a column"):
-        rc.fit("score", X, np.zeros(60), **LOOP)
+        fit_with("score", X, np.zeros(60), **LOOP)
     with pytest.raises(TypeError, match="base= must be the name of a column"):
         in_memory(frame(60), "trees", False, **LOOP).predict(X, base=np.zeros(60))
     with pytest.raises(TypeError, match="cannot be sent to the workers"):
-        rc.fit(Unshippable(), X, "label", **LOOP)
+        fit_with(Unshippable(), X, "label", **LOOP)
 
 
 class Unshippable:
@@ -234,7 +240,7 @@ def test_a_worker_that_is_killed_changes_nothing(client, mode, monkeypatch):
     expected = in_memory(data, CLASSES["trees"], True, **MODES[mode])
     killed = kill_workers_at(client, monkeypatch, number=7, how_many=1)
     X = partitions(data, 100, 200, 300, 400)
-    model = rc.fit("score", X, "label", CLASSES["trees"], sample_weight="w", **MODES[mode])
+    model = fit_with("score", X, "label", CLASSES["trees"], sample_weight="w", **MODES[mode])
     assert len(killed) == 1
     same(model, expected)
 
@@ -259,5 +265,5 @@ def test_rows_that_are_not_what_they_were_are_refused(client, monkeypatch, tmp_p
     # Both: what one of them held may also be on the other, and then nothing is read again.
     killed = kill_workers_at(client, monkeypatch, number=4, how_many=2)
     with pytest.raises(RuntimeError, match="are not what they were"):
-        rc.fit("score", X, "label", sample_weight="w", **LOOP)
+        fit_with("score", X, "label", sample_weight="w", **LOOP)
     assert len(killed) == 2

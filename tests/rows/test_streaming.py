@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
+from settings import fit_with
 from test_identity import content, people
 
 import recalibrate as rc
@@ -62,14 +63,14 @@ def cut(data, *borders):
 def in_memory(data, H, weighted, **options):
     X = data.drop(columns=["label", "score", "w"])
     weight = data["w"] if weighted else None
-    return rc.fit(data["score"].to_numpy(), X, data["label"], H, sample_weight=weight, **options)
+    return fit_with(data["score"].to_numpy(), X, data["label"], H, sample_weight=weight, **options)
 
 
 def in_pieces(pieces, H, weighted, **options):
     if not weighted:
         pieces = [piece.drop(columns="w") for piece in pieces]
     weight = "w" if weighted else None
-    return rc.fit("score", iter(pieces), "label", H, sample_weight=weight, **options)
+    return fit_with("score", iter(pieces), "label", H, sample_weight=weight, **options)
 
 
 def same(a, b):
@@ -112,7 +113,7 @@ def mean_of_two(X):
 @pytest.mark.parametrize("kind", ["file", "folder", "pattern", "list", "function", "frames"])
 def test_ways_to_give_rows(kind, tmp_path):
     data = frame(400).drop(columns=["score", "w"])
-    expected = rc.fit(mean_of_two, data.drop(columns="label"), data["label"], **LOOP)
+    expected = fit_with(mean_of_two, data.drop(columns="label"), data["label"], **LOOP)
     folder = tmp_path / "rows"
     folder.mkdir()
     paths = [folder / f"{k}.parquet" for k in range(2)]
@@ -128,15 +129,15 @@ def test_ways_to_give_rows(kind, tmp_path):
         "function": lambda: cut(data, 3, 390),
         "frames": cut(data, 200),
     }[kind]
-    same(rc.fit(mean_of_two, rows, "label", block_rows=128, **LOOP), expected)
+    same(fit_with(mean_of_two, rows, "label", block_rows=128, **LOOP), expected)
 
 
 def test_a_model_sees_its_columns_whatever_their_order():
     data = frame(300).drop(columns=["score", "w"])
-    expected = rc.fit(mean_of_two, data.drop(columns="label"), data["label"], **LOOP)
+    expected = fit_with(mean_of_two, data.drop(columns="label"), data["label"], **LOOP)
     first, second = cut(data, 100)
     shuffled = [first, second[second.columns[::-1]]]
-    same(rc.fit(mean_of_two, shuffled, "label", **LOOP), expected)
+    same(fit_with(mean_of_two, shuffled, "label", **LOOP), expected)
 
 
 # ---- the default
@@ -333,7 +334,7 @@ def test_validation_rows_may_be_in_memory():
 def test_mistakes_are_named(change, error, words):
     call = {"base_model": "score", "X": cut(frame(50), 20), "y": "label", **change}
     with pytest.raises(error, match=words):
-        rc.fit(**call)
+        fit_with(**call)
 
 
 def test_an_unfitted_base_is_refused():
@@ -362,7 +363,7 @@ def test_nothing_is_left_when_reading_fails(tmp_path):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        rc.fit("score", broken(), "label", cache=tmp_path, **LOOP)
+        fit_with("score", broken(), "label", cache=tmp_path, **LOOP)
     assert not list(tmp_path.iterdir())
 
 

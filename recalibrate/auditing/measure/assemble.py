@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +20,7 @@ from recalibrate.auditing.measure.simultaneous import critical_value
 from recalibrate.auditing.measure.sweep import (
     ROWS,
     WEIGHT,
+    Observer,
     Sums,
     correlate,
     sum_clusters,
@@ -54,13 +56,19 @@ class Findings:
     its standard error.
     """
 
-    names: tuple[str, ...]
+    segments: Segments
     rows: NDArray[np.int64]
     clusters: NDArray[np.int64]
     share: Float64
     critical: float
     sides: tuple[Side, ...]
+    sums: tuple[Sums, ...]
     changes: dict[str, tuple[Float64, Float64]]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """One per group."""
+        return self.segments.names
 
     def groups(self) -> tuple[GroupAudit, ...]:
         """One record per group."""
@@ -82,6 +90,8 @@ class Findings:
             records[0],
             records[1] if len(records) > 1 else None,
             changes,
+            self.segments.terms[g],
+            self.segments.parts[g],
         )
 
     def overall(self, side: int) -> Overall:
@@ -113,11 +123,15 @@ def find_everything(
     labels: Labels,
     predictions: list[Float64],
     *,
+    observers: Sequence[Observer],
     n_bins: int,
     alpha: float,
 ) -> Findings:
     """All passes and all measures; ``predictions`` are after and maybe before, on [0, 1]."""
-    sums = [sum_groups(segments, sample, f, n_bins) for f in predictions]
+    sums = [
+        sum_groups(segments, sample, f, n_bins, observer)
+        for f, observer in zip(predictions, observers, strict=True)
+    ]
     clusters = None if sample.cluster is None else sum_clusters(segments, sample, predictions)
     noises = [find_noise(own, sample, clusters, side) for side, own in enumerate(sums)]
     criticals = [
@@ -145,7 +159,7 @@ def find_everything(
     )
     rows, share = _sizes(sums[0])
     count = rows if clusters is None else clusters.count
-    return Findings(segments.names, rows, count, share, criticals[0][0], sides, changes)
+    return Findings(segments, rows, count, share, criticals[0][0], sides, tuple(sums), changes)
 
 
 def _critical(

@@ -11,12 +11,13 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.auditing.records import LeftOut
+from recalibrate.auditing.records import Coverage, LeftOut
 from recalibrate.data.table import Table, read_table
 from recalibrate.groups.combinations import Assigned, count_combinations
 from recalibrate.groups.expressions import Term, columns_of, parse, to_text
 from recalibrate.groups.groupset import GroupSet, bind_rows
 from recalibrate.groups.lookup import RowGroups
+from recalibrate.groups.terms import BoundTerm
 from recalibrate.support.checks import check_whole
 from recalibrate.support.notices import listed, warn_user
 
@@ -40,6 +41,14 @@ class Segments(Protocol):
         """One per group."""
 
     @property
+    def terms(self) -> tuple[str, ...]:
+        """What every group is one of: a column, a crossing, a condition; empty for all rows."""
+
+    @property
+    def parts(self) -> tuple[tuple[str, ...], ...]:
+        """What every group is the intersection of."""
+
+    @property
     def offsets(self) -> Offsets:
         """Groups of term t are numbered from offsets[t] to offsets[t + 1]."""
 
@@ -52,6 +61,8 @@ class EverybodyOnly:
     """The one group of all rows."""
 
     names: tuple[str, ...] = (EVERYBODY,)
+    terms: tuple[str, ...] = ("",)
+    parts: tuple[tuple[str, ...], ...] = ((),)
     offsets: Offsets = field(default_factory=lambda: np.arange(2))
 
     def codes(self, rows: Rows) -> NDArray[np.int32]:
@@ -68,6 +79,15 @@ class ExpressionSegments:
     @cached_property
     def names(self) -> tuple[str, ...]:
         return (EVERYBODY, *self.groups.labels)
+
+    @cached_property
+    def terms(self) -> tuple[str, ...]:
+        return ("", *(_shown(term) for term in self.groups.terms for _ in term.cells))
+
+    @cached_property
+    def parts(self) -> tuple[tuple[str, ...], ...]:
+        schema = self.groups.schema
+        return ((), *(parts for term in self.groups.terms for parts in term.parts(schema)))
 
     @cached_property
     def offsets(self) -> Offsets:
@@ -90,11 +110,23 @@ class MaskSegments:
         Of all rows; intersections are formed for the rows in question only.
     members : tuple of tuple of int
         Numbers of the masks that every group is the intersection of.
+    given : tuple of str
+        Names of the masks.
     """
 
     names: tuple[str, ...]
     masks: tuple[Mask, ...]
     members: tuple[tuple[int, ...], ...]
+    given: tuple[str, ...]
+
+    @cached_property
+    def terms(self) -> tuple[str, ...]:
+        crossed = {1: "", 2: "pairs of groups"}
+        return ("", *(crossed.get(len(m), f"{len(m)} groups at once") for m in self.members))
+
+    @cached_property
+    def parts(self) -> tuple[tuple[str, ...], ...]:
+        return ((), *(tuple(self.given[k] for k in member) for member in self.members))
 
     @cached_property
     def offsets(self) -> Offsets:
@@ -117,13 +149,13 @@ def read_segments(
     depth: int,
     min_rows: int | None,
     bands: int,
-) -> tuple[Segments, tuple[LeftOut, ...]]:
+) -> tuple[Segments, tuple[LeftOut, ...], tuple[Coverage, ...]]:
     """Read the groups as `audit` takes them; those with too few rows of weight are left out."""
     if groups is None or groups is False:
-        return EverybodyOnly(), ()
+        return EverybodyOnly(), (), ()
     if isinstance(groups, Mapping) or hasattr(groups, "columns"):
         counted = slice(None) if weight is None else weight > 0
-        return _filled(_mask_segments(groups, n_rows, counted, depth), min_rows or 1)
+        return *_filled(_mask_segments(groups, n_rows, counted, depth), min_rows or 1), ()
     if table is None:
         raise ValueError("Expressions as groups need a table: pass X or Z, or give masks by name.")
     read = table if isinstance(table, Table) else read_table(table)
@@ -132,31 +164,41 @@ def read_segments(
     terms = _crossed(_terms(groups, read), read, depth)
     least = min_rows if min_rows is not None else getattr(groups, "min_rows", 1)
     check_whole("min_rows", least, least=1)
-    bound, rows = bind_rows(terms, read, weight=weight, bands=bands)
-    bound, left_out = _large_enough(bound, rows, least)
-    return ExpressionSegments(bound, RowGroups(bound.tables, rows)), left_out
+    bound, rows = bind_rows(terms, read, weight=weight, bands=bands, round_cuts=True)
+    bound, left_out, covered = _large_enough(bound, rows, least)
+    return ExpressionSegments(bound, RowGroups(bound.tables, rows)), left_out, covered
+
+
+def _shown(term: BoundTerm) -> str:
+    """A term without quotes that it does not need."""
+    return to_text(parse(term.text))
 
 
 def _large_enough(
     groups: GroupSet, rows: Assigned, min_rows: int
-) -> tuple[GroupSet, tuple[LeftOut, ...]]:
-    """Groups with enough rows, and the names of the others."""
-    if min_rows == 1:
-        return groups, ()
-    kept, left_out = [], []
+) -> tuple[GroupSet, tuple[LeftOut, ...], tuple[Coverage, ...]]:
+    """Groups with enough rows, the names of the others, and how many rows are in either."""
+    kept, left_out, covered = [], [], []
     for term in groups.terms:
         _, counts = count_combinations(term.factors, rows)
-        named = zip(term.labels(groups.schema), counts.tolist(), strict=True)
-        left_out += [
-            LeftOut(name, _too_few(count, min_rows)) for name, count in named if count < min_rows
-        ]
         large = counts >= min_rows
+        inside, small = int(counts[large].sum()), int(counts[~large].sum())
+        missing = rows.missing(list(dict.fromkeys(columns_of(parse(term.text)))))
+        outside = rows.n_rows - inside - small
+        covered.append(Coverage(_shown(term), inside, missing, small, outside))
+        if small:
+            named = zip(term.labels(groups.schema), counts.tolist(), strict=True)
+            left_out += [
+                LeftOut(name, _too_few(count, min_rows), count)
+                for name, count in named
+                if count < min_rows
+            ]
         if large.any():
             cells = tuple(own for own, kept in zip(term.cells, large, strict=True) if kept)
-            kept.append(replace(term, cells=cells))
+            kept.append(replace(term, cells=cells) if small else term)
     if not kept:
         raise ValueError(f"no group has at least {min_rows} rows; check the groups and min_rows")
-    return replace(groups, terms=tuple(kept)), tuple(left_out)
+    return replace(groups, terms=tuple(kept)), tuple(left_out), tuple(covered)
 
 
 def _too_few(count: int, min_rows: int) -> str:
@@ -228,7 +270,7 @@ def _mask_segments(groups: Any, n_rows: int, counted: Any, depth: int) -> MaskSe
             members.append(chosen)
             _refuse_too_many(len(members) if size > 1 else 0, depth)
     labels = (" * ".join(names[m] for m in chosen) for chosen in members)
-    return MaskSegments((EVERYBODY, *labels), tuple(masks), tuple(members))
+    return MaskSegments((EVERYBODY, *labels), tuple(masks), tuple(members), tuple(names))
 
 
 def _filled(segments: MaskSegments, min_rows: int) -> tuple[MaskSegments, tuple[LeftOut, ...]]:
@@ -239,13 +281,15 @@ def _filled(segments: MaskSegments, min_rows: int) -> tuple[MaskSegments, tuple[
         if count >= min_rows:
             kept.append((name, member))
         elif count or len(member) == 1:  # masks that do not meet are no loss
-            left_out.append(LeftOut(name, _too_few(count, min_rows)))
+            left_out.append(LeftOut(name, _too_few(count, min_rows), count))
     for group in left_out:
         warn_user(f"The group {group.name!r} has {group.why} and is left out.")
     if not kept:
         raise ValueError("No group has enough rows with weight. Check the groups and min_rows.")
     names, members = zip(*kept, strict=True)
-    return MaskSegments((EVERYBODY, *names), segments.masks, members), tuple(left_out)
+    return MaskSegments((EVERYBODY, *names), segments.masks, members, segments.given), tuple(
+        left_out
+    )
 
 
 def _mask(name: str, values: Any, n_rows: int) -> Mask:

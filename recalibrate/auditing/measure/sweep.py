@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -127,7 +128,20 @@ def _bins_of_sorted(ordered: Float64, edges: NDArray[np.floating]) -> Ints:
     return np.repeat(np.arange(len(sizes)), sizes)
 
 
-def sum_groups(segments: Segments, sample: Sample, f: Float64, n_bins: int) -> Sums:
+class Observer(Protocol):
+    """Counts something of its own in the pass over the rows."""
+
+    def add(self, rows: Rows, codes: NDArray[np.int32], /) -> None:
+        """Look at some rows and their groups; rows come in ascending order of prediction."""
+
+
+def sum_groups(
+    segments: Segments,
+    sample: Sample,
+    f: Float64,
+    n_bins: int,
+    observer: Observer | None = None,
+) -> Sums:
     """One pass in the order of predictions."""
     from recalibrate.kernels import audit as kernels
 
@@ -148,6 +162,8 @@ def sum_groups(segments: Segments, sample: Sample, f: Float64, n_bins: int) -> S
         if sample.binary:
             skew = sample.weight[rows] * variance * (1.0 - 2.0 * f[rows])
         kernels.add_steps(codes, segments.offsets, f[rows], columns[R], variance, skew, walks)
+        if observer is not None:
+            observer.add(rows, codes)
     kernels.end_walks(walks)
     law = Law.of(sample.y - f, bins.of_rows(bins.quantile), n_bins)
     return Sums(bins, n_bins, np.concatenate(cells, axis=2)[..., source], walks, law)

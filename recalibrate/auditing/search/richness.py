@@ -7,7 +7,7 @@ set, and judged on rows that it was not fitted on.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,8 @@ ROWS_PER_LEVEL = 1000
 MOST_LEVELS = 10
 BEYOND_NOISE = 2.0
 LEAST_LEAF_ROWS = 50
+TURNS = 50
+"""Of looking for the best steps; three coordinates need far fewer."""
 
 
 def richness(
@@ -86,12 +88,12 @@ def richness(
 
     Notes
     -----
-    Every fold's rows are predicted by functions fitted on the other folds, which are then
-    multiplied by one step for all rows, the one that is best on the other folds' held-out
-    predictions (between 0 and 1): fitted in full, noise would hide a small gain. The gain of a
-    class is the fall of the squared error against the level sets' best constants (which are
-    fitted on the other folds, too); it is more than noise if it exceeds two standard errors of
-    the paired difference.
+    Every fold's rows are predicted by functions fitted on the other folds: the best constant of
+    every level set (constants belong to every class), the class on every level set, and the class
+    on all rows at once, which finds what all level sets share. Each of the three is multiplied by
+    one step for all rows, chosen on the other folds' held-out predictions (between 0 and 1): fitted
+    in full, noise would hide a small gain. Their sum is the witness h. The class beats the
+    predictions if the mean of h(x) (y - f(x)) is above zero by more than two standard errors.
 
     Examples
     --------
@@ -120,7 +122,11 @@ def richness(
             f"{n_rows} rows are too few for {FOLDS} folds; give at least {2 * FOLDS} rows"
         )
     count = int(np.clip(n_rows // ROWS_PER_LEVEL, 1, MOST_LEVELS)) if levels is None else levels
-    return _Check(counted, count, seed).report(H, other)
+    found = _Check(counted, count, seed).report(H, other)
+    if n_rows == len(predictions):
+        return found
+    kept = np.asarray(labels.weight) > 0
+    return replace(found, H=_spread(found.H, kept), richer=_spread(found.richer, kept))
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,9 +154,9 @@ class _Check:
     def __init__(self, counted: Counted, levels: int, seed: int) -> None:
         predictions, table, labels, cluster = counted
         self.labels, self.cluster = labels, cluster
-        self.unit = (labels.high - labels.low) ** 2
+        self.unit = labels.high - labels.low
         self.f = labels.scale(predictions)
-        self.table = with_scores(table, self.f).gathered()
+        self.table = with_scores(table, self.f, labels).gathered()
         self.weight = np.ones(len(self.f)) if labels.weight is None else labels.weight
         self.levels = score_levels(predictions, levels, labels.weight)
         self.level = self.levels.index(predictions)
@@ -161,47 +167,61 @@ class _Check:
 
     def report(self, H: FunctionClass, richer: FunctionClass) -> Richness:
         """Gains of the constants and of both classes."""
-        plain = self._gain(self.constant, np.zeros(len(self.f)))
-        own, other = self._class("H", H, plain), self._class("richer", richer, plain)
-        gain, error = plain.mean()
+        plain, _ = self._witness([self.constant])
+        constants = self._gain(plain)
+        own, other = self._class("H", H, constants), self._class("richer", richer, constants)
+        gain, error = constants.mean()
+        certain = self._beats(plain)
         mse = float(np.average(self.residual**2, weights=self.weight))
-        return Richness(
-            self.unit * mse, self.unit * gain, self.unit * error, own, other, _verdict(own, other)
-        )
+        unit = self.unit**2
+        verdict = _verdict(own, other, unit * gain if certain else None)
+        return Richness(unit * mse, unit * gain, unit * error, own, other, verdict)
 
-    def _class(self, role: str, H: FunctionClass, plain: _Gain) -> ClassGain:
-        found = self._held_out(H) - self.constant
-        steps = self._steps(found)
-        gain = self._gain(self.constant + steps[self.fold] * found, self.constant)
+    def _class(self, role: str, H: FunctionClass, constants: _Gain) -> ClassGain:
+        parts = [self.constant, self._held_out(H, self.levels) - self.constant]
+        if self.levels.count > 1:
+            parts.append(self._held_out(H, Levels.single()))
+        found, steps = self._witness(parts)
+        gain, unit = self._gain(found), self.unit**2
         levels = []
         for v in range(self.levels.count):
             rows = self.level == v
             if not rows.any():
                 continue
-            own, constant = gain.mean(rows), plain.mean(rows)
             levels.append(
                 LevelGain(
                     *level_bounds(self.levels, v),
                     int(rows.sum()),
                     float(self.weight[rows].sum() / self.weight.sum()),
-                    *(self.unit * value for value in (*own, *constant)),
+                    *(unit * value for value in (*gain.mean(rows), *constants.mean(rows))),
                 )
             )
         mean, error = gain.mean()
+        covariance, spread = self._values(found * self.residual).mean()
         return ClassGain(
             role,
             repr(H),
-            float(steps.mean()),
-            self.unit * mean,
-            self.unit * error,
-            error > 0 and mean > BEYOND_NOISE * error,
+            float(steps[1]),
+            unit * mean,
+            unit * error,
+            unit * covariance,
+            unit * spread,
+            self._beats(found),
             tuple(levels),
+            self.unit * found,
         )
 
-    def _gain(self, new: Floats, old: Floats) -> _Gain:
-        """By how much shifting predictions by ``new`` is better than by ``old``."""
-        values = (self.residual - old) ** 2 - (self.residual - new) ** 2
+    def _beats(self, found: Floats) -> bool:
+        """Whether residuals go along with a witness by more than noise."""
+        mean, error = self._values(found * self.residual).mean()
+        return error > 0 and mean > BEYOND_NOISE * error
+
+    def _values(self, values: Floats) -> _Gain:
         return _Gain(values, self.weight, self.cluster)
+
+    def _gain(self, shift: Floats) -> _Gain:
+        """By how much shifting the predictions makes them better."""
+        return self._values(self.residual**2 - (self.residual - shift) ** 2)
 
     def _constants(self) -> Floats:
         """Mean residual of every row's level set on the other folds."""
@@ -217,23 +237,25 @@ class _Check:
         means = np.where(known, other_total / np.where(known, other_mass, 1.0), 0.0)
         return np.asarray(means[self.fold, self.level])
 
-    def _steps(self, found: Floats) -> Floats:
-        """Best common multiple of the functions for every fold, from the other folds' rows."""
-        rest = self.residual - self.constant
-        cross = np.bincount(self.fold, weights=self.weight * found * rest, minlength=FOLDS)
-        square = np.bincount(self.fold, weights=self.weight * found**2, minlength=FOLDS)
-        cross, square = cross.sum() - cross, square.sum() - square
-        best = np.divide(cross, square, out=np.zeros(FOLDS), where=square > 0)
-        return np.asarray(np.clip(best, 0.0, 1.0))
+    def _witness(self, parts: list[Floats]) -> tuple[Floats, Floats]:
+        """Sum of the parts, each times a step from the other folds' rows; and the mean steps."""
+        columns = np.column_stack(parts)
+        steps = np.zeros((FOLDS, len(parts)))
+        for k in range(FOLDS):
+            others = self.fold != k
+            weighted = columns[others] * self.weight[others, None]
+            steps[k] = _best_steps(weighted.T @ columns[others], weighted.T @ self.residual[others])
+        return np.asarray(np.sum(steps[self.fold] * columns, axis=1)), steps.mean(axis=0)
 
-    def _held_out(self, H: FunctionClass) -> Floats:
-        """What functions fitted on the other folds say about every row."""
+    def _held_out(self, H: FunctionClass, levels: Levels) -> Floats:
+        """What functions of level sets, fitted on the other folds, say about every row."""
         weight = self.scale.quantise_weight(self.labels.weight)
-        learner = H.bind(Columns.of(self.table, weight))
+        coarse = self.scale.quantise_for_columns(self.labels.weight)
+        learner = H.bind(Columns.of(self.table, coarse))
         block = learner.encoder.encode(self.table)
         every = Rows((block,), self.labels.values, self.f, weight)
         start = Rounds("identity", None, (learner.encoder,))
-        partition = Levels(self.labels.scale(self.levels.thresholds))
+        partition = Levels(self.labels.scale(levels.thresholds))
         level = partition.index(self.f)
         shift = np.zeros(len(self.f))
         for k in range(FOLDS):
@@ -246,7 +268,32 @@ class _Check:
         return shift
 
 
-def _verdict(H: ClassGain, richer: ClassGain) -> str:
+def _spread(found: Any, kept: NDArray[np.bool_]) -> Any:
+    """The witness for all rows, those that do not count included."""
+    witness = np.full(len(kept), np.nan)
+    witness[kept] = found.witness
+    return replace(found, witness=witness)
+
+
+def _best_steps(square: Floats, cross: Floats) -> Floats:
+    """Steps between 0 and 1 with the least squared error, one coordinate at a time."""
+    steps = np.zeros(len(cross))
+    for _ in range(TURNS):
+        for j in range(len(steps)):
+            if square[j, j] > 0:
+                rest = cross[j] - square[j] @ steps + square[j, j] * steps[j]
+                steps[j] = np.clip(rest / square[j, j], 0.0, 1.0)
+    return steps
+
+
+def _verdict(H: ClassGain, richer: ClassGain, constants: float | None) -> str:
+    """In words; ``constants`` is what they gain, if that is more than noise."""
+    if constants is not None:
+        return (
+            "The predictions are not calibrated on their own level sets: a constant for each "
+            f"lowers the squared error by {constants:.3g}, {H.described} by {H.gain:.3g}, "
+            f"{richer.described} by {richer.gain:.3g}."
+        )
     if not H.beats and not richer.beats:
         return (
             f"Neither {H.described} nor {richer.described} beats the predictions on their own "

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from recalibrate.auditing.records import Calibration, GroupAudit
+from recalibrate.auditing.records import Calibration, Coverage, GroupAudit
 from recalibrate.auditing.views import numbers
 from recalibrate.auditing.views.numbers import Digits
 
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from recalibrate.auditing.report import AuditReport
 
 T = TypeVar("T")
+
+REMOVED = ", bias removed"
+"""Ends the names of estimates without the bias of small samples; `at_least_zero` shows them."""
 
 
 @dataclass(frozen=True)
@@ -57,67 +60,98 @@ def texts(columns: Sequence[Column[T]], records: Iterable[T]) -> list[list[str]]
     return [[column.title for column in columns], *rows]
 
 
-def group_columns(report: AuditReport, digits: Digits) -> list[Column[GroupAudit]]:
-    """The main numbers of every group."""
-
-    def after(name: str) -> Callable[[GroupAudit], float]:
-        return lambda group: getattr(group.after, name)
-
+def gap_columns(report: AuditReport, digits: Digits) -> list[Column[GroupAudit]]:
+    """Rows, means and gaps of every group: what `AuditReport.table` has."""
     shown: list[Column[GroupAudit]] = [
         named("group", lambda g: g.name),
         numeric("rows", lambda g: g.rows),
-        numeric("share", lambda g: g.share, numbers.percent, "Share of the total weight"),
-        numeric("predicted", after("mean_prediction"), digits.value, "Mean prediction"),
+        numeric("predicted", _after("mean_prediction"), digits.value, "Mean prediction"),
         numeric("observed", lambda g: g.mean_outcome, digits.value, "Mean outcome"),
         Column("gap", lambda g: gap_cell(g.after, digits), "Mean outcome minus mean prediction"),
         Column(
             "limits",
             lambda g: Cell(limits_text(report, g.after, digits), g.after.low),
-            "Valid for all groups at once",
+            "Where the gap lies; valid for all groups at once",
         ),
         numeric(
-            "p", after("p_holm"), numbers.p_value, "Of the gap, adjusted for all groups (Holm)"
+            "adjusted p",
+            _after("p_holm"),
+            numbers.p_value,
+            "Could the gap be noise? Adjusted for all groups (Holm)",
         ),
         numeric(
             "detectable",
-            after("detectable"),
+            _after("detectable"),
             digits.value,
-            "Smallest gap that the limits would show 4 times out of 5",
-        ),
-        numeric(
-            "ECE",
-            after("ece_debiased"),
-            digits.value,
-            "Expected calibration error, bias of small samples removed",
-        ),
-        numeric(
-            "K2",
-            after("k2_unbiased"),
-            numbers.measure,
-            "Mean squared error of level sets, bias of small samples removed",
-        ),
-        numeric(
-            "ECCE",
-            after("ecce_sigma"),
-            numbers.sigmas,
-            "Cumulative error in standard deviations under calibration",
-        ),
-        numeric(
-            "p (ECCE)",
-            after("ecce_p_holm"),
-            numbers.p_value,
-            "Of the cumulative error, adjusted for all groups (Holm)",
+            "Smallest gap that the test would find 4 times out of 5",
         ),
     ]
     if report.n_clusters is not None:
         tip = "People or households that the rows belong to"
         shown.insert(2, numeric("clusters", lambda g: g.clusters, tip=tip))
     if report.overall_before is not None:
-        shown += [
-            Column("gap before", lambda g: gap_cell(g.before, digits), "The baseline's"),
-            numeric("ECCE before", _sigma_before, numbers.sigmas, "The baseline's"),
-        ]
+        shown.append(
+            Column("gap before", lambda g: gap_cell(g.before, digits), "The baseline's gap")
+        )
     return shown
+
+
+def error_columns(report: AuditReport, digits: Digits) -> list[Column[GroupAudit]]:
+    """Errors beyond the mean of every group."""
+    error = measures(report.kind)[0].title
+    shown: list[Column[GroupAudit]] = [
+        named("group", lambda g: g.name),
+        numeric("share", lambda g: g.share, numbers.percent, "Share of the total weight"),
+        numeric(error, _after("mse"), numbers.measure, "Mean squared error"),
+        numeric(
+            f"ECE{REMOVED}",
+            _after("ece_debiased"),
+            lambda value: digits.value(at_least_zero(value)),
+            "Expected calibration error without the bias of small samples",
+        ),
+        numeric(
+            f"K2{REMOVED}",
+            _after("k2_unbiased"),
+            lambda value: numbers.measure(at_least_zero(value)),
+            "Mean squared error of level sets without the bias of small samples",
+        ),
+        numeric(
+            "ECCE",
+            _after("ecce_sigma"),
+            numbers.sigmas,
+            "Cumulative error in standard deviations under calibration",
+        ),
+        numeric(
+            "adjusted p of ECCE",
+            _after("ecce_p_holm"),
+            numbers.p_value,
+            "Could the cumulative error be noise? Adjusted for all groups (Holm)",
+        ),
+    ]
+    if report.overall_before is not None:
+        tip = "The baseline's cumulative error"
+        shown.append(numeric("ECCE before", _sigma_before, numbers.sigmas, tip))
+    return shown
+
+
+def coverage_columns() -> list[Column[Coverage]]:
+    """Rows in the groups of every column, crossing or condition, and the others."""
+    return [
+        named("groups of", lambda c: c.term),
+        numeric("rows in them", lambda c: c.rows),
+        numeric("value missing", lambda c: c.missing, tip="Rows without a value in the column"),
+        numeric("left out", lambda c: c.left_out, tip="Rows in groups that are too small"),
+        numeric("in none", lambda c: c.outside, tip="Rows that a condition does not hold for"),
+    ]
+
+
+def _after(name: str) -> Callable[[GroupAudit], float]:
+    return lambda group: float(getattr(group.after, name))
+
+
+def at_least_zero(value: float) -> float:
+    """An estimate of something that cannot be negative, as it is shown."""
+    return max(value, 0.0) if math.isfinite(value) else value
 
 
 def limits_text(report: AuditReport, own: Calibration, digits: Digits) -> str:
@@ -155,6 +189,10 @@ class Measure:
             return digits.signed(value)
         if self.name == "mce_sigma":
             return numbers.sigmas(value)
+        if self.name == "mce_p":
+            return numbers.p_value(value)
+        if self.title.endswith(REMOVED):
+            value = at_least_zero(value)
         return f"{value:,}" if isinstance(value, int) else numbers.measure(value)
 
 
@@ -165,7 +203,11 @@ def measures(kind: str) -> list[Measure]:
         Measure("mse", error, f"mean of (outcome {numbers.MINUS} prediction)²", "mse"),
         Measure("log_loss", "log loss", "surprise by the outcomes, in nats per row", "log_loss"),
         Measure("msce", "MSCE", "squared calibration error on bins of the predictions", "k2"),
-        Measure("msce_unbiased", "MSCE, bias removed", "0 on average for calibrated predictions"),
+        Measure(
+            "msce_unbiased",
+            f"MSCE{REMOVED}",
+            "0 on average for calibrated predictions; an estimate below 0 is shown as 0",
+        ),
         Measure(
             "multicalibration_error",
             "multicalibration error",
@@ -173,6 +215,11 @@ def measures(kind: str) -> list[Measure]:
         ),
         Measure("mce_sigma", "the same in sigmas", "in standard deviations under calibration"),
         Measure("worst_group", "worst group", "the group with most sigmas"),
+        Measure(
+            "mce_p",
+            "adjusted p of cumulative errors",
+            "could the cumulative errors of all groups be noise? the smallest of all groups",
+        ),
         Measure(
             "n_off",
             "groups off by more than noise",

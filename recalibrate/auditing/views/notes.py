@@ -6,11 +6,22 @@ from recalibrate.auditing.records import Note
 
 
 def method_notes(
-    kind: str, *, n_bins: int, alpha: float, n_groups: int, clustered: bool, paired: bool
+    kind: str,
+    *,
+    n_bins: int,
+    alpha: float,
+    n_groups: int,
+    clustered: bool,
+    paired: bool,
+    weighted: bool,
+    left_out: int,
+    thresholds: bool,
 ) -> tuple[Note, ...]:
     """Notes on everything that the report holds."""
     sure = f"{100 * (1 - alpha):.4g} %"
     notes = [
+        _policy(clustered, left_out),
+        _choice(kind, clustered, weighted, n_groups),
         Note(
             "Gap",
             "Mean outcome minus mean prediction of a group, weighted. Positive: the group is "
@@ -34,7 +45,9 @@ def method_notes(
             "ECE",
             f"In {n_bins} bins of equal width. Noise makes it positive even for a perfect model; "
             "the debiased one takes the sign of a bin from one half of its rows and the mean from "
-            "the other, averaged over all halves, and is zero on average under calibration.",
+            "the other, averaged over all halves, and is zero on average under calibration. Where "
+            "it comes out negative, tables for readers show 0; full_table and JSON have it as it "
+            "is.",
             "ECE = sum_b P(b) |mean residual of b|;  debiased: sum_b P(b) s_b (z (2 Phi(z) - 1) "
             "- 2 phi(z)), z = mean residual / s_b",
         ),
@@ -43,7 +56,8 @@ def method_notes(
             f"Errors on level sets, here {n_bins} quantile bins of the predictions of all rows "
             "(their edges are in the report). Within the group: weighted by the group's own "
             "mass. By mass: with the group's indicator as h over all rows, so that small groups "
-            "count little. MSCE is K2 over all rows.",
+            "count little. MSCE is K2 over all rows. With the bias removed, K2 and MSCE can come "
+            "out negative near perfect calibration, and are then shown as 0.",
             "K2(f, h) = sum_b P(b) (E[h (y - f) | b])^2;  within g: sum_b P(b|g) "
             "(E[y - f | b, g])^2",
         ),
@@ -62,6 +76,8 @@ def method_notes(
             "confidence.",
         ),
     ]
+    if kind == "binary" or thresholds:
+        notes.append(_rates(kind, sure, clustered, weighted))
     if clustered:
         notes.append(
             Note(
@@ -82,6 +98,79 @@ def method_notes(
             )
         )
     return tuple(notes)
+
+
+def _policy(clustered: bool, left_out: int) -> Note:
+    unit = "clusters" if clustered else "rows (of equal weight)"
+    text = (
+        "No group is dropped in silence. A group with fewer rows than the audit was asked to look "
+        "at (min_rows) is named with its number of rows and not judged"
+    )
+    text += f": {left_out} here. " if left_out else "; there is none here. "
+    text += (
+        f"A group with fewer than five {unit} is listed with its means, without limits: nothing "
+        "can be concluded about it. For every other group the smallest gap that this audit could "
+        "have found is stated beside the result. That a group is not found to be off does not show "
+        "that it is free of error; it shows that an error larger than the limits is unlikely."
+    )
+    return Note("Small groups", text)
+
+
+def _choice(kind: str, clustered: bool, weighted: bool, n_groups: int) -> Note:
+    """Which method was used, and why."""
+    if kind == "binary" and not clustered:
+        text = (
+            "Outcomes are 0 or 1. If the predictions are right, they say how much outcomes vary, "
+            "so that the test whether a group is off uses the predicted probabilities themselves; "
+            "this finds smaller errors than an estimate of the noise would. Limits must hold for "
+            "wrong predictions as well, so that they use the observed residuals."
+        )
+    elif kind == "binary":
+        text = (
+            "Outcomes are 0 or 1 and rows of the same person or household (cluster) may depend on "
+            "each other, which makes the usual limits too narrow. Tests and limits therefore use "
+            "how the sums of whole clusters vary."
+        )
+    else:
+        text = (
+            "Outcomes are numbers, whose noise no prediction states: it is estimated from the "
+            "residuals, those of the group and those of all rows with similar predictions, because "
+            "small groups show too little of a skewed distribution."
+        )
+    if n_groups > 1:
+        text += (
+            f" {n_groups} groups are looked at, and with one test each some would look wrong by "
+            "chance alone. Tests, limits and p-values are therefore for all groups at once."
+        )
+    if weighted:
+        text += (
+            " Rows have different weights: a group counts as having as many rows as would be as "
+            "precise with equal weights."
+        )
+    return Note("Method, and why this one", text)
+
+
+def _rates(kind: str, sure: str, clustered: bool, weighted: bool) -> Note:
+    text = (
+        "Shares of rows, with the exact limits of Clopper and Pearson; for each rate the limits of "
+        f"all groups hold at once with {sure} confidence (Sidak). "
+    )
+    if clustered or weighted:
+        text += (
+            "Because of weights or clusters, the number of rows is replaced by the effective "
+            "number (Korn and Graubard). "
+        )
+    text += (
+        "Differences and ratios compare a group with its reference group; their limits are put "
+        "together from those of both (MOVER), as if the two shared no rows, which makes them wider "
+        "where they do. "
+    )
+    if kind == "binary":
+        text += (
+            "Limits of the AUC are those of a score test with the variance of DeLong and others."
+        )
+    formula = "impact ratio = selection rate of the group / selection rate of the reference"
+    return Note("Rates of decisions", text.strip(), formula)
 
 
 def _limits(kind: str, sure: str, n_groups: int, clustered: bool) -> Note:

@@ -20,7 +20,11 @@ def plain(value: Any) -> Any:
     [1.5, None, {'rows': 3}]
     """
     if is_dataclass(value) and not isinstance(value, type):
-        return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
+        return {
+            each.name: plain(getattr(value, each.name))
+            for each in fields(value)
+            if each.metadata.get("json", True)
+        }
     if isinstance(value, dict):
         return {str(key): plain(entry) for key, entry in value.items()}
     if isinstance(value, np.ndarray | np.generic):

@@ -6,8 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from recalibrate.auditing.records import Calibration, Curve, GroupAudit
-from recalibrate.auditing.views.ranking import worst_curves, worst_gaps
+from recalibrate.auditing.views.ranking import everybody_first, worst_curves
 from recalibrate.auditing.views.text import confidence
 from recalibrate.support.checks import check_whole
 from recalibrate.support.notices import listed
@@ -18,11 +20,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from recalibrate.auditing.report import AuditReport
+    from recalibrate.auditing.slices import Slices
 
 # Told apart also by readers who see colours differently; marks and lines differ too.
 AFTER, BEFORE, FAINT = "#0067a6", "#c2560a", "0.6"
 _PANEL, _COLUMNS, _WORST = 3.2, 3, 5
 _ROW = 0.3  # inches per group of a forest plot
+_TICKS = 8  # names of slices below a map
 
 
 def plot_reliability(report: AuditReport, groups: str | Sequence[str] | None) -> Figure:
@@ -30,7 +34,7 @@ def plot_reliability(report: AuditReport, groups: str | Sequence[str] | None) ->
     shown = _choose(report, groups)
     columns = min(len(shown), _COLUMNS)
     rows = math.ceil(len(shown) / columns)
-    figure = _figure(_PANEL * columns, (_PANEL + 0.2) * rows + 0.4)
+    figure = make_figure(_PANEL * columns, (_PANEL + 0.2) * rows + 0.4)
     panels = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
     for axes, group in zip(panels.flat, shown, strict=False):
         _draw_curves(axes, group)
@@ -66,7 +70,7 @@ def _draw_curves(axes: Axes, group: GroupAudit) -> None:
         _draw_curve(axes, group.before.curve, BEFORE, "before", hollow=True)
     _draw_curve(axes, group.after.curve, AFTER, "after", hollow=False)
     axes.set_title(
-        f"{_short(group.name, 38)}\n{group.rows:,} rows", fontsize="small", parse_math=False
+        f"{shortened(group.name, 38)}\n{group.rows:,} rows", fontsize="small", parse_math=False
     )
     axes.grid(alpha=0.3)
 
@@ -90,7 +94,7 @@ def _draw_curve(axes: Axes, curve: Curve, colour: str, label: str, *, hollow: bo
 def plot_gaps(report: AuditReport, most: int) -> Figure:
     """A forest plot of gaps with their simultaneous limits, worst groups first."""
     check_whole("most", most, least=1)
-    groups = worst_gaps(report, most)
+    groups = everybody_first(report, most)
     paired = report.overall_before is not None
     figure, axes = _forest([group.name for group in groups])
     for place, group in enumerate(groups):
@@ -123,6 +127,29 @@ def _draw_gap(
     )
 
 
+def plot_slices(slices: Slices) -> Figure:
+    """Gaps by group and slice as colours, with a frame around what is more than noise."""
+    table = slices.table
+    names = table["group"].unique().tolist()
+    gaps = table.pivot(index="group", columns="slice", values="gap").loc[names, list(slices.names)]
+    off = table.pivot(index="group", columns="slice", values="off").loc[names, list(slices.names)]
+    reach = float(gaps.abs().max().max()) or 1.0
+    figure = make_figure(2.5 + 0.45 * len(slices.names), _ROW * len(names) + 1.6)
+    axes = figure.add_subplot()
+    image = axes.imshow(gaps, cmap="RdBu_r", vmin=-reach, vmax=reach, aspect="auto")
+    for y, x in zip(*off.eq(True).to_numpy().nonzero(), strict=True):
+        axes.plot(x, y, marker="s", markersize=7, markerfacecolor="none", color="black")
+    axes.set_yticks(range(len(names)), [shortened(n, 48) for n in names], fontsize="small")
+    for label in axes.get_yticklabels():
+        label.set_parse_math(False)
+    ticks = dict.fromkeys(
+        np.linspace(0, len(slices.names) - 1, _TICKS).round().astype(int).tolist()
+    )
+    axes.set_xticks(list(ticks), [slices.names[k] for k in ticks], fontsize="small", rotation=30)
+    figure.colorbar(image, ax=axes, label="gap (frames: more than noise)")
+    return figure
+
+
 def plot_discoveries(report: AuditReport) -> Figure:
     """Predicted and observed means of the subgroups found by searching."""
     if report.discoveries is None:
@@ -133,7 +160,7 @@ def plot_discoveries(report: AuditReport) -> Figure:
             "there is nothing to plot: " + (report.discoveries.note or "no subgroup is off")
         )
     figure, axes = _forest(
-        [f"{_short(each.rule, 48)}  (n = {each.rows:,})" for each in found], zero=False
+        [f"{shortened(each.rule, 48)}  (n = {each.rows:,})" for each in found], zero=False
     )
     places = range(len(found))
     predicted = [each.mean_prediction for each in found]
@@ -156,11 +183,11 @@ def plot_discoveries(report: AuditReport) -> Figure:
 
 def _forest(names: Sequence[str], *, zero: bool = True) -> tuple[Figure, Axes]:
     """A figure with one line per name, the first on top."""
-    figure = _figure(8.0, _ROW * len(names) + 1.3)
+    figure = make_figure(8.0, _ROW * len(names) + 1.3)
     axes = figure.add_subplot()
     if zero:
         axes.axvline(0, color=FAINT, linewidth=1)
-    labels = [_short(name, 60) for name in names]
+    labels = [shortened(name, 60) for name in names]
     axes.set_yticks(range(len(names)), labels, fontsize="small", parse_math=False)
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.grid(axis="x", alpha=0.3)
@@ -169,12 +196,12 @@ def _forest(names: Sequence[str], *, zero: bool = True) -> tuple[Figure, Axes]:
     return figure, axes
 
 
-def _short(name: str, most: int) -> str:
+def shortened(name: str, most: int) -> str:
     """A name that leaves room for the plot."""
     return name if len(name) <= most else name[: most - 1] + "…"
 
 
-def _figure(width: float, height: float) -> Figure:
+def make_figure(width: float, height: float) -> Figure:
     """A figure of its own, unknown to pyplot: nothing to close, nothing shown by itself."""
     made: Figure = require("matplotlib.figure", "report").Figure(
         figsize=(width, height), layout="constrained"

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from recalibrate.auditing.views.columns import (
-    group_columns,
+    coverage_columns,
+    error_columns,
+    gap_columns,
     overall_columns,
     texts,
     told_measures,
 )
-from recalibrate.auditing.views.numbers import Digits
+from recalibrate.auditing.views.numbers import Digits, typed
+from recalibrate.auditing.views.ranking import everybody_first
+from recalibrate.auditing.views.rates import rate_tables
 
 if TYPE_CHECKING:
     from recalibrate.auditing.report import AuditReport
 
 _MARKS = re.compile(r"[\\\[\]`]")
-_SHOWN = 60  # groups of the plain text; the table has all
+_SHOWN = 12  # groups of the plain text; the table has all
+_FEW = 4  # entries of other lists there
+_WIDEST = 40  # letters of a name there
+_LINE = 118  # letters of a line there
 
 
 def verdict(report: AuditReport) -> str:
@@ -29,11 +37,11 @@ def verdict(report: AuditReport) -> str:
         text = f"None of {count} {what} off by more than noise"
     else:
         worst = next(group for group in report.groups if group.name == now.largest_gap_group)
-        own = worst.after
+        own, digits = worst.after, Digits.of(report)
         text = f"{now.n_off} of {count} {what} off by more than noise; the largest such gap is "
-        text += f"{own.gap:+.3g}"
+        text += typed(digits.signed(own.gap))
         if own.low == own.low:
-            text += f" ({own.low:.3g} to {own.high:.3g})"
+            text += typed(f" ({digits.signed(own.low)} to {digits.signed(own.high)})")
         text += f" for {worst.name}"
     text += f" (limits hold for all groups at once with {confidence(report)} confidence)."
     if report.overall_before is not None:
@@ -53,25 +61,41 @@ def confidence(report: AuditReport) -> str:
 
 
 def to_text(report: AuditReport) -> str:
-    """What print shows: a head, the verdict, and the main columns."""
+    """What print shows: a head, the verdict, and the worst groups; it fits a screen."""
     labels = {"soft": "labels in [0, 1]"}.get(report.kind, f"{report.kind} labels")
     head = (
         f"Audit of {report.n_rows:,} rows ({labels}), "
         f"{confidence(report)} limits over all groups at once"
     )
-    table = texts(group_columns(report, Digits.of(report)), report.groups[:_SHOWN])
-    lines = [head, verdict(report), *_aligned(table)]
-    if len(report.groups) > _SHOWN:
-        lines.append(f"and {len(report.groups) - _SHOWN} more groups, see .table")
+    groups = everybody_first(report, _SHOWN)
+    columns = [c for c in gap_columns(report, Digits.of(report)) if c.title != "detectable"]
+    table = [[_short(cell) for cell in line] for line in texts(columns, groups)]
+    lines = [head, *wrap(verdict(report), _LINE), *aligned(table)]
+    if len(report.groups) > len(groups):
+        more = len(report.groups) - len(groups)
+        lines.append(f"and {more} more groups: report.table has them, report.worst(20) the worst")
     if report.left_out:
-        lines.append(left_out(report, _SHOWN))
-    if report.discoveries is not None:
-        lines += ["", str(report.discoveries)]
-    if report.richness is not None:
-        lines += ["", str(report.richness)]
-    if report.changes is not None:
-        lines += ["", str(report.changes)]
+        lines += wrap(left_out(report, _FEW), _LINE)
+    for part in (report.rates, report.discoveries, report.richness, report.changes):
+        if part is not None:
+            lines += ["", *(w for line in _first(str(part), _FEW + 1) for w in _wrapped(line))]
     return "\n".join(lines)
+
+
+def _short(text: str) -> str:
+    """A name that leaves room for the numbers beside it."""
+    return text if len(text) <= _WIDEST else text[: _WIDEST - 3] + "..."
+
+
+def _wrapped(line: str) -> list[str]:
+    indent = " " * (len(line) - len(line.lstrip()))
+    return wrap(line, _LINE, initial_indent=indent, subsequent_indent=indent + "  ")
+
+
+def _first(text: str, most: int) -> list[str]:
+    lines = text.splitlines()
+    more = len(lines) - most
+    return lines if more <= 1 else [*lines[:most], f"  and {more} more"]
 
 
 def to_markdown(report: AuditReport) -> str:
@@ -84,10 +108,18 @@ def to_markdown(report: AuditReport) -> str:
         "## Overall",
         _table(texts(overall_columns(report, digits), told_measures(report))),
         "## Groups",
-        _table(texts(group_columns(report, digits), report.groups)),
+        _table(texts(gap_columns(report, digits), report.groups)),
+        "## Errors beyond the mean",
+        _table(texts(error_columns(report, digits), report.groups)),
     ]
     if report.left_out:
         parts.append(_escaped(left_out(report, len(report.left_out))))
+    if report.coverage:
+        parts.append(_table(texts(coverage_columns(), report.coverage)))
+    if report.rates is not None:
+        for each in rate_tables(report.rates):
+            table = _table(texts(each.columns, each.records))
+            parts += [f"## {each.title}", _escaped(each.text), table]
     if report.discoveries is not None:
         parts += ["## Where else the model is wrong", _bullets(str(report.discoveries))]
     if report.richness is not None:
@@ -100,12 +132,16 @@ def to_markdown(report: AuditReport) -> str:
 
 def left_out(report: AuditReport, most: int) -> str:
     """Groups with too few rows to be listed, and their rows."""
-    named = [f"{each.name} ({each.why})" for each in report.left_out[:most]]
+    named = [f"{each.name} ({each.rows or 'no'} rows)" for each in report.left_out[:most]]
     more = len(report.left_out) - most
-    return "Left out: " + "; ".join(named) + (f"; and {more} more." if more > 0 else ".")
+    return (
+        "Left out, because they have too few rows: "
+        + "; ".join(named)
+        + (f"; and {more} more." if more > 0 else ".")
+    )
 
 
-def _aligned(table: Sequence[Sequence[str]]) -> list[str]:
+def aligned(table: Sequence[Sequence[str]]) -> list[str]:
     """Lines of a table: names to the left, numbers to the right."""
     columns = []
     for k, column in enumerate(zip(*table, strict=True)):

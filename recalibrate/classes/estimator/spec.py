@@ -105,12 +105,12 @@ class RowsOf:
     encoder: int
 
     def of(self, part: Part) -> Sums:
-        f = part.scores(self.draft.log)
+        f = part.margin(self.draft.log, self.draft.output)
         weight = part.weight if len(part.weight) else np.ones(part.n_rows, np.int64)
         return (  # type: ignore[return-value]  # rows are floats, and are not summed
             part.blocks[self.encoder],
             part.levels(self.draft),
-            part.y,
+            part.labels(self.draft.output),
             f,
             weight,
         )
@@ -207,7 +207,8 @@ class EstimatorLearner:
         models: list[Any] = [None] * task.levels
         for v, model in zip(occupied, fitted, strict=True):
             models[v] = model if task.step == 1 else Scaled(model, task.step)
-        skipped = int(weight[~np.isin(level, occupied)].sum())
+        alone = int(weight[~np.isin(level, occupied)].sum())
+        skipped = int(alone * 2.0**task.source.scale.hessian_bits)
         return Lesson(EstimatorTable(tuple(models), task.limit), skipped)
 
     @staticmethod

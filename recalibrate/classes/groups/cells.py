@@ -19,9 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.classes.groups.spec import GroupEncoder, GroupTable
-from recalibrate.core.fixedpoint import snap
+from recalibrate.core.fixedpoint import INT64_BITS, Scale, snap
 from recalibrate.core.learning import Lesson, Task
 from recalibrate.core.part import Draft, Part, Sums
+from recalibrate.core.source import StatsSource
 from recalibrate.kernels.histogram import count_rows
 from recalibrate.kernels.routing import Placement
 
@@ -34,9 +35,10 @@ For 0/1 labels the variance of the sum, p (1 - p) per row, is what counts as eve
 
 @dataclass(frozen=True, eq=False)
 class CellSums:
-    """Statistic: words summed by level set, term and group; and squared responses by level.
+    """Statistic: words summed by level set, term and group; squared responses by level.
 
-    ``terms`` are those that count; None: all.
+    ``terms`` are those that count; None: all. Where rows differ in weight, also w s by level set,
+    term and group: the variance of g.
     """
 
     draft: Draft
@@ -55,9 +57,36 @@ class CellSums:
         slot = np.arange(self.levels, dtype=np.int32)
         placement = Placement(level, np.empty(0, dtype=np.int32), len(level))
         sums = count_rows(codes, features, self.offsets, words, placement, slot, self.levels)
-        f = part.scores(self.draft.log)
-        squares = part.losses(f, False, level, self.levels)
-        return sums, squares
+        output = self.draft.output
+        f = part.margin(self.draft.log, output)
+        squares = part.losses(f, False, level, self.levels, output)
+        if not part.scale.weighted:
+            return sums, squares
+        _, s, _ = part.scale.unpack(words)
+        both = s * (part.weight * 2.0 ** -self.cut(part.scale))
+        heavy = np.rint(both).astype(np.int64)[:, None]
+        spread = count_rows(codes, features, self.offsets, heavy, placement, slot, self.levels)
+        return sums, squares, spread
+
+    def real(self, source: StatsSource) -> tuple[NDArray[Any], ...]:
+        """Rows, s, g and the variance of g if s is, [level set, group over all terms]; squares."""
+        scale, shape = source.scale, (self.levels, int(self.offsets[-1]))
+        words, squares, *weighed = source.sums(self)
+        rows, mass, response = scale.unpack(words.reshape(*shape, scale.words))
+        s: NDArray[Any] = mass * scale.weight_step
+        g: NDArray[Any] = response * scale.response_step
+        spread = s
+        if weighed:
+            unit = scale.weight_step / scale.weight_factor * 2.0 ** self.cut(scale)
+            # By Cauchy and Schwarz; all that is left of cells too light for the sums.
+            least_spread = s**2 / np.maximum(rows, 1)
+            spread = np.maximum(weighed[0].reshape(shape) * unit, least_spread)
+        return rows, s, g, spread, squares
+
+    @staticmethod
+    def cut(scale: Scale) -> int:
+        """Bits taken off w s, so that no sum can overflow."""
+        return 2 * scale.mass_bits + scale.hessian_bits - INT64_BITS
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,13 +99,10 @@ class CellLearner:
         All candidate terms, one column each.
     thresholds
         Smallest z of every term that counts as more than noise.
-    weight_spread
-        Sum of squared weights over sum of weights: the variance that weights add.
     """
 
     encoder: GroupEncoder
     thresholds: NDArray[np.float64]
-    weight_spread: float = 1.0
     index: int = field(default=0)
 
     @property
@@ -85,18 +111,14 @@ class CellLearner:
 
     def sums(self, task: Task) -> CellTotals:
         """Rows, sums and noise of all cells, [level set, group over all terms]."""
-        scale = task.source.scale
         offsets = self._starts
         statistic = CellSums(task.draft, self.index, task.levels, offsets)
-        words, squares = task.source.sums(statistic)
-        shape = (task.levels, int(offsets[-1]), scale.words)
-        rows, mass, response = scale.unpack(words.reshape(shape))
-        s: NDArray[Any] = mass * scale.weight_step
-        g: NDArray[Any] = response * scale.response_step
+        rows, s, g, spread, squares = statistic.real(task.source)
         noise = self._noise(task, squares, s[:, offsets[0] : offsets[1]].sum(axis=1))
-        variance = s * noise * self.weight_spread
+        events = np.divide(s**2, spread, out=np.zeros(s.shape), where=spread > 0)
+        variance = spread * noise
         least = LEAST_CELL_EVENTS if task.draft.log.link == "logit" else 0.0
-        usable = (rows >= LEAST_CELL_ROWS) & (variance > least * self.weight_spread)
+        usable = (rows >= LEAST_CELL_ROWS) & (variance > 0) & (events > least)
         usable[:, offsets[:-1]] = False  # code 0: in none of the term's groups
         return CellTotals(usable, s, g, np.where(usable, variance, 1.0))
 

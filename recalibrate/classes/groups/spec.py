@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from recalibrate.classes.leastsquares import Coefficients, check_systems, fit_levels, no_products
 from recalibrate.core.fixedpoint import snap
-from recalibrate.core.learning import SCORE_COLUMN, FunctionClass, Lesson, Task
+from recalibrate.core.learning import FunctionClass, Lesson, Task, is_score
 from recalibrate.core.part import Draft, Part, Sums
 from recalibrate.core.rounds import Block, Scores
 from recalibrate.core.source import StatsSource
@@ -64,7 +64,7 @@ class Groups(FunctionClass):
 
     def reads(self, schema: Schema) -> list[str]:
         """Columns that the terms speak of."""
-        own = schema.select([name for name in schema.names if name != SCORE_COLUMN])
+        own = schema.select([name for name in schema.names if not is_score(name)])
         terms = [parse(term, own) for term in self.terms]
         return list(dict.fromkeys(name for term in terms for name in columns_of(term)))
 
@@ -156,13 +156,11 @@ class GroupWeights:
     sizes: tuple[int, ...]
 
     def of(self, part: Part) -> Sums:
-        mass = part.weight.astype(np.float64) if len(part.weight) else None
-        codes = part.blocks[0]
-        counts = [
-            np.bincount(codes[:, t], weights=mass, minlength=size)
-            for t, size in enumerate(self.sizes)
-        ]
-        return (np.concatenate(counts).astype(np.int64),)
+        mass = part.weight if len(part.weight) else np.int64(1)
+        counts = [np.zeros(size, np.int64) for size in self.sizes]
+        for t, own in enumerate(counts):
+            np.add.at(own, part.blocks[0][:, t], mass)
+        return (np.concatenate(counts),)
 
 
 @dataclass(frozen=True, eq=False)

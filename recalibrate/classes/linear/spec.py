@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from math import inf, sqrt
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.classes.leastsquares import Coefficients, fit_levels, no_products
+from recalibrate.classes.leastsquares import COLLINEAR, Coefficients, fit_levels, no_products
 from recalibrate.core.fixedpoint import INT64_BITS, RESPONSE_LIMIT_BITS, Scale, snap
 from recalibrate.core.learning import FunctionClass, Lesson, Pace, Task, choose_columns
-from recalibrate.core.levels import Link
+from recalibrate.core.levels import Levels, Link
 from recalibrate.core.part import Draft, Part, Sums
-from recalibrate.core.rounds import Block, Scores
+from recalibrate.core.rounds import Block, Rounds, Scores
+from recalibrate.core.source import StatsSource
 from recalibrate.data.columns import Columns
 from recalibrate.data.table import Table
 from recalibrate.kernels import gram as kernels
@@ -69,10 +72,11 @@ class Linear(FunctionClass):
         """The class on some columns."""
         check_number("ridge of Linear", self.ridge, least=0.0)
         names = choose_columns(columns.schema, self.features, self.base_score)
-        own = [
-            term for terms in columns.each(partial(column_terms, columns), names) for term in terms
-        ]
-        return LinearLearner(self, Quantiser((Term("constant", ""), *own)), index)
+        found = columns.each(partial(column_terms, columns), names)
+        own = [term for terms in found for term in terms.terms]
+        rounding = [0.0, *(error for terms in found for error in terms.rounding)]
+        encoder = Quantiser((Term("constant", ""), *own))
+        return LinearLearner(self, encoder, index, rounding=tuple(rounding))
 
 
 @dataclass(frozen=True)
@@ -122,34 +126,49 @@ class Quantiser:
         return out
 
 
-def column_terms(columns: Columns, name: str) -> list[Term]:
+class Terms(NamedTuple):
+    """Terms of a column, and by how much rounding changes each on the calibration rows."""
+
+    terms: list[Term]
+    rounding: list[float]
+
+    @classmethod
+    def exact(cls, terms: list[Term]) -> Terms:
+        """Flags and indicators."""
+        return cls(terms, [0.0] * len(terms))
+
+
+def column_terms(columns: Columns, name: str) -> Terms:
     """Terms of a column."""
     if columns.column(name).kind == "categorical":
         weights = columns.category_weights(name)
         terms = [Term("missing", name)] if weights[0] else []
         heaviest = 1 + np.argsort(-weights[1:], kind="stable")[:MOST_INDICATORS]
         kept = sorted(int(code) for code in heaviest if weights[code] > 0)
-        return terms + [Term("category", name, category=code) for code in kept]
+        return Terms.exact(terms + [Term("category", name, category=code) for code in kept])
     low, high, missing = columns.span(name)
     terms = [Term("missing", name)] if missing else []
     if np.isnan(low):
-        return terms
+        return Terms.exact(terms)
     if not np.isfinite([low, high]).all():
         raise ValueError(
             f"column {name!r} holds infinite values, which a linear function cannot use; "
             "clip them, or leave the column out with features=[...]"
         )
     found = columns.distribution(name, lambda total: np.array([(total + 1) // 2]))
-    if not len(found.values):  # all present values weigh next to nothing
-        return terms
     reached = np.cumsum(found.mass)
     centre = float(found.values[np.searchsorted(reached, (reached[-1] + 1) // 2)])
     widest = max(high - centre, centre - low)
     if widest == 0.0:
-        return terms
+        return Terms.exact(terms)
     fraction, exponent = np.frexp(widest)
     power = int(exponent) - (1 if fraction == 0.5 else 0)
-    return [Term("value", name, centre, float(2.0 ** (UNIT_BITS - power))), *terms]
+    factor = float(2.0 ** (UNIT_BITS - power))
+    error = 0.5 / UNIT
+    if found.complete:
+        units = (found.values.astype(np.float64) - centre) * factor
+        error = float(np.abs(units - np.rint(units)).max()) / UNIT
+    return Terms([Term("value", name, centre, factor), *terms], [error, *(0.0 for _ in terms)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,6 +179,7 @@ class Products:
     encoder: int
     levels: int
     terms: int
+    bits: int = UNIT_BITS
 
     def of(self, part: Part) -> Sums:
         sums = no_products(self.levels, self.terms)
@@ -168,25 +188,89 @@ class Products:
             part.levels(self.draft),
             part.words(self.draft).ravel(),
             part.scale,
-            np.array(bits_to_cut(part.scale), dtype=np.int64),
+            np.array(bits_to_cut(part.scale, self.bits), dtype=np.int64),
             *sums,
         )
         return sums
 
 
-def bits_to_cut(scale: Scale) -> tuple[int, int, int, int]:
-    """Bits taken off s, s x x', g and g x so that no product and no sum can overflow.
+def bits_to_cut(scale: Scale, bits: int = UNIT_BITS) -> tuple[int, int]:
+    """Bits taken off a row's s x x' and g x so that no sum can overflow.
 
-    Features have 15 bits and a sign; without weights and hessians nothing is cut off s x x'.
+    Features have 15 ``bits`` and a sign, on rows outside of the calibration rows' range more;
+    without weights and hessians nothing is cut off s x x'.
     """
-    s_bits = 1 if scale.plain else scale.weight_bits + scale.hessian_bits
-    s_cut = max(0, s_bits - (INT64_BITS - 2 * UNIT_BITS))
-    product = s_bits - s_cut + 2 * UNIT_BITS
-    gram_cut = max(0, product + scale.row_bits - INT64_BITS)
-    g_bits = scale.weight_bits + scale.response_bits + RESPONSE_LIMIT_BITS
-    g_cut = max(0, g_bits - (INT64_BITS - UNIT_BITS))
-    cross_cut = max(0, g_bits - g_cut + UNIT_BITS + scale.row_bits - INT64_BITS)
-    return s_cut, gram_cut, g_cut, cross_cut
+    s_bits = scale.mass_bits + scale.hessian_bits
+    g_bits = scale.mass_bits + scale.response_bits + RESPONSE_LIMIT_BITS
+    gram_cut = max(0, s_bits + 2 * bits - INT64_BITS)
+    return gram_cut, max(0, g_bits + bits - INT64_BITS)
+
+
+@dataclass(frozen=True, eq=False)
+class Widths:
+    """Statistic: rows by the bits that their widest column needs."""
+
+    encoder: int
+
+    def of(self, part: Part) -> Sums:
+        block = part.blocks[self.encoder]
+        widest = np.abs(block).max(axis=1) if len(block) else np.zeros(0, np.int32)
+        return (np.bincount(np.frexp(widest)[1], minlength=INT64_BITS).astype(np.int64),)
+
+
+def bits_of(source: StatsSource, encoder: int) -> int:
+    """Bits of the widest column of some rows, those of the calibration rows at least."""
+    (rows,) = source.sums(Widths(encoder))
+    return max(UNIT_BITS, int(np.flatnonzero(rows).max(initial=0)))
+
+
+def lost_by_rounding(
+    source: StatsSource,
+    products: Products,
+    rounding: Sequence[float],
+    names: Sequence[str],
+    B: float,
+) -> tuple[float, str]:
+    """Most that h = sum c_j x_j with h^2 <= B differs from the same of rounded columns.
+
+    With r_j what the other columns leave of column j (root mean square), |c_j| is at most |h| / r_j
+    in the mean square, and rounding changes h by sum |c_j| e_j; see ``docs/guarantees.md``.
+    """
+    _, (gram,), _ = source.sums(products)
+    count = len(gram)
+    moments = np.tril(gram) + np.tril(gram, -1).T
+    moments = moments.astype(np.float64) / float(moments[0, 0])
+    errors = np.asarray(rounding)
+    # Columns without error first: of those that others explain, none is missed.
+    order = np.argsort(errors > 0, kind="stable")
+    kept: list[int] = []
+    for j in order:
+        left = _left_over(moments, kept, j)
+        if left > COLLINEAR * moments[j, j] and moments[j, j] > 0:
+            kept.append(int(j))
+        elif errors[j] > 0 and moments[j, j] > 0:
+            others = [names[k] for k in kept if names[k]]
+            return inf, (
+                f"column {names[j]!r} is a linear function of {others}, as far as rounding to "
+                f"2^-{UNIT_BITS} of its range leaves a difference"
+            )
+    inverse = np.linalg.inv(moments[np.ix_(kept, kept)])
+    share = float(errors[kept] @ np.sqrt(np.maximum(np.diag(inverse), 0.0))) if count else 0.0
+    if share < 1:
+        return share * sqrt(B) / (1.0 - share), ""
+    worst = names[kept[int(np.argmax(errors[kept] * np.sqrt(np.diag(inverse))))]]
+    return inf, (
+        f"rounding to 2^-{UNIT_BITS} of its range decides over what column {worst!r} adds to the "
+        "others: it is nearly a linear function of them, or has values far outside of the others"
+    )
+
+
+def _left_over(moments: NDArray[np.float64], kept: list[int], j: int) -> float:
+    """Mean square that columns leave of column j."""
+    if not kept:
+        return float(moments[j, j])
+    solved = np.linalg.solve(moments[np.ix_(kept, kept)], moments[kept, j])
+    return float(moments[j, j] - moments[j, kept] @ solved)
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,23 +294,37 @@ class LinearLearner:
     spec: Linear
     encoder: Quantiser
     index: int = field(default=0)
+    bits: int = UNIT_BITS
+    rounding: tuple[float, ...] = ()
 
     @property
     def inexact(self) -> str:
         return f"ridge {self.spec.ridge:g} shrinks the coefficients" if self.spec.ridge else ""
 
     def learn(self, task: Task) -> Lesson:
-        return fit_functions(task, self.index, len(self.encoder.terms), self.spec.ridge)
+        products = Products(task.draft, self.index, task.levels, len(self.encoder.terms), self.bits)
+        return fit_functions(task, products, self.spec.ridge)
+
+    def for_rows(self, source: StatsSource) -> LinearLearner:
+        """The same, with the bits that the rows need."""
+        return replace(self, bits=bits_of(source, self.index))
+
+    def lost(self, source: StatsSource, B: float) -> tuple[float, str]:
+        """See ``core.learning.Quantises``."""
+        start = Rounds("identity", None, (self.encoder,))
+        products = Products(
+            Draft(start, Levels.single(), True), self.index, 1, len(self.encoder.terms)
+        )
+        return lost_by_rounding(source, products, self.rounding, self.encoder.labels, B)
 
 
 def fit_functions(
-    task: Task, encoder: int, terms: int, ridge: float, kind: type[LinearTable] = LinearTable
+    task: Task, products: Products, ridge: float, kind: type[LinearTable] = LinearTable
 ) -> Lesson:
     """Least squares on all level sets; the encoder's first column is the constant."""
-    products = Products(task.draft, encoder, task.levels, terms)
-    s_cut, gram_cut, g_cut, cross_cut = bits_to_cut(task.source.scale)
-    gram_unit = 2.0 ** (s_cut + gram_cut - 2 * UNIT_BITS)
-    cross_unit = 2.0 ** (g_cut + cross_cut - UNIT_BITS)
+    gram_cut, cross_cut = bits_to_cut(task.source.scale, products.bits)
+    gram_unit = 2.0 ** (gram_cut - 2 * UNIT_BITS)
+    cross_unit = 2.0 ** (cross_cut - UNIT_BITS)
     present, solved, skipped = fit_levels(task, products, ridge, gram_unit, cross_unit)
     # Snapped per quantised unit: coefficient * integer is then exact, and so are the sums.
     coefficient = snap(solved / UNIT)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import comb
 
 import numpy as np
@@ -14,14 +14,21 @@ from numpy.typing import NDArray
 from recalibrate.classes.leastsquares import check_systems
 from recalibrate.classes.linear.spec import (
     UNIT,
+    UNIT_BITS,
     WIDEST,
     Linear,
     LinearTable,
+    Products,
     Quantiser,
+    bits_of,
     fit_functions,
+    lost_by_rounding,
 )
 from recalibrate.core.learning import FunctionClass, Lesson, Pace, Task
-from recalibrate.core.levels import Link
+from recalibrate.core.levels import Levels, Link
+from recalibrate.core.part import Draft
+from recalibrate.core.rounds import Rounds
+from recalibrate.core.source import StatsSource
 from recalibrate.data.columns import Columns
 from recalibrate.data.table import Table
 from recalibrate.support.checks import check_number
@@ -92,8 +99,12 @@ class Polynomial(FunctionClass):
         if not isinstance(self.degree, int | np.integer) or self.degree not in DEGREES:
             raise ValueError(f"Polynomial(degree=...) must be 2 or 3, got {self.degree!r}")
         check_number("ridge of Polynomial", self.ridge, least=0.0)
-        linear = self._linear.bind(columns, index=index).encoder
-        return PolynomialLearner(self, Monomials(linear, self._products(linear)), index)
+        bound = self._linear.bind(columns, index=index)
+        linear = bound.encoder
+        monomials = Monomials(linear, self._products(linear))
+        return PolynomialLearner(
+            self, monomials, index, rounding=monomials.rounding(bound.rounding)
+        )
 
     @property
     def _linear(self) -> Linear:
@@ -155,6 +166,14 @@ class Monomials:
             for own in factors
         )
 
+    def rounding(self, linear: Sequence[float]) -> tuple[float, ...]:
+        """By how much rounding changes every column, from that of the linear ones."""
+        errors = list(linear)
+        for a, b in self.products:
+            both = errors[a] + errors[b] + errors[a] * errors[b]
+            errors.append(both + 0.5 / UNIT)
+        return tuple(errors)
+
     def encode(self, table: Table, threads: int = 1) -> NDArray[np.int32]:
         first, products = len(self.linear.terms), self.products.tolist()
         out = np.empty((table.n_rows, self.count), dtype=np.int32)
@@ -182,6 +201,8 @@ class PolynomialLearner:
     spec: Polynomial
     encoder: Monomials
     index: int = field(default=0)
+    bits: int = UNIT_BITS
+    rounding: tuple[float, ...] = ()
 
     @property
     def inexact(self) -> str:
@@ -190,7 +211,19 @@ class PolynomialLearner:
     def learn(self, task: Task) -> Lesson:
         count = self.encoder.count
         check_systems(task, count, f"{count} columns of a design", "columns of H")
-        return fit_functions(task, self.index, count, self.spec.ridge, PolynomialTable)
+        products = Products(task.draft, self.index, task.levels, count, self.bits)
+        return fit_functions(task, products, self.spec.ridge, PolynomialTable)
+
+    def for_rows(self, source: StatsSource) -> PolynomialLearner:
+        """The same, with the bits that the rows need."""
+        return replace(self, bits=bits_of(source, self.index))
+
+    def lost(self, source: StatsSource, B: float) -> tuple[float, str]:
+        """See ``core.learning.Quantises``."""
+        start = Rounds("identity", None, (self.encoder,))
+        draft = Draft(start, Levels.single(), True)
+        products = Products(draft, self.index, 1, self.encoder.count)
+        return lost_by_rounding(source, products, self.rounding, self.encoder.labels, B)
 
 
 CLASS = Polynomial

@@ -21,6 +21,7 @@ from recalibrate.core.learning import (
     Pace,
     Task,
     choose_columns,
+    is_score,
 )
 from recalibrate.core.levels import Link
 from recalibrate.core.rounds import Block, Scores
@@ -142,7 +143,8 @@ class Trees(FunctionClass):
             )
         most = MOST_BINS if self.bins == "exact" else int(self.bins)
         ordered = self._ordered(columns.schema, names)
-        bins = bin_columns(columns, names, most=most, ordered=ordered, score=SCORE_COLUMN)
+        score = next(filter(is_score, columns.schema.names), SCORE_COLUMN)
+        bins = bin_columns(columns, names, most=most, ordered=ordered, score=score)
         return TreeLearner(self, bins, index)
 
     def _ordered(self, schema: Schema, names: Sequence[str]) -> list[str]:

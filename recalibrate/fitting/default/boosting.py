@@ -22,7 +22,7 @@ import numpy as np
 from recalibrate.classes.groups.spec import GroupLearner, Groups
 from recalibrate.classes.linear.spec import LinearLearner
 from recalibrate.core.boost import History, Settings
-from recalibrate.core.learning import SCORE_COLUMN, FunctionClass, Learner
+from recalibrate.core.learning import FunctionClass, Learner, is_score
 from recalibrate.core.rounds import Encoder, Rounds
 from recalibrate.core.source import StatsSource
 from recalibrate.fitting.default.judging import (
@@ -32,8 +32,9 @@ from recalibrate.fitting.default.judging import (
     held_out_gain,
     held_out_scores,
     take_share,
+    weight_spread,
 )
-from recalibrate.fitting.default.level_sets import add_level_sets, weight_spread
+from recalibrate.fitting.default.level_sets import add_level_sets
 from recalibrate.fitting.default.sample import Sample
 from recalibrate.fitting.default.score import LINE_CLASS, ScoreStage
 from recalibrate.fitting.default.settings import (
@@ -114,7 +115,7 @@ class BoostedStages:
         self.folds, self.threads, self.free = folds, threads, free
         self.spread = weight_spread(problem.labels.weight)
         line, main = sample.bind(LINE_CLASS, SCORE_ENCODER), sample.bind(H, MAIN_ENCODER)
-        seen = tuple(name for name in main.encoder.names if name != SCORE_COLUMN)
+        seen = tuple(name for name in main.encoder.names if not is_score(name))
         self.score = ScoreStage(cast(LinearLearner, line), problem, self.spread)
         self.settings: Settings = main_settings(problem, H, seed)
         self.main = Stage(main, self.settings, MAIN_ENCODER)
@@ -161,7 +162,7 @@ class BoostedStages:
             return None
         terms = Groups(*(f"`{name}`" for name in found))
         bound = cast(GroupLearner, self.sample.bind(terms, LARGE_ENCODER))
-        return Shifts(bound.encoder, LARGE_ENCODER, self.spread, limit=None)
+        return Shifts(bound.encoder, LARGE_ENCODER, limit=None)
 
     def _isolated_gaps(self, certain: Stage) -> bool:
         """Whether a few groups, and only a few, are certainly off."""

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import fsum
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.bases.problem import Problem
-from recalibrate.core.levels import from_margin
+from recalibrate.core.levels import from_margin, softmax
 from recalibrate.core.part import Rows
 from recalibrate.core.rounds import Scores
 from recalibrate.fitting.default.evidence import Counts, laplace
@@ -22,11 +23,20 @@ from recalibrate.rows.store import Fold, Numbered
 
 FEWEST_FOLDS = 3
 """Folds that have a spread worth the name."""
+NEWTON_STEPS = 20
+LEAST, MOST = 0.5, 2.0
+"""Weights of classes outside of these say that something else is wrong."""
 WEIGHT_DEVIATIONS = 0.5, 0.25, 0.25
 """Standard deviations of the priors of intercept and weights around 0 and 1.
 
 Log-odds; of other scores the intercept in standard deviations of the label.
 """
+
+
+def weight_spread(weight: Scores | None) -> float:
+    """Sum of squared weights over sum of weights: the variance that weights add to a sum."""
+    # Sums that do not depend on the order of the rows.
+    return 1.0 if weight is None else fsum(weight**2) / fsum(weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,10 +117,14 @@ def correction_weight(
     """
     w, y = before.weight(problem), problem.labels.values[before.rows]
     mean = from_margin(before.scores, problem.link)
-    curvature = mean * (1.0 - mean) if problem.link == "logit" else np.ones(len(y))
     step = after.scores - before.scores
-    pull = w * (y - mean) * step
-    size = float(np.sum(w * curvature * step**2))
+    if y.ndim == 2:
+        pull = w * np.sum((y - mean) * step, axis=1)
+        size = float(np.sum(w * _covariance(mean, step, step)))
+    else:
+        curvature = mean * (1.0 - mean) if problem.link == "logit" else np.ones(len(y))
+        pull = w * (y - mean) * step
+        size = float(np.sum(w * curvature * step**2))
     noise = error_of_sum(pull, before.folds)
     if size <= 0 or noise <= 0:
         return 0.0, 0.0
@@ -142,3 +156,38 @@ def best_weights(
     no_change = np.concatenate([[0.0], np.ones(len(parts))])
     # Twelve digits: the last ones depend on how the machine adds up.
     return tuple(round(float(value), 12) for value in found + no_change)
+
+
+def class_weights(
+    y: Scores, parts: Sequence[Scores], weight: Scores | None
+) -> tuple[float, ...] | None:
+    """A weight for every part of held-out scores of classes; None if some are out of range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> z = np.log(np.array([[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]]))
+    >>> class_weights(np.exp(z), [2 * z], None)
+    (0.5,)
+    """
+    w = np.ones(len(y)) if weight is None else weight
+    found: NDArray[np.float64] = np.ones(len(parts))
+    for _ in range(NEWTON_STEPS):
+        z = sum((c * part for c, part in zip(found, parts, strict=True)), np.zeros(y.shape))
+        p = softmax(z)
+        hessian = np.array([[np.sum(w * _covariance(p, a, b)) for b in parts] for a in parts])
+        slope = np.array([np.sum(w * np.sum((y - p) * part, axis=1)) for part in parts])
+        try:
+            step = np.linalg.solve(hessian, slope)
+        except np.linalg.LinAlgError:  # a part that is constant
+            return None
+        found = found + step
+        if not np.isfinite(found).all() or float(np.abs(step).max()) < 1e-10:
+            break
+    usable = np.isfinite(found).all() and (found >= LEAST).all() and (found <= MOST).all()
+    return tuple(round(float(value), 12) for value in found) if usable else None
+
+
+def _covariance(p: Scores, a: Scores, b: Scores) -> Scores:
+    """Of two scores under the probabilities of classes, row by row."""
+    return np.asarray(np.sum(p * a * b, axis=1) - np.sum(p * a, axis=1) * np.sum(p * b, axis=1))

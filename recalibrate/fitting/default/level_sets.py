@@ -12,7 +12,6 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from itertools import combinations
-from math import fsum
 from statistics import NormalDist
 from typing import cast
 
@@ -24,9 +23,9 @@ from recalibrate.classes.groups.cells import CellLearner
 from recalibrate.classes.groups.spec import GroupEncoder, GroupTable
 from recalibrate.core.boost import Settings, boost, draw_levels
 from recalibrate.core.fixedpoint import Scale
-from recalibrate.core.learning import EVERYONE, FunctionClass, Penalty, Task, level_count
+from recalibrate.core.learning import FunctionClass, Penalty, Task, everyone, level_count
 from recalibrate.core.part import Draft, Rows
-from recalibrate.core.rounds import Rounds, Scores, Step
+from recalibrate.core.rounds import Rounds, Step
 from recalibrate.fitting.default.judging import HeldOutScores
 from recalibrate.groups.groupset import GroupSet, bind
 from recalibrate.rows.memory import rows_in_memory
@@ -51,12 +50,6 @@ MOST_PAIRED_COLUMNS = 12
 LEAST_TERM_ROWS = 100
 
 
-def weight_spread(weight: Scores | None) -> float:
-    """Sum of squared weights over sum of weights: the variance that weights add to a sum."""
-    # Sums that do not depend on the order of the rows.
-    return 1.0 if weight is None else fsum(weight**2) / fsum(weight)
-
-
 def add_level_sets(
     log: Rounds,
     problem: Problem,
@@ -67,7 +60,8 @@ def add_level_sets(
 ) -> tuple[Rounds, str]:
     """The model with the level-set steps that held-out rows call for, and a note on them.
 
-    Terms are the columns that H sees, and their pairs; without H the curve of all rows alone.
+    Terms are H's groups, or the columns that it sees and their pairs; without H the curve of all
+    rows alone.
     """
     stage = _Stage(problem, held_out, scale, threads, moved=bool(log.steps))
     learner = stage.candidates(H)
@@ -103,12 +97,13 @@ class _Stage:
         self.table = problem.table.take(held_out.rows)
         self.y = problem.labels.values[held_out.rows]
         self.scores = held_out.scores
+        self.outputs = problem.labels.outputs
+        self.everyone = everyone(problem.table.schema)
         self.scale = scale
         self.threads = threads
         self.moved = moved
         weight = held_out.weight(problem)
         self.weight = scale.quantise_weight(weight)
-        self.spread = weight_spread(weight)
         self.settings = Settings(
             link=self.link,
             levels=level_count(len(self.y)),
@@ -117,9 +112,11 @@ class _Stage:
         )
 
     def candidates(self, H: FunctionClass | None) -> CellLearner | None:
-        """Terms to test: everyone, and all columns of H and pairs of them."""
+        """Terms to test: everyone, and H's own groups, or all its columns and pairs of them."""
         if H is None:
-            return self._learner(self._bind([EVERYONE], 1), pairs=0)
+            return self._learner(self._bind([self.everyone], 1), pairs=0)
+        if H.terms:
+            return self._learner(self._bind([self.everyone, *H.terms], H.min_rows), pairs=0)
         quoted = [f"`{name}`" for name in H.reads(self.table.schema) if "`" not in name]
         if len(quoted) > MOST_PAIRED_COLUMNS:
             quoted, paired = self._worst(quoted)
@@ -127,14 +124,14 @@ class _Stage:
             paired = quoted
         # A pair has groups only if both of its columns have.
         pairs = [f"{a} * {b}" for a, b in combinations(paired, 2)]
-        bound = self._bind([EVERYONE, *quoted, *pairs], LEAST_TERM_ROWS)
+        bound = self._bind([self.everyone, *quoted, *pairs], LEAST_TERM_ROWS)
         if bound is None:
             return None
         return self._learner(bound, pairs=sum(len(term.factors) == 2 for term in bound.terms))
 
     def _worst(self, columns: list[str]) -> tuple[list[str], list[str]]:
         """Columns that have groups, and those among them that are off most."""
-        single = self._learner(self._bind([EVERYONE, *columns], LEAST_TERM_ROWS), pairs=0)
+        single = self._learner(self._bind([self.everyone, *columns], LEAST_TERM_ROWS), pairs=0)
         if single is None:
             return [], []
         columns = [term.text for term in single.encoder.groups.terms[1:]]
@@ -144,30 +141,35 @@ class _Stage:
 
     def run(self, learner: CellLearner) -> list[tuple[Step, GroupTable]]:
         """Steps of the loop with these candidates, from coarse to fine."""
-        log = Rounds(self.link, None, (learner.encoder,))
+        log = Rounds(self.link, None, (learner.encoder,), outputs=self.outputs)
         only_everyone = np.full(len(learner.thresholds), np.inf)
         only_everyone[0] = MOVED_CURVE_LIMIT if self.moved else learner.thresholds[0]
         curve = replace(learner, thresholds=only_everyone)
-        settings = self.settings
+        settings, classes = self.settings, self.outputs
         passes = (
-            (curve, replace(settings, levels=CURVE_LEVELS, max_rounds=MOST_CURVE_ROUNDS)),
+            (curve, replace(settings, levels=CURVE_LEVELS, max_rounds=MOST_CURVE_ROUNDS * classes)),
             (learner, replace(settings, levels=1)),
-            (learner, settings),
+            (learner, replace(settings, max_rounds=MOST_ROUNDS * classes)),
         )
         with rows_in_memory(self._rows(learner), self.scale, threads=self.threads) as source:
             for candidates, how in passes:
                 log = boost(
                     source, candidates, how, log, progress=False, keep_if_interrupted=False
                 ).log
-        return [(step, cast(GroupTable, step.table)) for step in log.steps]
+        return [(step, cast(GroupTable, step.table)) for step in log.pruned().steps]
 
     def _scores_of(self, learner: CellLearner) -> NDArray[np.float64]:
         """How far every term is off before the first update."""
-        start = Rounds(self.link, None, (learner.encoder,))
+        start = Rounds(self.link, None, (learner.encoder,), outputs=self.outputs)
+        found = []
         with rows_in_memory(self._rows(learner), self.scale, threads=self.threads) as source:
-            partition = draw_levels(source, start, self.settings)
-            task = Task(source, Draft(start, partition), partition.count, 1.0, Penalty())
-            return learner.statistics(task)
+            for output in range(self.outputs):
+                partition = draw_levels(source, start, self.settings, output)
+                draft = Draft(start, partition, output=output)
+                found.append(
+                    learner.statistics(Task(source, draft, partition.count, 1.0, Penalty()))
+                )
+        return np.asarray(np.max(found, axis=0))
 
     def _rows(self, learner: CellLearner) -> Rows:
         return Rows((learner.encoder.encode(self.table),), self.y, self.scores, self.weight)
@@ -177,10 +179,11 @@ class _Stage:
             return None
         singles = len(groups.terms) - pairs
         # The first term is everyone, a family of its own.
-        limits = [_limit(1), *[_limit(singles - 1)] * (singles - 1), *[_limit(pairs)] * pairs]
-        if self.moved and len(self.y) >= SOME_ROWS:
+        one, columns, both = (_limit(n * self.outputs) for n in (1, max(singles - 1, 1), pairs))
+        limits = [one, *[columns] * (singles - 1), *[both] * pairs]
+        if self.moved and (self.outputs > 1 or len(self.y) >= SOME_ROWS):
             limits[1:] = [MOVED_LIMIT] * (len(limits) - 1)
-        return CellLearner(GroupEncoder(groups), np.array(limits), self.spread)
+        return CellLearner(GroupEncoder(groups), np.array(limits))
 
     def _bind(self, terms: list[str], min_rows: int) -> GroupSet | None:
         """Groups of the terms that have any; terms without one are no news here."""

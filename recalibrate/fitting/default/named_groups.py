@@ -19,8 +19,12 @@ from recalibrate.core.learning import FunctionClass
 from recalibrate.core.levels import from_margin
 from recalibrate.core.rounds import Rounds
 from recalibrate.core.source import StatsSource
-from recalibrate.fitting.default.judging import HeldOutScores, held_out_gain, held_out_scores
-from recalibrate.fitting.default.level_sets import weight_spread
+from recalibrate.fitting.default.judging import (
+    HeldOutScores,
+    held_out_gain,
+    held_out_scores,
+    weight_spread,
+)
 from recalibrate.fitting.default.sample import Sample
 from recalibrate.fitting.default.score import LINE_CLASS, ScoreStage
 from recalibrate.fitting.default.settings import HARM_ERRORS
@@ -45,7 +49,7 @@ class GroupStages:
         line = cast(LinearLearner, sample.bind(LINE_CLASS, 0))
         groups = cast(GroupLearner, sample.bind(H, 1))
         self.score = ScoreStage(line, problem, spread)
-        self.shifts = Shifts(groups.encoder, 1, spread)
+        self.shifts = Shifts(groups.encoder, 1)
         self.start = Rounds(problem.link, None, (line.encoder, groups.encoder))
         self.encoded = sample.encode(self.start.encoders, draws=False)
         self.settings = Settings(link=problem.link, levels=LEVELS)

@@ -18,7 +18,7 @@ from recalibrate.core.rounds import Encoder
 from recalibrate.core.source import StatsSource
 from recalibrate.data.folds import tell_apart
 from recalibrate.rows.memory import EncodedInMemory, MemoryStore
-from recalibrate.rows.store import Encoded, Store, extreme_weights
+from recalibrate.rows.store import Encoded, Store, weights_of
 
 CHOOSING_ROWS = 1_000_000
 """Most rows that choices are made on.
@@ -60,7 +60,7 @@ class Sample:
             problem, self.numbers = store.sample(CHOOSING_ROWS, seed)
             self.store = MemoryStore(problem, threads)
         newton = store.problem.link == "logit"
-        self.scale = make_scale(size.n_rows, extreme_weights(store), newton=newton)
+        self.scale = make_scale(size.n_rows, weights_of(store), newton=newton)
         self.problem = self.store.problem
         self._all = store
         self._columns = store.columns(self.scale)

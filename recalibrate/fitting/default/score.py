@@ -71,7 +71,7 @@ class LabelCells:
         block, out = part.blocks[self.encoder], np.zeros((2 * UNIT + 1, 2), np.int64)
         column = block[:, 1] if block.shape[1] > 1 else np.zeros(len(block), np.int32)
         label_scale = 2.0**part.scale.response_bits
-        label_cells(column, part.y, part.weight, label_scale, out)
+        label_cells(column, part.labels(), part.weight, label_scale, out)
         return (out, part.losses(part.base, False, np.zeros(part.n_rows, np.int32), 1))
 
 
@@ -106,7 +106,7 @@ class ScoreStage:
     problem
         Some rows at least: their link, and the score where all have the same.
     spread
-        The variance that weights add, see ``level_sets.weight_spread``.
+        The variance that weights add, see ``judging.weight_spread``.
     index
         Number of the encoder.
     """

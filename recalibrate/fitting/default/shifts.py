@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import inf
-from typing import Any
 
 import numpy as np
 
@@ -81,15 +80,12 @@ class Shifts:
         The groups.
     index
         Number of the encoder in the model.
-    spread
-        Sum of squared weights over sum of weights: the variance that weights add.
     limit
         Standard errors that a group may be left off by; None: as many as its term's others say.
     """
 
     encoder: GroupEncoder
     index: int
-    spread: float = 1.0
     limit: float | None = LIMIT
 
     def on_everyone(
@@ -138,6 +134,7 @@ class _Drawing:
     effects: dict[tuple[int, str], Floats] = field(default_factory=dict)
     odds: dict[tuple[int, str], float] = field(default_factory=dict)
     distances: list[Floats] = field(default_factory=list)
+    noise: float = 1.0
 
     def __post_init__(self) -> None:
         offsets = self.shifts.encoder.offsets
@@ -170,10 +167,10 @@ class _Drawing:
     def turn(self, log: Rounds, terms: range | None = None) -> None:
         """New effects of every term, or of some, each given those of the others."""
         for term in terms or range(EVERYONE, len(self.starts) - 1):
-            s, g, noise = self._sums(self.append(log), term)
+            s, g, variance = self._sums(self.append(log), term)
             own = self._columns(term)
             for kind in ("shift", "slope", "free") if self.partition.count > 1 else ("shift",):
-                self._update(term, kind, s, g, noise)
+                self._update(term, kind, s, g, variance)
                 new = self._together(term)
                 moved, self.coefficient[:, own] = new - self.coefficient[:, own], new
                 g = g - s * moved
@@ -185,10 +182,9 @@ class _Drawing:
         _, gram, cross = self.source.sums(Products(draft, score.index, 1, terms))
         if terms < 2:
             return log
-        s_cut, gram_cut, g_cut, cross_cut = bits_to_cut(scale)
-        unit = scale.weight_step * 2.0 ** (s_cut + gram_cut - 2 * UNIT_BITS)
-        information = np.multiply(gram[0], unit)
-        pull = np.multiply(cross[0], scale.response_step * 2.0 ** (g_cut + cross_cut - UNIT_BITS))
+        gram_cut, cross_cut = bits_to_cut(scale)
+        information = np.multiply(gram[0], scale.weight_step * 2.0 ** (gram_cut - 2 * UNIT_BITS))
+        pull = np.multiply(cross[0], scale.response_step * 2.0 ** (cross_cut - UNIT_BITS))
         if information[0, 0] <= 0:
             return log
         middle = information[1, 0] / information[0, 0]  # of the column, in its unit
@@ -204,55 +200,47 @@ class _Drawing:
 
     def _noise(self, log: Rounds) -> float:
         """Variance of a summed response per unit of s."""
-        if log.link == "logit":
-            return self.shifts.spread
-        _, _, noise = self._sums(self.append(log), EVERYONE)
-        return noise
+        s, _, variance = self._sums(self.append(log), EVERYONE)
+        return float(variance.sum() / s.sum())
 
-    def _sums(self, log: Rounds, term: int) -> tuple[Floats, Floats, float]:
-        """S and summed responses of a term's groups, [level set, group], and the noise."""
-        scale, levels, starts = self.source.scale, self.partition.count, self.starts
+    def _sums(self, log: Rounds, term: int) -> tuple[Floats, Floats, Floats]:
+        """Sums of s and of responses of a term's groups, [level set, group], and their variance."""
+        levels, starts, at = self.partition.count, self.starts, max(term, 0)
         # The step that was taken last has drawn the level sets.
-        columns = np.array([max(term, 0)], np.int32)
+        columns = np.array([at], np.int32)
         statistic = CellSums(Draft(log, None), self.shifts.index, levels, starts, columns)
-        words, squares = self.source.sums(statistic)
-        shape = (levels, int(starts[-1]), scale.words)
-        _, mass, response = scale.unpack(words.reshape(shape))
-        at = max(term, 0)
+        _, *sums, squares = statistic.real(self.source)
         own = slice(int(starts[at]), int(starts[at + 1]))
-        s: Any = mass[:, own] * scale.weight_step
-        g: Any = response[:, own] * scale.response_step
-        noise = self.shifts.spread
+        s, g, variance = (each[:, own] for each in sums)
         if log.link != "logit":
-            noise *= float(squares.sum()) * scale.loss_step / float(s.sum())
+            self.noise = float(squares.sum()) * self.source.scale.loss_step / float(s.sum())
+            variance = variance * self.noise
         if term == EVERYONE:
-            return s.sum(axis=1, keepdims=True), g.sum(axis=1, keepdims=True), noise
-        return s[:, 1:], g[:, 1:], noise
+            s, g, variance = (each.sum(axis=1, keepdims=True) for each in (s, g, variance))
+            return s, g, variance
+        return s[:, 1:], g[:, 1:], variance[:, 1:]
 
     def _columns(self, term: int) -> slice:
         """A term's columns of the coefficients."""
         offsets = self.shifts.encoder.offsets
         return slice(0, 1) if term == EVERYONE else slice(*(offsets[term : term + 2] + 1).tolist())
 
-    def _update(self, term: int, kind: str, s: Floats, g: Floats, noise: float) -> None:
+    def _update(self, term: int, kind: str, s: Floats, g: Floats, variance: Floats) -> None:
         """New effects of one kind, as if they had not been moved yet."""
         across = self._across[:, None]
         if kind == "shift":
-            pull, information = g.sum(axis=0), s.sum(axis=0)
+            g, s, variance = (each.sum(axis=0) for each in (g, s, variance))
         elif kind == "slope":
-            pull, information = (across * g).sum(axis=0), (across**2 * s).sum(axis=0)
-        else:
-            pull, information = g, s
-        old = self.effects.get((term, kind), np.zeros(pull.shape))
-        unit = 1.0
-        if self.link == "identity":
-            unit = STANDARD_UNIT * float(np.sqrt(noise / self.shifts.spread))
-        known = Effects(
-            ((pull + information * old) / noise).ravel(), (information / noise).ravel(), unit
-        )
+            g = (across * g).sum(axis=0)
+            s, variance = ((across**2 * each).sum(axis=0) for each in (s, variance))
+        old = self.effects.get((term, kind), np.zeros(g.shape))
+        unit = 1.0 if self.link == "logit" else STANDARD_UNIT * float(np.sqrt(self.noise))
+        # A shift d moves g by s d: g / s has the variance of g over s^2.
+        each = np.divide(s, variance, out=np.zeros(s.shape), where=variance > 0)
+        known = Effects(((g + s * old) * each).ravel(), (s * each).ravel(), unit)
         limit = self.shifts.limit if kind == "shift" else None
         found, odds = known.believed(limit)
-        self.effects[term, kind] = found.reshape(pull.shape)
+        self.effects[term, kind] = found.reshape(g.shape)
         if (term, kind) not in self.odds:
             self.odds[term, kind] = odds
             if limit is not None and self.partition.count == 1:

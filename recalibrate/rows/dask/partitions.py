@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.bases.problem import Problem, Reading
+from recalibrate.bases.problem import Problem, Reading, known_classes
 from recalibrate.bases.protocol import Base
 from recalibrate.bases.wrappers import select_columns
 from recalibrate.core.fixedpoint import Scale
 from recalibrate.core.part import Rows
 from recalibrate.core.rounds import Encoder, Scores
 from recalibrate.core.source import StatsSource
+from recalibrate.data.classes import Known
 from recalibrate.data.columns import Columns
 from recalibrate.data.growing import GrowingColumn, growing
 from recalibrate.data.table import Table
@@ -73,14 +74,14 @@ class Partition:
 
 
 def read_partition(
-    frame: pd.DataFrame, roles: Roles, packed: Packed | None, reading: Reading
+    frame: pd.DataFrame, roles: Roles, packed: Packed | None, reading: Reading, known: Known
 ) -> Partition:
     """Task: check and score the rows of a partition."""
     columns = growing(roles.features, reading.categorical)
     if not len(frame):
         return Partition(None, columns, "")
     base = None if packed is None else packed.open()
-    rows = read_raw(frame, roles, base, columns)
+    rows = read_raw(frame, roles, base, columns, known)
     digest = hashlib.blake2b(digest_size=16)
     weight = [] if rows.weight is None else [rows.weight]
     for values in (*rows.columns, rows.y, rows.score, *weight):
@@ -248,12 +249,14 @@ def read_collection(
     client = find_client(client)
     roles = assign_roles([str(name) for name in X.columns], base_model, y, reading)
     base = read_base(base_model, roles, reading, select_columns(X._meta, roles.features))
+    known = known_classes(base, reading)
     packed = None
     if roles.score is None:
         packed = client.submit(_hold, pack(base), pure=False)
     frames = client.compute(X.to_delayed())
     partitions = [
-        client.submit(read_partition, frame, roles, packed, reading, pure=False) for frame in frames
+        client.submit(read_partition, frame, roles, packed, reading, known, pure=False)
+        for frame in frames
     ]
     del frames  # Dask reads them again if it has to
     told = client.gather([client.submit(describe, each, pure=False) for each in partitions])
@@ -265,7 +268,7 @@ def read_collection(
             column.merge(seen)
     together = reduce(or_, [facts for facts, _, _ in told if facts is not None])
     problem = settle(together, columns, base, reading)
-    finish = Finish(problem, base.link, together.seen, reading)
+    finish = Finish(problem, base.link, together.seen, reading, known)
     pieces, sizes = [], []
     for partition, (facts, _, checksum) in zip(partitions, told, strict=True):
         if facts is not None and facts.size.n_rows:

@@ -26,7 +26,9 @@ def last_stage(X, margin, y, *, moved, H=None):
     begun = Rounds(problem.link)
     if moved:  # any step will do: the stage asks whether there is one, not what it does
         _, X2, m2 = people(99, 2000)
-        other = rc.fit(sigmoid(m2), X2, np.arange(2000) % 2, max_rounds=1, validation=False)
+        other = rc.fit(
+            sigmoid(m2), X2, np.arange(2000) % 2, loop=rc.Loop(max_rounds=1), validation=False
+        )
         begun = other.rounds
     H = rc.Groups("g", "h") if H is None else H
     log, note = add_level_sets(begun, problem, H, held_out, scale, threads=1)

@@ -110,11 +110,11 @@ def test_a_share_chooses_on_some_rows_and_refits_all():
 @pytest.mark.parametrize("H", [None, rc.Groups("g", "h"), rc.Linear()], ids=repr)
 def test_threads_blocks_and_order_change_nothing(H):
     rows = people(0, 1500, off=off)
-    first = rc.fit(rows.base, rows.X, rows.y, H, threads=1)
+    first = rc.fit(rows.base, rows.X, rows.y, H, engine=rc.Engine(threads=1))
     assert any(decisions(first).values())
     order = np.random.default_rng(1).permutation(1500)
     others = [
-        rc.fit(rows.base, rows.X, rows.y, H, threads=threads, blocks=blocks)
+        rc.fit(rows.base, rows.X, rows.y, H, engine=rc.Engine(threads=threads, blocks=blocks))
         for threads, blocks in [(2, None), (3, 4)]
     ]
     others.append(rc.fit(rows.base[order], rows.X.iloc[order], rows.y[order], H))

@@ -46,7 +46,7 @@ def test_trees_that_draw_nothing_run_once():
 @pytest.mark.parametrize("threads", [2, 3])
 def test_side_by_side_is_one_after_the_other(threads):
     base, X, y = interaction()
-    alone, together = (rc.fit(base, X, y, threads=k) for k in (1, threads))
+    alone, together = (rc.fit(base, X, y, engine=rc.Engine(threads=k)) for k in (1, threads))
     np.testing.assert_array_equal(alone.predict(X, base=base), together.predict(X, base=base))
     assert alone.history_.errors == together.history_.errors
 
@@ -55,7 +55,7 @@ def test_side_by_side_is_one_after_the_other(threads):
 def test_interrupted_refit_keeps_its_rounds_at_full_strength(monkeypatch, threads):
     """Ctrl-C ends both runs, and a run that hardly began does not halve the other."""
     base, X, y = interaction()
-    whole = rc.fit(base, X, y, threads=threads)
+    whole = rc.fit(base, X, y, engine=rc.Engine(threads=threads))
     refit, learn, after = [], TreeLearner.learn, 12
     several = Stage.run_several
 
@@ -74,7 +74,7 @@ def test_interrupted_refit_keeps_its_rounds_at_full_strength(monkeypatch, thread
     monkeypatch.setattr(Stage, "run_several", begin)
     monkeypatch.setattr(TreeLearner, "learn", interrupted)
     with pytest.warns(UserWarning, match="interrupted: the model has the"):
-        model = rc.fit(base, X, y, threads=threads)
+        model = rc.fit(base, X, y, engine=rc.Engine(threads=threads))
     assert model.history_.stopped == "interrupted"
     assert 0 < len(trees_of(model)) < len(trees_of(whole))
     if threads == 1:

@@ -77,26 +77,28 @@ def _interval(each: Subgroup) -> Interval:
 
 def show_richness(found: Richness) -> Markup:
     """Whether a class of functions still finds something on the level sets."""
-    constants = ("a constant per level set", found.constant_gain, found.constant_gain_se, "")
-    rows = [constants]
+    constants = ("a constant per level set", found.constant_gain, found.constant_gain_se, None, "")
+    rows: list[tuple[str, float, float, float | None, str]] = [constants]
     for each in found.classes:
-        noise = "yes" if each.beats else "no"
-        rows.append((f"{each.role}: {each.described}", each.gain, each.gain_se, noise))
-    columns: list[Column[tuple[str, float, float, str]]] = [
+        noise, error = "yes" if each.beats else "no", each.covariance_se
+        z = each.covariance / error if error else None
+        rows.append((f"{each.role}: {each.described}", each.gain, each.gain_se, z, noise))
+    columns: list[Column[tuple[str, float, float, float | None, str]]] = [
         named("class", lambda row: row[0]),
         numeric(
             "gain",
             lambda row: row[1],
             numbers.measure,
-            "Mean fall of the squared error against the level sets' best constants",
+            "Mean fall of the squared error against the predictions",
         ),
         numeric("standard error", lambda row: row[2], numbers.measure),
         numeric(
-            "in standard errors",
-            lambda row: row[1] / row[2] if row[2] else math.nan,
+            "witness in standard errors",
+            lambda row: math.nan if row[3] is None else row[3],
             numbers.measure,
+            "Mean of h(x) (y - f(x)) in standard errors",
         ),
-        named("more than noise", lambda row: row[3]),
+        named("more than noise", lambda row: row[4]),
     ]
     table = build_table(columns, rows, label="What classes of functions gain on the level sets")
     how = (

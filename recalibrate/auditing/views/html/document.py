@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from recalibrate.auditing.views.html import beyond, groups, method, summary
 from recalibrate.auditing.views.html.markup import Markup, element, join
+from recalibrate.auditing.views.html.overtime import show_slices
 from recalibrate.auditing.views.numbers import Digits
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ def page(report: AuditReport, title: str) -> str:
     digits = Digits.of(report)
     sections = _sections(report, digits)
     links = [element("a", each.title, href=f"#{each.anchor}") for each in sections]
-    body = element(
-        "main",
+    return shell(
+        title,
         element(
             "header",
             element("h1", title),
@@ -45,6 +46,14 @@ def page(report: AuditReport, title: str) -> str:
         summary.show_verdict(report),
         summary.show_tiles(report, digits),
         *(each.show() for each in sections),
+    )
+
+
+def shell(title: str, *parts: Markup) -> str:
+    """A whole page in the style of the reports, around its parts."""
+    main = element(
+        "main",
+        *parts,
         element("footer", element("p", "Made by recalibrate.")),
         class_="rc-audit page",
     )
@@ -57,10 +66,15 @@ def page(report: AuditReport, title: str) -> str:
         element("meta", name="color-scheme", content="light dark"),
         element("title", title),
         element("link", rel="icon", href="data:,"),
-        element("style", _resource("style.css")),
+        style(),
     )
-    whole = element("html", head, element("body", body, element("script", script)), lang="en")
+    whole = element("html", head, element("body", main, element("script", script)), lang="en")
     return f"<!DOCTYPE html>\n{whole}\n"
+
+
+def style() -> Markup:
+    """The style sheet of all reports."""
+    return element("style", _resource("style.css"))
 
 
 def fragment(report: AuditReport) -> str:
@@ -68,7 +82,7 @@ def fragment(report: AuditReport) -> str:
     digits = Digits.of(report)
     return element(
         "div",
-        element("style", _resource("style.css")),
+        style(),
         element("p", _subtitle(report), class_="subtitle"),
         summary.show_verdict(report),
         groups.show_legend(report),
@@ -96,6 +110,15 @@ def _sections(report: AuditReport, digits: Digits) -> list[_Section]:
     )
     found.append(_Section("gaps", "Gaps by group", gaps))
     found.append(_Section("groups", "All groups", groups.show_all(report, digits)))
+    crossed = groups.show_intersections(report, digits)
+    if crossed is not None:
+        found.append(_Section("intersections", "Intersections", crossed))
+    found.append(_Section("errors", "Errors beyond the mean", groups.show_errors(report, digits)))
+    if report.slices is not None:
+        found.append(_Section("time", "Over time", show_slices(report.slices, digits)))
+    if report.rates is not None:
+        body = groups.show_rates(report.rates)
+        found.append(_Section("rates", "Decisions and ranking", body))
     if report.discoveries is not None:
         body = beyond.show_discoveries(report.discoveries, digits)
         found.append(_Section("discoveries", "Where else the model is wrong", body))
@@ -105,7 +128,13 @@ def _sections(report: AuditReport, digits: Digits) -> list[_Section]:
     if report.changes is not None:
         body = beyond.show_changes(report.changes, digits)
         found.append(_Section("changes", "What changed", body))
-    facts = join([method.show_facts(report, digits), method.show_left_out(report)])
+    facts = join(
+        [
+            method.show_facts(report, digits),
+            method.show_coverage(report),
+            method.show_left_out(report),
+        ]
+    )
     found.append(_Section("data", "Data", facts))
     found.append(_Section("method", "Method", method.show_notes(report)))
     return found

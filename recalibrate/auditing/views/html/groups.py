@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from recalibrate.auditing.rates import Rates
 from recalibrate.auditing.records import GroupAudit
 from recalibrate.auditing.views import numbers
-from recalibrate.auditing.views.columns import Cell, Column, group_columns, limits_text
+from recalibrate.auditing.views.columns import (
+    Cell,
+    Column,
+    error_columns,
+    gap_columns,
+    limits_text,
+)
 from recalibrate.auditing.views.html.forest import Forest, Interval
+from recalibrate.auditing.views.html.intersections import show_maps
 from recalibrate.auditing.views.html.markup import Markup, element, join
 from recalibrate.auditing.views.html.reliability import common_range, diagram, residuals
 from recalibrate.auditing.views.html.tables import build_table, clipped
 from recalibrate.auditing.views.numbers import Digits
-from recalibrate.auditing.views.ranking import worst_curves, worst_gaps
+from recalibrate.auditing.views.ranking import everybody_first, worst_curves, worst_gaps
+from recalibrate.auditing.views.rates import rate_tables
 from recalibrate.auditing.views.text import confidence
 
 if TYPE_CHECKING:
     from recalibrate.auditing.report import AuditReport
+
+_RATES = 60  # groups of a table of rates; the page would grow with groups times rates
 
 
 def show_legend(report: AuditReport) -> Markup:
@@ -75,7 +87,7 @@ def show_gaps(report: AuditReport, digits: Digits, most: int, *, rest: str) -> M
 
     ``rest`` says where the groups are that it leaves out.
     """
-    groups = worst_gaps(report, most)
+    groups = everybody_first(report, most)
     forest = Forest.around([own for group in groups for own in _intervals(group) if own])
 
     def plot(group: GroupAudit) -> Cell:
@@ -83,7 +95,7 @@ def show_gaps(report: AuditReport, digits: Digits, most: int, *, rest: str) -> M
         gap, limits = digits.signed(own.gap), limits_text(report, group.after, digits)
         return Cell(forest.row(own, before, f"Gap of {group.name}: {gap}, limits {limits}"))
 
-    shown = {column.title: column for column in group_columns(report, digits)}
+    shown = {column.title: column for column in gap_columns(report, digits)}
     columns = [
         shown["group"],
         shown["rows"],
@@ -101,6 +113,46 @@ def _intervals(group: GroupAudit) -> tuple[Interval, Interval | None]:
 
 
 def show_all(report: AuditReport, digits: Digits) -> Markup:
-    """Every group with its main numbers."""
-    columns = group_columns(report, digits)
-    return build_table(columns, report.groups, label="All groups", sortable=True)
+    """Every group that is no intersection, with its main numbers."""
+    groups = [group for group in report.groups if len(group.parts) < 2]
+    return _sortable(gap_columns(report, digits), groups, "Gaps of all groups")
+
+
+def show_errors(report: AuditReport, digits: Digits) -> Markup:
+    """Errors beyond the mean of every group."""
+    return _sortable(error_columns(report, digits), report.groups, "Errors of all groups")
+
+
+def show_intersections(report: AuditReport, digits: Digits) -> Markup | None:
+    """The groups that are intersections: heat maps, and all of them, worst first."""
+    crossed = [each for each in worst_gaps(report, len(report.groups)) if len(each.parts) > 1]
+    if not crossed:
+        return None
+    in_order = [group for group in report.groups if len(group.parts) > 1]
+    table = _sortable(gap_columns(report, digits), crossed, "Gaps of intersections, worst first")
+    return join([show_maps(report, in_order, digits), table])
+
+
+def _sortable(
+    columns: list[Column[GroupAudit]], groups: Sequence[GroupAudit], label: str
+) -> Markup:
+    return build_table(columns, groups, label=label, sortable=True)
+
+
+def show_rates(rates: Rates) -> Markup:
+    """Decisions at thresholds, and the ranking, by group."""
+    sure = f"{100 * (1 - rates.alpha):.4g} %"
+    parts: list[Markup | None] = [
+        element(
+            "p",
+            "Calibration is not equal treatment: these rates can differ between groups although "
+            "the predictions are right for each. Limits of a rate hold for all groups at once "
+            f"with {sure} confidence.",
+        )
+    ]
+    for each in rate_tables(rates):
+        shown = each.farthest(_RATES)
+        table = build_table(each.columns, shown, label=each.title, sortable=True)
+        rest = clipped(len(shown), len(each.records), "report.rates.table")
+        parts += [element("h3", each.title), element("p", each.text), table, rest]
+    return join(parts)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from recalibrate.auditing.views import numbers
+from recalibrate.auditing.views.columns import coverage_columns
 from recalibrate.auditing.views.html.formulas import typeset
 from recalibrate.auditing.views.html.markup import Markup, element, join
+from recalibrate.auditing.views.html.tables import build_table
 from recalibrate.auditing.views.numbers import Digits
 from recalibrate.auditing.views.text import confidence
 
@@ -33,6 +35,14 @@ def show_facts(report: AuditReport, digits: Digits) -> Markup:
     if not report.bin_edges:
         facts["Bins"] = "1"
     return _definitions(facts)
+
+
+def show_coverage(report: AuditReport) -> Markup | None:
+    """Rows that are unknown, or in no group, by column."""
+    if not report.coverage:
+        return None
+    table = build_table(coverage_columns(), report.coverage, label="Rows in groups")
+    return join([element("h3", "Rows unknown, missing or left out"), table])
 
 
 def show_left_out(report: AuditReport) -> Markup | None:

@@ -12,10 +12,17 @@ for (const table of document.querySelectorAll("table.sortable")) {
       : typeof b === "number" ? 1
       : a.localeCompare(b, undefined, { numeric: true });
   for (const head of table.tHead.rows[0].cells) {
-    const button = document.createElement("button");
-    button.type = "button";
+    // No <button>: browsers do not repeat heads that hold one on every printed page.
+    const button = document.createElement("span");
+    button.setAttribute("role", "button");
+    button.tabIndex = 0;
     button.append(...head.childNodes);
     head.append(button);
+    button.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" && event.key !== " ") return;
+      event.preventDefault();
+      button.click();
+    });
     button.addEventListener("click", () => {
       const up = head.getAttribute("aria-sort") !== "ascending";
       for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
@@ -34,7 +41,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
   search.addEventListener("input", () => {
     const wanted = search.value.toLowerCase();
     for (const row of body.rows)
-      row.hidden = !row.querySelector("td.name").textContent.toLowerCase().includes(wanted);
+      row.hidden = !row.querySelector(".name").textContent.toLowerCase().includes(wanted);
   });
   table.parentElement.before(search);
 }

@@ -30,22 +30,22 @@ def show_verdict(report: AuditReport) -> Markup:
     sentences = ["Along the predictions, no group's cumulative error is more than noise."]
     if along:
         sentences = [
-            "Errors cumulated along the predictions are more than noise: "
-            f"{numbers.sigmas(now.mce_sigma)} in the worst group, {now.worst_group}."
+            "Errors cumulated along the predictions are more than noise (adjusted p "
+            f"{numbers.p_value(now.mce_p)}), most so in {now.worst_group}."
         ]
     if found:
         sentences.append(f"The search through the columns found {_count(found)} off.")
+    head = "Miscalibrated beyond noise" if wrong else "No miscalibration beyond noise"
+    return verdict_box(wrong, head, report.verdict, " ".join(sentences))
+
+
+def verdict_box(wrong: bool, head: str, *paragraphs: str) -> Markup:
+    """A verdict that is marked as good or not by sign, word and colour."""
     sign = element("span", "!" if wrong else "✓", class_="sign", aria_hidden="true")
     return element(
         "div",
-        element(
-            "p",
-            sign,
-            "Miscalibrated beyond noise" if wrong else "No miscalibration beyond noise",
-            class_="head",
-        ),
-        element("p", report.verdict),
-        element("p", " ".join(sentences)),
+        element("p", sign, head, class_="head"),
+        *(element("p", each) for each in paragraphs if each),
         class_="verdict bad" if wrong else "verdict good",
     )
 
@@ -57,27 +57,23 @@ def _count(found: int) -> str:
 def show_tiles(report: AuditReport, digits: Digits) -> Markup:
     """Four figures to remember."""
     now, then = report.overall, report.overall_before
+    error = measures(report.kind)[0].title
     return element(
         "div",
-        _tile(
+        tile(
             "groups off by more than noise",
             f"{now.n_off} of {len(report.groups)}",
             "" if then is None else f"before: {then.n_off}",
         ),
-        _tile(
-            "largest gap beyond noise",
-            digits.signed(now.largest_gap),
-            now.largest_gap_group or "there is none",
-            "" if then is None else f"before: {digits.signed(then.largest_gap)}",
+        tile("largest gap beyond noise", *_largest_gap(report, digits)),
+        tile(
+            "could errors along the predictions be noise?",
+            f"p {numbers.p_value(now.mce_p)}",
+            "adjusted for all groups",
+            "" if then is None else f"before: p {numbers.p_value(then.mce_p)}",
         ),
-        _tile(
-            "multicalibration error",
-            numbers.sigmas(now.mce_sigma),
-            f"worst group: {now.worst_group}",
-            "" if then is None else f"before: {numbers.sigmas(then.mce_sigma)}",
-        ),
-        _tile(
-            measures(report.kind)[0].title,
+        tile(
+            error,
             numbers.measure(now.mse),
             "" if then is None else f"before: {numbers.measure(then.mse)}",
         ),
@@ -85,7 +81,23 @@ def show_tiles(report: AuditReport, digits: Digits) -> Markup:
     )
 
 
-def _tile(title: str, figure: str, *remarks: str) -> Markup:
+def _largest_gap(report: AuditReport, digits: Digits) -> list[str]:
+    """The largest gap, whose it is, and what the same group's was or is."""
+    now, then = report.overall, report.overall_before
+    groups = {group.name: group for group in report.groups}
+    if now.largest_gap_group:
+        remarks = [digits.signed(now.largest_gap), now.largest_gap_group]
+        before = groups[now.largest_gap_group].before
+        return remarks + ([] if before is None else [f"before: {digits.signed(before.gap)}"])
+    if then is None or not then.largest_gap_group:
+        return ["none"]
+    gap = groups[then.largest_gap_group].after.gap
+    was = f"before: {digits.signed(then.largest_gap)} for {then.largest_gap_group}"
+    return ["none", was, f"the same group now: {digits.signed(gap)}"]
+
+
+def tile(title: str, figure: str, *remarks: str) -> Markup:
+    """A figure to remember, with its title and remarks."""
     lines = [element("p", remark) for remark in remarks if remark]
     return element(
         "div",

@@ -15,16 +15,26 @@ T = TypeVar("T")
 def build_table(
     columns: Sequence[Column[T]], records: Iterable[T], *, label: str, sortable: bool = False
 ) -> Markup:
-    """A table in a box that scrolls where the page is too narrow or the table too long."""
+    """A table in a box that scrolls where the page is too narrow or the table too long.
+
+    ``label`` is its caption. A first column of names heads the rows.
+    """
     heads = [
         element("th", each.title, class_=each.kind, scope="col", title=each.tip) for each in columns
     ]
     body = [
-        element("tr", *(_cell(each.cell(record), each.kind, sortable) for each in columns))
+        element(
+            "tr",
+            *(
+                _cell(each.cell(record), each.kind, sortable, k == 0)
+                for k, each in enumerate(columns)
+            ),
+        )
         for record in records
     ]
     table = element(
         "table",
+        element("caption", label),
         element("thead", element("tr", *heads)),
         element("tbody", *body),
         class_="sortable" if sortable else None,
@@ -34,13 +44,15 @@ def build_table(
     return element("div", table, class_=look, tabindex="0", role="region", aria_label=label)
 
 
-def _cell(cell: Cell, kind: str, sortable: bool) -> Markup:
+def _cell(cell: Cell, kind: str, sortable: bool, first: bool) -> Markup:
     value = cell.value if sortable else None
     known = value is not None and math.isfinite(value)
+    heads_row = first and kind == "name"
     return element(
-        "td",
+        "th" if heads_row else "td",
         cell.shown,
         class_=f"{kind} {cell.look}".strip(),
+        scope="row" if heads_row else None,
         data_v=f"{value:.6g}" if known else None,
     )
 

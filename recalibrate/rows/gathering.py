@@ -1,16 +1,18 @@
-"""What an audit needs of a Dask DataFrame: rows are scored where they are, the rest is gathered."""
+"""What an audit needs of rows in pieces: they are scored where they are, the rest is gathered."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from recalibrate.bases.protocol import ScoreColumn, as_base, predicted_mean, takes_base
 from recalibrate.core.levels import Link, from_margin
+from recalibrate.data.inputs import is_collection, open_frames
 from recalibrate.data.table import find_columns
 from recalibrate.data.vectors import Float64
 from recalibrate.groups.expressions import columns_of, parse
@@ -33,12 +35,12 @@ class Gathered:
 
 @dataclass(frozen=True)
 class Scorer:
-    """Predicted means of a partition's rows: by a model, or from a column.
+    """Predicted means of a piece's rows: by a model, or from a column.
 
     Attributes
     ----------
-    packed
-        The model, or base; None where scores are a column.
+    model
+        The model, or base, packed if it travels; None where scores are a column.
     column
         The column of scores, or of the base scores that the model needs.
     features
@@ -47,17 +49,18 @@ class Scorer:
         Scale of a column's scores.
     """
 
-    packed: Packed | None
+    model: Any
     column: str | None
     features: tuple[str, ...]
     link: Link = "identity"
 
     def __call__(self, frame: Any) -> Float64:
         given: Any = None if self.column is None else frame[self.column].to_numpy(np.float64)
-        if self.packed is None:
+        if self.model is None:
             scores: Float64 = given
             return from_margin(scores, self.link)
-        model, X = self.packed.open(), frame[list(self.features)]
+        model = self.model.open() if isinstance(self.model, Packed) else self.model
+        X = frame[list(self.features)]
         return model.predict(X, base=given) if takes_base(model) else predicted_mean(model, X)
 
 
@@ -76,27 +79,32 @@ def gather(
     """Predictions, labels, and the columns that groups read (all of them where H searches)."""
     if Z is not None:
         raise ValueError("Z= is for rows in memory; put its columns into X")
+    on_dask = is_collection(X)
+    pieces: Iterator[Any] = iter(()) if on_dask else open_frames(X)
+    first = X if on_dask else next(pieces, None)
+    if first is None:
+        raise ValueError("X has no rows")
     roles = {"y": y, "base": base, "cluster": cluster, "sample_weight": sample_weight}
-    features = _features(X, roles, [each for each in (model, baseline) if isinstance(each, str)])
-    scorers = [_scorer(model, base, features)]
+    scores = [each for each in (model, baseline) if isinstance(each, str)]
+    features = _features(first, roles, scores)
+    scorer = partial(_scorer, base=base, features=features, travels=on_dask)
+    scorers = [scorer(model)]
     if baseline is not None and baseline is not False:
-        compared = partial(_own_base, model) if baseline is True else partial(_scorer, baseline)
-        scorers.append(compared(base, features))
+        scorers.append(scorer(model, own_base=True) if baseline is True else scorer(baseline))
     wanted = _columns(groups, H, features)
     kept = list(dict.fromkeys(name for name in (y, cluster, sample_weight) if name is not None))
-    dask = require("dask", "dask")
-    take = dask.delayed(take_partition)
-    tasks = [take(part, scorers, [*kept, *wanted]) for part in X.to_delayed()]
-    found = [each for each in dask.compute(*tasks) if len(each[0])]
+    take = partial(take_piece, scorers=scorers, columns=[*kept, *wanted])
+    found = _on_workers(take, X) if on_dask else [take(piece) for piece in chain([first], pieces)]
+    found = [each for each in found if len(each[0])]
     if not found:
         raise ValueError("X has no rows")
     import pandas as pd
 
     table = pd.concat([frame for frame, _ in found], ignore_index=True)
-    scores = [np.concatenate(each) for each in zip(*(own for _, own in found), strict=True)]
+    means = [np.concatenate(each) for each in zip(*(own for _, own in found), strict=True)]
     return Gathered(
-        scores[0],
-        scores[1] if len(scores) > 1 else None,
+        means[0],
+        means[1] if len(means) > 1 else None,
         table[wanted] if wanted else None,
         table[y],
         None if cluster is None else table[cluster],
@@ -104,10 +112,15 @@ def gather(
     )
 
 
-def take_partition(
-    frame: Any, scorers: list[Scorer], columns: list[str]
-) -> tuple[Any, list[Float64]]:
-    """Task: some columns of a partition, and its predictions."""
+def _on_workers(take: Callable[[Any], Any], X: Any) -> list[Any]:
+    """What is taken of every partition of a Dask DataFrame, by its workers."""
+    dask = require("dask", "dask")
+    task = dask.delayed(take)
+    return list(dask.compute(*(task(part) for part in X.to_delayed())))
+
+
+def take_piece(frame: Any, scorers: list[Scorer], columns: list[str]) -> tuple[Any, list[Float64]]:
+    """Some columns of a piece, and its predictions."""
     if not len(frame):
         return frame, []
     return frame[columns], [scorer(frame) for scorer in scorers]
@@ -116,35 +129,37 @@ def take_partition(
 def _features(X: Any, roles: dict[str, Any], scores: list[str]) -> tuple[str, ...]:
     """Columns that have no other role; roles must be columns."""
     names = [str(name) for name in X.columns]
-    check_roles(roles, names, "X is a Dask DataFrame")
+    check_roles(roles, names, "rows come in pieces")
     find_columns(scores, names)
     taken = {*roles.values(), *scores}
     return tuple(name for name in names if name not in taken)
 
 
-def _scorer(model: Any, base: str | None, features: tuple[str, ...]) -> Scorer:
+def _scorer(
+    model: Any, base: str | None, features: tuple[str, ...], travels: bool, own_base: bool = False
+) -> Scorer:
+    """What scores the pieces: a column, a model (or its base), packed where it travels."""
+    if own_base:
+        if not takes_base(model):
+            raise TypeError(
+                "baseline=True compares a recalibrated model with its own base, but "
+                f"model_or_scores is {type(model).__name__}. Pass the scores or the model to "
+                "compare with."
+            )
+        if base is not None:
+            return Scorer(None, base, features, model.base.link)
+        return Scorer(pack(model.base) if travels else model.base, None, features)
     if isinstance(model, str):
         return Scorer(None, model, features)
     if takes_base(model):
-        return Scorer(pack(model.base, model), base, features)
+        return Scorer(pack(model.base, model) if travels else model, base, features)
     source = as_base(model)
     if isinstance(source, ScoreColumn):
         raise TypeError(
-            "an array of predictions cannot be matched to the rows of a Dask DataFrame: make it "
-            "a column and pass its name"
+            "an array of predictions cannot be matched to rows that come in pieces: make it a "
+            "column and pass its name"
         )
-    return Scorer(pack(source), None, features)
-
-
-def _own_base(model: Any, base: str | None, features: tuple[str, ...]) -> Scorer:
-    if not takes_base(model):
-        raise TypeError(
-            "baseline=True compares a recalibrated model with its own base, but model_or_scores "
-            f"is {type(model).__name__}. Pass the scores or the model to compare with."
-        )
-    if base is not None:
-        return Scorer(None, base, features, model.base.link)
-    return Scorer(pack(model.base), None, features)
+    return Scorer(pack(source) if travels else source, None, features)
 
 
 def _columns(groups: Any, H: Any, features: tuple[str, ...]) -> list[str]:

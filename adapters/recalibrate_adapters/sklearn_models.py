@@ -1,0 +1,258 @@
+"""scikit-learn's predictors as ONNX nodes: those of several models, and single ones.
+
+Written here is what skl2onnx does not know or gets wrong. Each function gives what a method of the
+model gives: one column, or one per class.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from recalibrate.scores import as_base
+from recalibrate_adapters.sklearn_calibrated import write_calibrated
+from recalibrate_adapters.sklearn_curves import interpolate, named_function, softmax
+from recalibrate_adapters.sklearn_trees import forest_link, read_forest
+from recalibrate_adapters.sklearn_writer import Block, Method, NotWrittenError, Writer, computed
+
+
+def writers() -> dict[type, Any]:
+    """The predictors that are written here."""
+    from sklearn import discriminant_analysis, dummy, ensemble
+    from sklearn.calibration import CalibratedClassifierCV
+    from sklearn.compose import TransformedTargetRegressor
+    from sklearn.isotonic import IsotonicRegression
+    from sklearn.naive_bayes import CategoricalNB
+    from sklearn.pipeline import Pipeline
+
+    return {
+        Pipeline: _pipeline,
+        CalibratedClassifierCV: write_calibrated,
+        ensemble.VotingClassifier: _vote,
+        ensemble.VotingRegressor: _vote,
+        ensemble.StackingClassifier: _stack,
+        ensemble.StackingRegressor: _stack,
+        ensemble.BaggingClassifier: _bag,
+        ensemble.BaggingRegressor: _bag,
+        TransformedTargetRegressor: _target_transformed,
+        dummy.DummyClassifier: _constant,
+        dummy.DummyRegressor: _constant,
+        IsotonicRegression: _isotonic,
+        CategoricalNB: _categorical_bayes,
+        discriminant_analysis.LinearDiscriminantAnalysis: _linear_discriminant,
+        discriminant_analysis.QuadraticDiscriminantAnalysis: _quadratic_discriminant,
+    }
+
+
+def transforms() -> dict[type, Any]:
+    """Linear projections."""
+    from sklearn.decomposition import FastICA
+    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+    return {LinearDiscriminantAnalysis: _project, FastICA: _unmix}
+
+
+def _pipeline(w: Writer, model: Any, block: Block, method: Method) -> str:
+    for _, step in model.steps[:-1]:
+        block = w.transform(step, block)
+    return w.outputs(model.steps[-1][1], block, method)
+
+
+def write_trees(w: Writer, model: Any, block: Block, method: Method) -> str:
+    """A tree, forest or boosted trees."""
+    source = w.matrix(block)
+    classes = len(getattr(model, "classes_", ()))
+    forest = read_forest(model, 1 if classes else None, None)
+    if forest is None or forest.why_no_graph:
+        raise NotWrittenError(f"the trees of a {type(model).__name__} cannot be read")
+    if not forest.wide:
+        source = w.cast(w.cast(source, "float32"), "float64")  # as the model rounds its features
+    if not classes:
+        total = forest.write_sums(w, source)[0]
+        return w.op("Exp", total) if forest.response == "exp" else total
+    if forest_link(model, 1) == "logit":
+        margin = forest.write_sums(w, source)[0]
+        if method == "decision_function":
+            half = getattr(model, "loss", "") == "exponential"  # its margin is half the log-odds
+            return w.op("Mul", margin, w.number(0.5)) if half else margin
+        return w.both(w.sigmoid(margin))
+    if forest.response == "softmax":
+        sums = w.concat(forest.write_sums(w, source))
+        return sums if method == "decision_function" else softmax(w, sums)
+    every = [read_forest(model, k, None) for k in range(classes)]
+    return w.concat([each.write_sums(w, source)[0] for each in every if each is not None])
+
+
+def write_foreign(w: Writer, model: Any, block: Block, method: Method) -> str:
+    """A model of another framework, by the graph of its own adapter."""
+    import onnx
+
+    base = as_base(model)
+    graph = base.graph()
+    if not isinstance(graph, onnx.ModelProto):
+        raise NotWrittenError(f"{base.name} has no graph: {base.why_no_graph}")
+    taken = graph.graph.input
+    width = sum(part.width for part in block)
+    if (len(taken) == 1 and width != 1) or taken[0].name == "X":
+        tensors = [w.matrix(block)]
+    else:
+        tensors = [w.matrix((part,)) for part in w.single(block)]
+    if len(tensors) != len(taken):
+        raise NotWrittenError(f"{base.name} inside takes text columns by their names")
+    feed = {
+        value.name: w.cast(tensor, value.type.tensor_type.elem_type)
+        for value, tensor in zip(taken, tensors, strict=True)
+    }
+    score = w.take_in(graph, feed)
+    several = len(graph.graph.output[0].type.tensor_type.shape.dim) == 2
+    score = score if several else w.column(score)
+    if method != "decision_function" and base.link == "logit":
+        score = softmax(w, score) if several else w.sigmoid(score)
+    return w.both(score) if method == "predict_proba" and not several else score
+
+
+def _vote(w: Writer, model: Any, block: Block, method: Method) -> str:
+    found = [w.outputs(each, block, method) for each in model.estimators_]
+    return w.sum_of(found, model._weights_not_none)
+
+
+def _bag(w: Writer, model: Any, block: Block, method: Method) -> str:
+    found = []
+    for each, columns in zip(model.estimators_, model.estimators_features_, strict=True):
+        if method != "predict" and len(each.classes_) != len(model.classes_):
+            raise NotWrittenError("a part of a BaggingClassifier has not seen all classes")
+        if not hasattr(each, method):
+            raise NotWrittenError(
+                "a BaggingClassifier counts the votes of models without probabilities"
+            )
+        found.append(w.outputs(each, w.pick(block, columns), method))
+    return w.sum_of(found)
+
+
+def _stack(w: Writer, model: Any, block: Block, method: Method) -> str:
+    parts: list[Any] = []
+    for each, asked in zip(model.estimators_, model.stack_method_, strict=True):
+        if asked == "predict" and hasattr(each, "classes_"):
+            raise NotWrittenError("a StackingClassifier stacks labels, not numbers")
+        found = w.outputs(each, block, asked)
+        classes = len(getattr(model, "classes_", ()))
+        if asked == "predict_proba" and classes == 2:
+            found = w.columns(found, [1])
+        one = asked == "predict" or classes == 2
+        parts += computed(found, 1 if one else classes)
+    if model.passthrough:
+        parts += block
+    return w.outputs(model.final_estimator_, tuple(parts), method)
+
+
+def _target_transformed(w: Writer, model: Any, block: Block, method: Method) -> str:
+    return _inverse(w, model.transformer_, w.outputs(model.regressor_, block, method))
+
+
+def _inverse(w: Writer, transformer: Any, column: str) -> str:
+    """What `inverse_transform` makes of a column."""
+    from sklearn import preprocessing
+
+    kind = type(transformer)
+    if kind is preprocessing.FunctionTransformer:
+        return named_function(transformer.inverse_func)(w, column)
+    if kind in (
+        preprocessing.StandardScaler,
+        preprocessing.MinMaxScaler,
+        preprocessing.RobustScaler,
+        preprocessing.MaxAbsScaler,
+    ) and not getattr(transformer, "clip", False):
+        start, end = transformer.inverse_transform([[0.0], [1.0]])[:, 0].tolist()
+        return w.op("Add", w.op("Mul", column, w.number(end - start)), w.number(start))
+    if kind is preprocessing.QuantileTransformer and transformer.output_distribution == "uniform":
+        points = np.asarray(transformer.quantiles_[:, 0])
+        return interpolate(w, column, np.asarray(transformer.references_), points)
+    raise NotWrittenError(f"the inverse of a {kind.__name__} is not written as a graph")
+
+
+def _constant(w: Writer, model: Any, block: Block, method: Method) -> str:
+    if getattr(model, "strategy", "") == "stratified":
+        raise NotWrittenError("a DummyClassifier with strategy='stratified' predicts at random")
+    row = np.zeros((1, 1))
+    value = np.asarray(getattr(model, method)(row), dtype=np.float64).reshape(1, -1)
+    return w.op("Add", w.rows(block), w.constant(value))
+
+
+def _isotonic(w: Writer, model: Any, block: Block, method: Method) -> str:
+    column = w.matrix(block)
+    x = np.asarray(model.X_thresholds_, dtype=np.float64)
+    found = interpolate(w, column, x, np.asarray(model.y_thresholds_, dtype=np.float64))
+    if model.out_of_bounds == "clip":
+        return found
+    inside = w.within(column, float(x[0]), float(x[-1]))  # elsewhere it gives NaN, or refuses
+    return w.op("Where", inside, found, w.number(np.nan))
+
+
+def _categorical_bayes(w: Writer, model: Any, block: Block, method: Method) -> str:
+    total = w.constant(np.asarray(model.class_log_prior_, dtype=np.float64).reshape(1, -1))
+    for part, table in zip(w.single(block), model.feature_log_prob_, strict=True):
+        column = w.matrix((part,))
+        count = table.shape[1]
+        # Beyond the known categories: an index that onnxruntime refuses, as the model does.
+        code = w.op(
+            "Where", w.op("LessOrEqual", column, w.number(-1.0)), w.number(1.0 * count), column
+        )
+        place = w.flat(w.cast(code, "int64"))
+        total = w.op(
+            "Add", total, w.op("Gather", w.constant(np.ascontiguousarray(table.T)), place, axis=0)
+        )
+        if part.sources[0] is not None:
+            w.known[part.sources[0]] = list(range(count))
+    return softmax(w, total)
+
+
+def _linear(w: Writer, source: str, coefficients: Any, intercept: Any) -> str:
+    product = w.op(
+        "MatMul", source, w.constant(np.ascontiguousarray(coefficients, dtype=np.float64))
+    )
+    return w.op("Add", product, w.constant(np.asarray(intercept, dtype=np.float64).reshape(1, -1)))
+
+
+def _shares(w: Writer, decision: str, count: int, method: Method) -> str:
+    if method == "decision_function":
+        return decision
+    return w.both(w.sigmoid(decision)) if count == 2 else softmax(w, decision)
+
+
+def _linear_discriminant(w: Writer, model: Any, block: Block, method: Method) -> str:
+    decision = _linear(w, w.matrix(block), model.coef_.T, model.intercept_)
+    return _shares(w, decision, len(model.classes_), method)
+
+
+def _project(w: Writer, model: Any, block: Block) -> Block:
+    source = w.matrix(block)
+    if model.solver == "svd":
+        source = w.op("Sub", source, w.constant(np.asarray(model.xbar_).reshape(1, -1)))
+    scalings = np.asarray(model.scalings_)[:, : model._max_components]
+    found = w.op("MatMul", source, w.constant(np.ascontiguousarray(scalings)))
+    return computed(found, scalings.shape[1])
+
+
+def _unmix(w: Writer, model: Any, block: Block) -> Block:
+    source = w.matrix(block)
+    if getattr(model, "mean_", None) is not None and model.whiten:
+        source = w.op("Sub", source, w.constant(np.asarray(model.mean_).reshape(1, -1)))
+    components = np.ascontiguousarray(np.asarray(model.components_, dtype=np.float64).T)
+    return computed(w.op("MatMul", source, w.constant(components)), components.shape[1])
+
+
+def _quadratic_discriminant(w: Writer, model: Any, block: Block, method: Method) -> str:
+    source, columns = w.matrix(block), []
+    axis = w.constant(np.array([1], dtype=np.int64))
+    for mean, rotation, scaling, prior in zip(
+        model.means_, model.rotations_, model.scalings_, model.priors_, strict=True
+    ):
+        centred = w.op("Sub", source, w.constant(np.asarray(mean).reshape(1, -1)))
+        turned = w.op("MatMul", centred, w.constant(np.ascontiguousarray(rotation * scaling**-0.5)))
+        norm = w.op("ReduceSumSquare", turned, axis, keepdims=1)
+        shift = float(np.log(prior) - 0.5 * np.sum(np.log(scaling)))
+        columns.append(w.op("Add", w.op("Mul", norm, w.number(-0.5)), w.number(shift)))
+    if len(columns) == 2:
+        return _shares(w, w.op("Sub", columns[1], columns[0]), 2, method)
+    return _shares(w, w.concat(columns), len(columns), method)

@@ -1,0 +1,247 @@
+"""scikit-learn's transformers of numbers, and what puts transformers together, as ONNX nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from recalibrate_adapters.sklearn_curves import interpolate, named_function, normal_quantile
+from recalibrate_adapters.sklearn_writer import Block, NotWrittenError, Part, Writer, computed
+
+
+def writers() -> dict[type, Any]:
+    """The transformers that are written here."""
+    from sklearn import preprocessing
+    from sklearn.compose import ColumnTransformer
+    from sklearn.impute import SimpleImputer
+    from sklearn.pipeline import FeatureUnion, Pipeline
+
+    return {
+        Pipeline: _pipeline,
+        ColumnTransformer: _by_columns,
+        FeatureUnion: _union,
+        SimpleImputer: _imputed,
+        preprocessing.StandardScaler: _standardised,
+        preprocessing.RobustScaler: _standardised,
+        preprocessing.MaxAbsScaler: _standardised,
+        preprocessing.MinMaxScaler: _in_range,
+        preprocessing.PolynomialFeatures: _products,
+        preprocessing.KBinsDiscretizer: _binned,
+        preprocessing.FunctionTransformer: _function,
+        preprocessing.SplineTransformer: _splines,
+        preprocessing.QuantileTransformer: _quantiles,
+    }
+
+
+def _pipeline(w: Writer, model: Any, block: Block) -> Block:
+    for _, step in model.steps:
+        block = w.transform(step, block)
+    return block
+
+
+def _by_columns(w: Writer, model: Any, block: Block) -> Block:
+    found: list[Part] = []
+    for name, step, _ in model.transformers_:
+        places = model._transformer_to_input_indices[name]
+        if (isinstance(step, str) and step == "drop") or not len(places):
+            continue
+        part = w.transform(step, w.pick(block, places))
+        found += _weighted(w, part, (model.transformer_weights or {}).get(name))
+    return tuple(found)
+
+
+def _union(w: Writer, model: Any, block: Block) -> Block:
+    found: list[Part] = []
+    for name, step in model.transformer_list:
+        if step != "drop":
+            part = w.transform(step, block)
+            found += _weighted(w, part, (model.transformer_weights or {}).get(name))
+    return tuple(found)
+
+
+def _weighted(w: Writer, block: Block, weight: float | None) -> Block:
+    if weight is None:
+        return block
+    width = sum(part.width for part in block)
+    return computed(w.op("Mul", w.matrix(block), w.number(float(weight))), width)
+
+
+def _imputed(w: Writer, model: Any, block: Block) -> Block:
+    """Missing values replaced: NaN in numbers, the empty text in text."""
+    by_nan = model.missing_values is None or (
+        isinstance(model.missing_values, float) and np.isnan(model.missing_values)
+    )
+    if not by_nan:
+        raise NotWrittenError(
+            f"a SimpleImputer replaces {model.missing_values!r}, not missing values"
+        )
+    found: list[Part] = []
+    gaps: list[str] = []
+    for j, part in enumerate(w.single(block)):
+        value = model.statistics_[j]
+        if part.text:
+            # onnxruntime does not compare texts, but looks them up.
+            empty = w.lookup(part.tensor, np.array([""], dtype=object), np.ones(1), 0.0)
+            missing = w.op("Greater", empty, w.number(0.0))
+            filler = w.constant(np.array([[str(value)]], dtype=object))
+        else:
+            missing = w.op("IsNaN", part.tensor)
+            filler = w.number(float(value))
+        gaps.append(missing)
+        if not isinstance(value, float) or not np.isnan(value):
+            tensor = w.op("Where", missing, filler, part.tensor)
+            found.append(Part(tensor, (None,), part.text))
+        elif model.keep_empty_features:
+            raise NotWrittenError("a SimpleImputer keeps columns without any value")
+    if model.add_indicator:
+        flags = [gaps[int(j)] for j in model.indicator_.features_]
+        found += [Part(w.cast(flag, "float64"), (None,)) for flag in flags]
+    return tuple(found)
+
+
+def _standardised(w: Writer, model: Any, block: Block) -> Block:
+    """Minus a centre, divided by a scale, in this order: to the last bit."""
+    found = w.matrix(block)
+    for names, operator in ((("mean_", "center_"), "Sub"), (("scale_",), "Div")):
+        values = next((v for n in names if (v := getattr(model, n, None)) is not None), None)
+        if values is not None:
+            row = np.asarray(values, dtype=np.float64).reshape(1, -1)
+            found = w.op(operator, found, w.constant(row))
+    return computed(found, sum(part.width for part in block))
+
+
+def _in_range(w: Writer, model: Any, block: Block) -> Block:
+    scale, shift = (
+        np.asarray(v, dtype=np.float64).reshape(1, -1) for v in (model.scale_, model.min_)
+    )
+    found = w.op("Add", w.op("Mul", w.matrix(block), w.constant(scale)), w.constant(shift))
+    if model.clip:
+        found = w.clip(found, *map(float, model.feature_range))
+    return computed(found, sum(part.width for part in block))
+
+
+def _products(w: Writer, model: Any, block: Block) -> Block:
+    """Each product is that of its later factors times the first, as scikit-learn multiplies."""
+    columns = [w.matrix((part,)) for part in w.single(block)]
+    made: dict[tuple[int, ...], str] = {(): w.op("Add", w.rows(block), w.number(1.0))}
+    made |= {(j,): column for j, column in enumerate(columns)}
+    terms = [tuple(np.repeat(np.arange(len(row)), row).tolist()) for row in model.powers_]
+    for term in sorted(terms, key=len):
+        for start in range(len(term) - 2, -1, -1):
+            if term[start:] not in made:
+                made[term[start:]] = w.op(
+                    "Mul", made[term[start + 1 :]], made[term[start : start + 1]]
+                )
+    return computed(w.concat([made[term] for term in terms]), len(terms))
+
+
+def _binned(w: Writer, model: Any, block: Block) -> Block:
+    found, width = [], 0
+    for edges, part in zip(model.bin_edges_, w.single(block), strict=True):
+        _refuse_text(part, model)
+        count = max(len(edges) - 1, 1)
+        place = w.place(part.tensor, np.asarray(edges)[1:-1])
+        if model.encode == "ordinal":
+            found.append(w.cast(w.column(place), "float64"))
+            width += 1
+        else:
+            found.append(w.op("Gather", w.constant(np.eye(count)), place, axis=0))
+            width += count
+    return computed(w.concat(found), width)
+
+
+def _function(w: Writer, model: Any, block: Block) -> Block:
+    if model.kw_args:
+        raise NotWrittenError("a FunctionTransformer passes arguments to its function")
+    if model.func is None:
+        return block
+    width = sum(part.width for part in block)
+    return computed(named_function(model.func)(w, w.matrix(block)), width)
+
+
+def _splines(w: Writer, model: Any, block: Block) -> Block:
+    """Each B-spline is a polynomial between neighbouring knots, found by its place among them."""
+    from scipy.interpolate import BSpline, PPoly
+
+    if model.extrapolation not in ("constant", "linear", "continue"):
+        raise NotWrittenError(f"a SplineTransformer extrapolates by {model.extrapolation!r}")
+    found, width = [], 0
+    for spline, part in zip(model.bsplines_, w.single(block), strict=True):
+        _refuse_text(part, model)
+        count = spline.c.shape[1] - (0 if model.include_bias else 1)
+        low, high = float(spline.t[spline.k]), float(spline.t[-spline.k - 1])
+        inner = spline.t[spline.k : len(spline.t) - spline.k]
+        starts, cuts = inner[:-1], inner[1:-1]
+        pieces = [PPoly.from_spline(BSpline(spline.t, c, spline.k)) for c in spline.c.T[:count]]
+        first = int(np.searchsorted(pieces[0].x, low, side="right")) - 1
+        # power, piece, spline
+        table = np.stack([piece.c[:, first : first + len(starts)] for piece in pieces], axis=2)
+        x = part.tensor if model.extrapolation == "continue" else w.clip(part.tensor, low, high)
+        place = w.place(x, cuts)
+        beyond = w.op("Sub", x, w.op("Gather", w.constant(starts.reshape(-1, 1)), place, axis=0))
+        value = w.op("Gather", w.constant(table[0]), place, axis=0)
+        for coefficients in table[1:]:
+            here = w.op("Gather", w.constant(coefficients), place, axis=0)
+            value = w.op("Add", w.op("Mul", value, beyond), here)
+        if model.extrapolation == "linear":
+            value = _continued(w, spline, part.tensor, value, count, (low, high))
+        if model.handle_missing == "zeros":
+            value = w.op("Where", w.op("IsNaN", part.tensor), w.number(0.0), value)
+        found.append(value)
+        width += count
+    return computed(w.concat(found), width)
+
+
+def _continued(
+    w: Writer, spline: Any, column: str, value: str, count: int, ends: tuple[float, float]
+) -> str:
+    """Beyond the ends along the slopes there."""
+    below = w.op("Min", w.op("Sub", column, w.number(ends[0])), w.number(0.0))
+    above = w.op("Max", w.op("Sub", column, w.number(ends[1])), w.number(0.0))
+    for far, end in ((below, ends[0]), (above, ends[1])):
+        slopes = np.asarray(spline(end, nu=1))[:count].reshape(1, -1)
+        value = w.op("Add", value, w.op("Mul", far, w.constant(slopes)))
+    return value
+
+
+def _quantiles(w: Writer, model: Any, block: Block) -> Block:
+    """Ranks among the quantiles; the mean of both directions, as these may repeat."""
+    found = []
+    for j, part in enumerate(w.single(block)):
+        _refuse_text(part, model)
+        points, ranks = np.asarray(model.quantiles_[:, j]), np.asarray(model.references_)
+        up = interpolate(w, part.tensor, points, ranks)
+        down = interpolate(w, w.op("Neg", part.tensor), -points[::-1], -ranks[::-1])
+        rank = w.op("Mul", w.op("Sub", up, down), w.number(0.5))
+        found.append(_bounded_rank(w, model, part.tensor, rank, points))
+    return computed(w.concat(found), len(found))
+
+
+def _bounded_rank(w: Writer, model: Any, column: str, rank: str, points: Any) -> str:
+    from scipy.stats import norm
+    from sklearn.preprocessing._data import BOUNDS_THRESHOLD as MARGIN
+
+    low, high = w.number(float(points[0])), w.number(float(points[-1]))
+    normal = model.output_distribution == "normal"
+    if normal:
+        above = w.op("Greater", w.op("Add", column, w.number(MARGIN)), high)
+        below = w.op("Less", w.op("Sub", column, w.number(MARGIN)), low)
+    else:
+        above, below = w.op("Equal", column, high), w.op("Equal", column, low)
+    rank = w.op("Where", above, w.number(1.0), rank)
+    rank = w.op("Where", below, w.number(0.0), rank)
+    if not normal:
+        return rank
+    limit = float(norm.ppf(1 - (MARGIN - np.spacing(1))))
+    least = float(norm.ppf(MARGIN - np.spacing(1)))
+    # The quantile of 0 and 1 is infinite, and is cut.
+    inside = w.clip(rank, float(np.finfo(np.float64).tiny), 1.0 - 2.0**-53)
+    return w.clip(normal_quantile(w, inside), least, limit)
+
+
+def _refuse_text(part: Part, model: Any) -> None:
+    if part.text:
+        raise NotWrittenError(
+            f"the text of column {part.sources[0]!r} reaches a {type(model).__name__}"
+        )

@@ -1,0 +1,220 @@
+"""Labels that name classes: which classes there are, and which of them a label is.
+
+What a base model tells about its classes decides how labels are read: labels of a classifier never
+become the numbers of a regression, whatever they look like.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Number
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recalibrate.support.notices import listed
+
+MOST_CLASSES = 1000
+"""More distinct labels than this are no classes."""
+PAIRS = ({-1, 1}, {1, 2})
+"""Two numbers that people give to classes; as numbers of a regression they would be odd."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of the classes before labels are read.
+
+    Attributes
+    ----------
+    classes
+        The classes of the base model, in the order of its outputs; a range where it only numbers
+        them, None where it does not speak of classes at all.
+    outputs
+        How many numbers it gives per row: 1, or one for every class.
+    chosen
+        The class that counts as 1: of two (``positive=``), or of more against the rest
+        (``target_class=``).
+    """
+
+    classes: Sequence[Any] | None = None
+    outputs: int = 1
+    chosen: Any = None
+
+    @property
+    def told(self) -> bool:
+        """Whether the base model calls its classes by their labels."""
+        return self.classes is not None and not isinstance(self.classes, range)
+
+
+NOTHING_KNOWN = Known()
+
+
+@dataclass(frozen=True)
+class Coding:
+    """From labels to classes.
+
+    Attributes
+    ----------
+    classes
+        The classes by number. Of two, the second counts as 1.
+    codes
+        Number of the class of every label that occurs.
+    chosen
+        Of more than two classes: the one that counts as 1, the others as 0.
+    """
+
+    classes: tuple[Any, ...]
+    codes: Mapping[Any, int]
+    chosen: Any = None
+
+    def of(self, values: NDArray[Any]) -> NDArray[np.intp]:
+        """Class of every label."""
+        if values.dtype.kind == "O":
+            return np.array([self.codes[value] for value in values.tolist()], dtype=np.intp)
+        keys = np.array(sorted(self.codes))
+        numbers = np.array([self.codes[key] for key in keys.tolist()], dtype=np.intp)
+        return np.asarray(numbers[np.searchsorted(keys, values)])
+
+
+def find_classes(distinct: Sequence[Any] | None, known: Known) -> Coding | None:
+    """Which classes the labels name; None if they are numbers: 0/1, in [0, 1], or any.
+
+    Parameters
+    ----------
+    distinct
+        The different labels, in their order; None where they are too many.
+    known
+        What the base model tells.
+
+    Raises
+    ------
+    ValueError
+        If labels are no classes of a classifier, or text that stands for no two classes.
+
+    Examples
+    --------
+    >>> find_classes(["no", "yes"], NOTHING_KNOWN).classes
+    ('no', 'yes')
+    >>> find_classes([-1, 1], Known(classes=range(2))).codes
+    {-1: 0, 1: 1}
+    >>> find_classes([0, 1, 2], Known(classes=(0, 1, 2), chosen=1)).codes
+    {0: 0, 1: 1, 2: 0}
+    """
+    numeric = distinct is None or all(isinstance(v, Number) for v in distinct)
+    if distinct is None or not _could_be_classes(distinct, numeric, known):
+        if known.classes is not None or known.chosen is not None:
+            _refuse_numbers(distinct, known)
+        return None
+    if known.outputs > 1:
+        return _one_of_several(distinct, known)
+    if known.told or len(known.classes or ()) > 2:
+        return _against_rest(distinct, known)
+    if known.chosen is not None:
+        return _of_two(distinct, known.chosen)
+    if numeric and set(distinct) <= {0, 1}:
+        return None
+    if not numeric or known.classes is not None or set(distinct) in PAIRS:
+        return _of_two(distinct, None)
+    return None
+
+
+def _could_be_classes(distinct: Sequence[Any], numeric: bool, known: Known) -> bool:
+    """Shares between 0 and 1 are soft labels, whatever the base is."""
+    if not numeric:
+        return True
+    soft = min(distinct) >= 0 and max(distinct) <= 1 and not set(distinct) <= {0, 1}
+    if soft and known.outputs == 1 and known.chosen is None:
+        return known.told and set(distinct) <= set(known.classes or ())
+    if known.classes is None and known.chosen is None:
+        return True
+    return all(float(v).is_integer() for v in distinct) or set(distinct) <= set(known.classes or ())
+
+
+def _refuse_numbers(distinct: Sequence[Any] | None, known: Known) -> None:
+    """A classifier's labels are classes, or shares in [0, 1]."""
+    one = known.chosen is None and known.outputs == 1
+    if one and distinct is not None and min(distinct) >= 0 and max(distinct) <= 1:
+        return
+    shown = "more than a thousand different numbers" if distinct is None else listed(distinct, 5)
+    whose = "" if not known.told else f" ({listed(known.classes or ())})"
+    raise ValueError(
+        f"The base model is a classifier{whose}, but the labels are no classes: y holds {shown}. "
+        "Pass the class of every row. To recalibrate a mean, pass scores on the labels' own scale."
+    )
+
+
+def _one_of_several(distinct: Sequence[Any], known: Known) -> Coding:
+    """Labels of a base that has an output for every class."""
+    classes, count = tuple(known.classes or range(known.outputs)), known.outputs
+    if not known.told and not set(distinct) <= set(classes):
+        if len(distinct) != count:
+            raise ValueError(
+                f"The base model has {count} outputs, but y holds {len(distinct)} different "
+                f"labels: {listed(distinct, 5)}. Name the classes in the order of the outputs "
+                "with classes=."
+            )
+        classes = tuple(distinct)
+    _refuse_unknown(distinct, classes)
+    return Coding(classes, {label: classes.index(label) for label in distinct})
+
+
+def _against_rest(distinct: Sequence[Any], known: Known) -> Coding:
+    """Labels of a base that names its classes and scores one of them."""
+    classes = tuple(known.classes or ())
+    several = len(classes) > 2
+    chosen = classes[1] if known.chosen is None else known.chosen
+    named = classes if several else (_other(classes, chosen), chosen)
+    counts = chosen if several else None
+    flags = not any(isinstance(c, bool) for c in classes) and all(
+        isinstance(v, bool) for v in distinct
+    )
+    plain = set(distinct) <= {0, 1} and not set(distinct) <= set(classes) and not several
+    if flags or plain:  # they say whether a row is of the class
+        return Coding(named, {label: int(bool(label)) for label in distinct}, counts)
+    _refuse_unknown(distinct, classes)
+    if several and chosen not in distinct:
+        raise ValueError(
+            f"No row has the label {chosen!r}, which target_class= asks for; the labels are "
+            f"{listed(distinct, 5)}. If they say whether a row is of that class, pass them as "
+            "booleans, y == the class."
+        )
+    return Coding(named, {label: int(label == chosen) for label in distinct}, counts)
+
+
+def _other(classes: Sequence[Any], chosen: Any) -> Any:
+    """The other one of two classes."""
+    return classes[0] if classes[1] == chosen else classes[1]
+
+
+def _of_two(distinct: Sequence[Any], chosen: Any) -> Coding:
+    """Labels of two classes; the larger, or the chosen one, counts as 1."""
+    if chosen is not None and chosen not in distinct:
+        raise ValueError(
+            f"positive={chosen!r} is none of the labels, which are {listed(distinct, 5)}."
+        )
+    if len(distinct) != 2:
+        many = "only one class" if len(distinct) == 1 else f"{len(distinct)} classes"
+        raise ValueError(
+            f"y holds {many}: {listed(distinct, 5)}. A base model with one score per row is about "
+            "two. For several classes pass a score for each of them, shape (n, K), or labels that "
+            "say whether a row is of the one class that the score is about."
+        )
+    chosen = distinct[1] if chosen is None else chosen
+    classes = (_other(distinct, chosen), chosen)
+    return Coding(classes, {label: classes.index(label) for label in distinct})
+
+
+def _refuse_unknown(distinct: Sequence[Any], classes: Sequence[Any]) -> None:
+    unknown = [label for label in distinct if label not in classes]
+    if unknown:
+        raise ValueError(
+            f"y holds labels that are no classes of the base model: {listed(unknown, 5)}. Its "
+            f"classes are {listed(classes, 10)}."
+        )
+
+
+def one_hot(codes: NDArray[np.intp], count: int) -> NDArray[np.float64]:
+    """A column of zeros and ones for every class."""
+    return np.asfortranarray(codes[:, None] == np.arange(count), dtype=np.float64)

@@ -1,0 +1,134 @@
+"""What an exported graph says about itself, checked: its metadata as the values that we use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from recalibrate.core.levels import Link
+from recalibrate.data.values import Taken
+from recalibrate.graph.inputs import Input
+from recalibrate.support.errors import ModelFileError
+from recalibrate.support.strictjson import parse
+
+FORMATS = ("1",)
+MARK = "recalibrate_format"
+"""Key of the metadata that says that a graph is one of ours, and which version."""
+KINDS = ("float32", "float64", "int64", "string")
+TEXTS = ("base", "H", "rounds")
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The metadata of an exported graph.
+
+    Attributes
+    ----------
+    inputs
+        Inputs of the graph.
+    named
+        Whether the columns of the fitted table had names; if not, they are found by position.
+    names
+        Columns of the fitted table.
+    own_table
+        Whether H had a table of its own.
+    link
+        Scale of the margins.
+    low, high
+        The range of the labels of a regression, on which margins are scaled; else 0 and 1.
+    """
+
+    inputs: tuple[Input, ...]
+    named: bool
+    names: tuple[str, ...]
+    own_table: bool
+    link: Link
+    low: float
+    high: float
+
+
+def read_facts(metadata: Mapping[str, str], shown: str) -> Facts:
+    """The facts of a graph; a :class:`ModelFileError` if it is not one of ours, or damaged."""
+    if metadata.get(MARK) not in FORMATS:
+        found = metadata.get(MARK)
+        raise ModelFileError(
+            f"{shown} is an ONNX graph, but not one that recalibrate exported"
+            if found is None
+            else f"{shown} has format version {found[:40]!r}, but this version reads "
+            f"{', '.join(FORMATS)}; upgrade"
+        )
+    for key in TEXTS:
+        _entry(metadata, key, shown)
+    columns = _value(metadata, "columns", shown, lambda value: isinstance(value, dict))
+    labels = _value(metadata, "labels", shown, _are_labels)
+    if not isinstance(columns.get("named"), bool) or not _are_texts(columns.get("names")):
+        raise _damaged(shown, "columns")
+    link = _entry(metadata, "link", shown)
+    if link not in get_args(Link):
+        raise _damaged(shown, "link")
+    scaled = labels["kind"] == "regression"
+    return Facts(
+        tuple(map(_input, _value(metadata, "inputs", shown, _are_inputs))),
+        columns["named"],
+        tuple(columns["names"]),
+        _value(metadata, "own_table", shown, lambda value: isinstance(value, bool)),
+        link,  # type: ignore[arg-type]
+        float(labels["low"]) if scaled else 0.0,
+        float(labels["high"]) if scaled else 1.0,
+    )
+
+
+def _entry(metadata: Mapping[str, str], key: str, shown: str) -> str:
+    if key not in metadata:
+        raise ModelFileError(f"{shown} has damaged metadata: there is no entry {key!r}")
+    return metadata[key]
+
+
+def _value(
+    metadata: Mapping[str, str], key: str, shown: str, accepts: Callable[[Any], bool]
+) -> Any:
+    """The value of an entry that is JSON."""
+    text = _entry(metadata, key, shown).encode("utf-8", "surrogatepass")
+    value = parse(text, f"{shown} has damaged metadata: {key!r}")
+    if not accepts(value):
+        raise _damaged(shown, key)
+    return value
+
+
+def _damaged(shown: str, key: str) -> ModelFileError:
+    return ModelFileError(f"{shown} has damaged metadata: {key!r} is not what an export writes")
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(entry, str) for entry in value)
+
+
+def _are_labels(value: Any) -> bool:
+    if not isinstance(value, dict) or not isinstance(value.get("kind"), str):
+        return False
+    ends: list[Any] = [value.get("low"), value.get("high")]
+    return all(type(end) in (int, float) and abs(end) < 1e300 for end in ends)
+
+
+def _are_inputs(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_is_input, value))
+
+
+def _is_input(state: Any) -> bool:
+    """Whether `Input.from_dict` can read it, and feeds can be made of it."""
+    return (
+        isinstance(state, dict)
+        and isinstance(state.get("name"), str)
+        and state.get("type") in KINDS
+        and isinstance(state.get("shape"), list)
+        and all(type(size) in (int, str) for size in state["shape"])
+        and _are_texts(state.get("columns"))
+        and _are_texts(state.get("used_by"))
+        and isinstance(state.get("missing", ""), str)
+        and state.get("values", "any") in get_args(Taken)
+    )
+
+
+def _input(state: dict[str, Any]) -> Input:
+    return Input.from_dict(state)

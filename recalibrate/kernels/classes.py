@@ -1,0 +1,72 @@
+"""Loops over the scores of classes: log-odds of each against the rest, and losses."""
+
+from __future__ import annotations
+
+from math import frexp
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recalibrate.kernels.compiler import kernel
+from recalibrate.kernels.rows import exp_negative, log1p_unit
+
+LIMIT = 16.0
+"""Log-odds are cut here, as those of two classes are (``core.levels.MARGIN_LIMIT``)."""
+STEP = 2.0**24
+"""They are rounded to multiples of 1 / STEP, as ``core.levels.MARGIN_STEP`` says and why."""
+LN2 = 0.6931471805599453
+
+
+@kernel
+def log_positive(x: float) -> float:
+    """log(x) for x > 0, from arithmetic alone; for the reason of ``exp_negative``."""
+    fraction, power = frexp(x)
+    return log1p_unit(2.0 * fraction - 1.0) + (power - 1) * LN2
+
+
+@kernel
+def class_margins(z: NDArray[np.float64], out: NDArray[np.float64]) -> None:
+    """Log-odds of every class against the rest, from scores z[class, row]."""
+    count, n_rows = z.shape
+    share = np.empty(count)
+    before = np.empty(count)
+    for i in range(n_rows):
+        top = z[0, i]
+        for k in range(1, count):
+            top = max(top, z[k, i])
+        total = 0.0
+        for k in range(count):
+            share[k] = exp_negative(z[k, i] - top)
+            before[k] = total
+            total += share[k]
+        after = 0.0
+        for k in range(count - 1, -1, -1):
+            rest = before[k] + after  # not total - share: nothing would be left of a small rest
+            after += share[k]
+            margin = LIMIT if rest == 0.0 else z[k, i] - top - log_positive(rest)
+            margin = min(max(margin, -LIMIT), LIMIT)
+            out[k, i] = np.rint(margin * STEP) / STEP
+
+
+@kernel
+def add_class_losses(
+    y: NDArray[np.float64],
+    z: NDArray[np.float64],
+    weight: NDArray[np.int64],
+    scale: float,
+    limit: float,
+    out: NDArray[np.int64],
+) -> None:
+    """Add every row's quantised log loss, from shares y[class, row] and scores z[class, row]."""
+    count, n_rows = z.shape
+    unit = weight.shape[0] == 0
+    for i in range(n_rows):
+        top = z[0, i]
+        for k in range(1, count):
+            top = max(top, z[k, i])
+        total, own = 0.0, 0.0
+        for k in range(count):
+            total += exp_negative(z[k, i] - top)
+            own += y[k, i] * (z[k, i] - top)
+        w = 1.0 if unit else float(weight[i])
+        out[0] += int(np.rint(w * min(log_positive(total) - own, limit) * scale))

@@ -1,0 +1,188 @@
+"""One batch at the door: rows, scores, labels, weights and times become checked arrays."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recalibrate.auditing.predictions import count_rows
+from recalibrate.bases.protocol import ScoreColumn, as_base, predicted_mean, takes_base
+from recalibrate.bases.wrappers import select_columns
+from recalibrate.data.classes import Known
+from recalibrate.data.labels import Seen, read_labels, read_some_weights, read_values, scale_labels
+from recalibrate.data.scores import read_scores
+from recalibrate.data.vectors import Float64, to_array
+from recalibrate.monitoring.times import TimeKind
+from recalibrate.support.notices import listed, warn_user
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What labels and scores are.
+
+    Attributes
+    ----------
+    low, high : float
+        Bounds of the labels; 0 and 1 for probabilities.
+    classes : tuple
+        Labels of the classes; of two the second counts as 1. Empty where labels are numbers.
+    chosen : label or None
+        The one class that scores are for, of more than two.
+    """
+
+    low: float = 0.0
+    high: float = 1.0
+    classes: tuple[Any, ...] = ()
+    chosen: Any = None
+
+    @property
+    def span(self) -> float:
+        return self.high - self.low
+
+    @property
+    def n_scores(self) -> int:
+        """Columns of scores: one, or one for every class of more than two."""
+        return len(self.classes) if len(self.classes) > 2 and self.chosen is None else 1
+
+    @property
+    def probabilities(self) -> bool:
+        return (self.low, self.high) == (0.0, 1.0)
+
+
+def rows_of(X: Any, scores: Any, y: Any) -> int:
+    """Rows of a batch; none is an error."""
+    given = X if X is not None else scores
+    n_rows = count_rows(given, y)
+    if n_rows == 0:
+        raise ValueError("The batch has no rows; nothing was added. Leave empty batches out.")
+    return n_rows
+
+
+def read_predictions(
+    model: Any, X: Any, base: Any, Z: Any, scores: Any, scale: Scale, n_rows: int
+) -> Float64:
+    """Scores on [0, 1], shape (n, classes): as given, else the model's."""
+    raw = _given_or_predicted(model, X, base, Z, scores, scale)
+    values = to_array(raw, "scores")
+    if scale.n_scores > 1:
+        if values.shape != (n_rows, scale.n_scores):
+            raise ValueError(
+                f"scores must have one column for each of the {len(scale.classes)} classes "
+                f"{listed(scale.classes, 5)} and {n_rows} rows, got shape {values.shape}."
+            )
+        columns = [_read(values[:, k], scale, n_rows) for k in range(values.shape[1])]
+        return np.stack(columns, axis=1)
+    if values.ndim == 2 and values.shape[1] == 2:  # a classifier's probabilities of 0 and 1
+        values = values[:, 1]
+    return _read(values, scale, n_rows)[:, None]
+
+
+def _given_or_predicted(model: Any, X: Any, base: Any, Z: Any, scores: Any, scale: Scale) -> Any:
+    if scores is not None:
+        if base is not None:
+            raise ValueError("give either scores= (predictions) or base= (scores of the base)")
+        return scores
+    if model is None:
+        raise ValueError("This monitor has no model: pass the predictions as scores=.")
+    if scale.n_scores > 1:
+        if takes_base(model):
+            return model.predict_proba(X, base=base, Z=Z)
+        columns = getattr(model, "feature_names_in_", None)
+        return model.predict_proba(X if columns is None else select_columns(X, list(columns)))
+    if takes_base(model):
+        return model.predict(X, base=base, Z=Z)
+    source = as_base(model)
+    if isinstance(source, ScoreColumn):
+        raise TypeError(
+            "The model of a monitor is an array of scores, which belongs to one batch only: make "
+            "the monitor with model=None, and pass scores= with every batch."
+        )
+    return predicted_mean(source, X)
+
+
+def _read(values: NDArray[Any], scale: Scale, n_rows: int) -> Float64:
+    found = read_scores(values, n_rows=n_rows, probability=False)
+    outside = (found < scale.low) | (found > scale.high)
+    if outside.any():
+        row = int(outside.argmax())
+        count = f"{int(outside.sum())} of {n_rows} predictions are outside of "
+        if scale.probabilities:
+            raise ValueError(
+                f"{count}[0, 1], the first is {found[row]} in row {row} (from 0). Turn log-odds "
+                "into probabilities with 1 / (1 + exp(-score)), or give bounds= for a regression."
+            )
+        warn_user(f"{count}the bounds ({scale.low:g}, {scale.high:g}) and count as the nearer one.")
+        found = np.clip(found, scale.low, scale.high)
+    return (found - scale.low) / scale.span
+
+
+def read_targets(y: Any, scale: Scale, n_rows: int) -> Float64:
+    """Labels on [0, 1], or indicators of the classes; shape (n, scores)."""
+    if scale.classes:
+        known = Known(scale.classes, scale.n_scores, scale.chosen)
+        return read_labels(y, n_rows=n_rows, known=known).values.reshape(n_rows, -1)
+    values = read_values(y, n_rows)
+    if values.dtype.kind == "O":
+        raise ValueError(
+            f"y holds text: {listed(sorted(set(values)), 5)}. Make the monitor with classes=, of "
+            "two the one that counts as 1 last, or pass numbers."
+        )
+    bounds = (scale.low, scale.high)
+    return scale_labels(values * 1.0, None, Seen.of(values), bounds).values[:, None]
+
+
+def read_weights(sample_weight: Any, n_rows: int, most: float | None) -> tuple[Float64, float]:
+    """Weights divided by the largest possible one, and that."""
+    if sample_weight is None:
+        heaviest = most or 1.0
+        return np.full(n_rows, 1.0 / heaviest), heaviest
+    weight = read_some_weights(sample_weight, n_rows)
+    if most is None:  # twice the largest, as a margin for the batches to come
+        most = 2.0 * float(weight.max()) or 1.0
+    if (weight > most).any():
+        raise ValueError(
+            f"sample_weight has a weight of {weight.max():g}, but this monitor counts on weights "
+            f"of at most {most:g}. The largest possible weight has to be known in advance: start a "
+            "monitor with max_weight=."
+        )
+    return weight / most, most
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Rows that are checked.
+
+    Attributes
+    ----------
+    codes : ndarray of int32, shape (n, terms)
+        Groups by term.
+    scores : ndarray of float64, shape (n, classes)
+    target : ndarray of float64, shape (n, classes), or None
+        None without labels.
+    weight : ndarray of float64, shape (n,)
+        Divided by the heaviest possible.
+    time : ndarray of float64, shape (n,)
+    kind : {"batch", "number", "date"}
+    heaviest : float
+    """
+
+    codes: NDArray[np.int32]
+    scores: Float64
+    target: Float64 | None
+    weight: Float64
+    time: Float64
+    kind: TimeKind
+    heaviest: float
+
+    def digest(self) -> str:
+        """Hash of the content, to know the same batch again; a count of batches is no content."""
+        found = hashlib.sha256()
+        codes = self.codes.astype(np.uint8) if self.codes.max() < 256 else self.codes
+        time = None if self.kind == "batch" else self.time
+        for array in (codes, self.scores, self.target, self.weight, time):
+            found.update(b"-" if array is None else np.ascontiguousarray(array).tobytes())
+        return found.hexdigest()[:16]
