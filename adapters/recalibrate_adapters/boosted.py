@@ -11,13 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.core.levels import from_margin
+from recalibrate.data.sparse import dense, is_sparse
 from recalibrate.data.table import Column, find_columns, split_columns
 from recalibrate.scores import Link
 from recalibrate.support.notices import listed, warn_user
+from recalibrate.support.onnxgraph import ABSENT
 from recalibrate_adapters.agreement import check_finite, disagreement
 from recalibrate_adapters.classes import EVERY, choose_class
 from recalibrate_adapters.forest import Forest
-from recalibrate_adapters.frames import dense, is_sparse, read_frame
+from recalibrate_adapters.frames import read_frame
 from recalibrate_adapters.probes import forest_rows
 
 if TYPE_CHECKING:
@@ -200,7 +202,13 @@ class BoostedBase(ABC):
 
     def graph(self) -> onnx.ModelProto | None:
         """The model as an ONNX graph, or None: see `why_no_graph`."""
-        return None if self._form is None else self._form.graph()
+        graph = None if self._form is None else self._form.graph()
+        if graph is not None:  # for those who feed it with sparse rows
+            from onnx import helper
+
+            told = {fact.key: fact.value for fact in graph.metadata_props}
+            helper.set_model_props(graph, told | {ABSENT: repr(self.absent)})
+        return graph
 
     @property
     def _sign(self) -> float:

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.core.levels import from_margin
+from recalibrate.data.sparse import is_sparse
 from recalibrate.data.values import refuse_unknown
 from recalibrate.scores import Base, Link, as_base
 from recalibrate.support.notices import warn_user
@@ -34,7 +35,7 @@ from recalibrate_adapters.agreement import (
 )
 from recalibrate_adapters.classes import EVERY
 from recalibrate_adapters.forest import Forest
-from recalibrate_adapters.frames import is_sparse, read_frame
+from recalibrate_adapters.frames import read_frame
 from recalibrate_adapters.probes import Novelty, forest_rows, rows_to_compare
 from recalibrate_adapters.sklearn_graph import propose
 from recalibrate_adapters.sklearn_task import read_task

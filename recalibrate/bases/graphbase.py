@@ -99,7 +99,8 @@ class GraphBase:
         if taken.matrix is not None:
             shape = ("N", len(taken.matrix))
             port = Input(name, taken.precision, shape, taken.matrix, ("base",))
-            return (replace(port, values=taken.values, known=taken.known),)
+            told = replace(port, values=taken.values, known=taken.known, absent=taken.absent)
+            return (told,)
         kind, sizes = taken.tensor or ("float32", ("N",))
         return (Input(name, kind, sizes, (), ("base",)),)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -45,7 +45,8 @@ class Reading:
     """How rows are read: arguments of ``fit``, and what Algorithm 1 asks for.
 
     Without ``link``, binary labels are fitted on the log-odds, others as they are. ``clip`` cuts
-    regression scores at the label bounds. A model file that can run code is opened only with
+    regression scores at the label bounds. ``reads`` says which columns H looks at.
+    A model file that can run code is opened only with
     ``trust``.
     """
 
@@ -59,6 +60,7 @@ class Reading:
     categorical: Sequence[str] | None = None
     clip: bool = False
     trust: bool = False
+    reads: Callable[[Schema], Sequence[str]] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,7 +182,8 @@ def read_labelled(
     X: Any, y: Any, Z: Any, reading: Reading, known: Known = NOTHING_KNOWN
 ) -> tuple[Table, Labels]:
     """The table that H looks at, and the labels of its rows."""
-    table = read_table(X if Z is None else Z, categorical=reading.categorical)
+    rows = X if Z is None else Z
+    table = read_table(rows, categorical=reading.categorical, reads=reading.reads)
     weight = reading.sample_weight
     check_aligned(X, y=y, sample_weight=weight)
     labels = read_labels(

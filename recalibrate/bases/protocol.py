@@ -207,6 +207,11 @@ def as_base(
         return _adapt(_reader(".onnx", "bytes"), bytes(model), options)
     if isinstance(model, (str, os.PathLike)):
         path = Path(os.fsdecode(model))
+        if path.suffix == ".rcal":
+            raise ValueError(
+                f"{str(path)!r} is a saved model of recalibrate: pass what recalibrate.load "
+                "makes of it."
+            )
         entry = _reader(path.suffix, _existing(path))
         check_trust(load_factory(entry), f"the model file {path.name!r}", trust=trust)
         return _adapt(entry, path, options)

@@ -109,9 +109,12 @@ def read_text(text: str) -> FunctionClass:
     called = _CALL.fullmatch(text)
     kind = "" if called is None else called[1].lower()
     if called is None or kind not in CLASSES:
+        wrong = f"{text!r} is not a class of functions"
+        if called is not None:
+            wrong = f"there is no class {called[1]!r}"
         known = [each for kind in CLASSES for each in class_of(kind).shorthand]
         raise ValueError(
-            f"{text!r} is not a class of functions; write for example {', '.join(known)}, or a "
-            f"list of group expressions: [{text!r}]"
+            f"{wrong}; write for example {', '.join(known)}, or a list of group expressions: "
+            f"[{text!r}]"
         )
     return class_of(kind).read(split_commas(called[2] or ""), text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +15,11 @@ from recalibrate.core.fixedpoint import VALUE_STEP
 from recalibrate.core.levels import MARGIN_LIMIT, MARGIN_STEP, Link
 from recalibrate.data.labels import Labels
 from recalibrate.graph.errors import ExportError
+from recalibrate.graph.facts import ABSENTS, is_known
 from recalibrate.graph.inputs import MATRIX, BaseInputs, Inputs
 from recalibrate.support.notices import listed
 from recalibrate.support.onnxgraph import (
+    ABSENT,
     BASE_PREFIX,
     INVERSE,
     IR_VERSION,
@@ -30,6 +31,7 @@ from recalibrate.support.onnxgraph import (
     GraphBuilder,
     own_inputs,
 )
+from recalibrate.support.strictjson import parse
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,14 +53,15 @@ class BaseGraph:
     inputs: BaseInputs
 
 
-def read_base(base: Base, table_columns: tuple[str, ...] | None) -> BaseGraph:
+def read_base(base: Base, table_columns: tuple[str, ...] | None, outputs: int = 1) -> BaseGraph:
     """The graph of a base model, checked as far as merging needs it.
 
     ``table_columns`` are the columns of the table that the model was fitted on, for a base that
-    takes it as it is; None if that was not the base's own table.
+    takes it as it is; None if that was not the base's own table. ``outputs`` is the number of its
+    scores.
     """
     if isinstance(base, ScoreColumn):
-        return BaseGraph(base, None, BaseInputs(scores=True))
+        return BaseGraph(base, None, BaseInputs(scores=outputs))
     if isinstance(base, Constant):
         return BaseGraph(base, None, BaseInputs())
     proto: Any = base.graph()
@@ -90,16 +93,24 @@ def read_base(base: Base, table_columns: tuple[str, ...] | None) -> BaseGraph:
         )
     # Columns of a matrix have numbers, which may be called otherwise in every table.
     own = {names[int(j)]: v for j, v in known.items() if j.isdigit() and int(j) < len(names)}
-    inputs = BaseInputs(matrix=names, precision=kind, values=values, known=own)
+    absent = _absent(base, facts)
+    inputs = BaseInputs(matrix=names, precision=kind, values=values, known=own, absent=absent)
     return BaseGraph(base, proto, inputs)
 
 
 def _known(base: Base, facts: dict[str, str]) -> dict[str, tuple[Any, ...]]:
     """Categories of columns that take no others."""
-    try:
-        return {str(n): tuple(taken) for n, taken in json.loads(facts.get(KNOWN, "{}")).items()}
-    except (ValueError, TypeError, AttributeError) as error:
-        raise ExportError(_fault(base, f"damaged metadata ({error})")) from error
+    known = parse(facts.get(KNOWN, "{}").encode(), f"the graph of the base model ({base.name})")
+    if not is_known(known):
+        raise ExportError(_fault(base, f"damaged metadata: {KNOWN!r}"))
+    return {name: tuple(taken) for name, taken in known.items()}
+
+
+def _absent(base: Base, facts: dict[str, str]) -> float | None:
+    """What an entry is that a sparse matrix does not store."""
+    if ABSENT in facts and facts[ABSENT] not in ABSENTS:
+        raise ExportError(_fault(base, f"damaged metadata: {ABSENT!r}"))
+    return float(facts[ABSENT]) if ABSENT in facts else None
 
 
 def _dynamic(size: int | str) -> tuple[str, ...]:
@@ -145,9 +156,13 @@ def _fault(base: Base, what: str) -> str:
 
 
 def write_base(builder: GraphBuilder, graph: BaseGraph, inputs: Inputs) -> str | None:
-    """The base model's score as it is, a float64 column [N, 1]; None for a constant."""
+    """The base model's score as it is, a float64 column [N, 1]; None for a constant.
+
+    Of several classes a matrix, a column for each.
+    """
     if graph.inputs.scores:
-        return builder.column(inputs.ports[0].name)
+        given = inputs.ports[0].name
+        return builder.column(given) if graph.inputs.scores == 1 else given
     if graph.proto is None:
         return None
     builder.include(graph.proto, BASE_PREFIX, _sources(builder, graph, inputs))
@@ -155,7 +170,7 @@ def write_base(builder: GraphBuilder, graph: BaseGraph, inputs: Inputs) -> str |
     score = BASE_PREFIX + output.name
     if INVERSE.get(output.type.tensor_type.elem_type) != "float64":
         score = builder.cast(score, "float64")
-    return builder.column(score)
+    return builder.column(score) if len(_shape(output)) == 1 else score
 
 
 def _sources(builder: GraphBuilder, graph: BaseGraph, inputs: Inputs) -> dict[str, str]:
@@ -202,6 +217,19 @@ def write_margin(
     if clip:
         return score
     return builder.snap(builder.clip(score, -SCORE_LIMIT, SCORE_LIMIT), VALUE_STEP)
+
+
+def write_class_scores(builder: GraphBuilder, scores: str, link: Link, outputs: int) -> list[str]:
+    """Scores of classes as H sees them: `recalibrate.core.levels.to_class_scores` as nodes."""
+    if link == "identity":
+        z = builder.op("Log", scores)
+    else:
+        axis = builder.constant(np.array([1], dtype=np.int64))
+        z = builder.op("Sub", scores, builder.op("ReduceMax", scores, axis, keepdims=1))
+        total = builder.op("ReduceSum", builder.op("Exp", z), axis, keepdims=1)
+        z = builder.op("Sub", z, builder.op("Log", total))
+    z = builder.snap(builder.clip(z, -MARGIN_LIMIT, 0.0), MARGIN_STEP)
+    return [builder.columns(z, [k]) for k in range(outputs)]
 
 
 def constant_margin(value: float, rows: str, builder: GraphBuilder) -> str:

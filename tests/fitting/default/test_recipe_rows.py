@@ -210,6 +210,7 @@ def test_the_unit_of_a_regression_does_not_matter():
 # --- next to nothing ------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:all .* of one class only")
 @pytest.mark.parametrize("n", [1, 2, 10, 19])
 def test_few_rows_leave_a_calibrated_base_as_it_is(n):
     """A change of the score has to be more likely than its prior; nothing else is looked at."""
@@ -223,6 +224,7 @@ def test_few_rows_leave_a_calibrated_base_as_it_is(n):
     assert changed <= most(15, 0.1)
 
 
+@pytest.mark.filterwarnings("ignore:all .* of one class only")
 @pytest.mark.parametrize(("n", "label"), [(10, 1.0), (1000, 0.0)])
 def test_labels_of_one_class_only(n, label):
     rows = people(0, n)
@@ -234,6 +236,7 @@ def test_labels_of_one_class_only(n, label):
     assert (np.abs(after - label) <= np.abs(base - label)).all()
 
 
+@pytest.mark.filterwarnings("ignore:all .* of one class only")
 def test_ten_rows_of_one_class_make_nobody_certain():
     """The upper limit of ten out of ten, with 95 % confidence, is that one in four is not."""
     rows = people(0, 10)
