@@ -23,7 +23,7 @@ from recalibrate.data.inputs import is_collection, is_streamed, open_frames, set
 from recalibrate.data.labels import Labels
 from recalibrate.data.scores import read_scores
 from recalibrate.data.table import Schema
-from recalibrate.support.notices import warn_user
+from recalibrate.support.notices import printable, warn_user
 from recalibrate.support.provenance import Provenance
 from recalibrate.support.threads import threads_for
 
@@ -496,7 +496,7 @@ class Recalibrated:
         return summarise(self)._repr_html_()
 
     def __repr__(self) -> str:
-        return (
+        return printable(
             f"<Recalibrated: {self.base.name}, H={self.H!r}, {self.n_rounds_} rounds, "
             f"{self.n_learners_} learners>"
         )

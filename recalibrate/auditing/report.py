@@ -13,6 +13,7 @@ from recalibrate.auditing.views import text
 from recalibrate.auditing.views.frames import full_table, short_table, worst_table
 from recalibrate.auditing.views.shown import Shown
 from recalibrate.support.checks import check_whole
+from recalibrate.support.notices import printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -213,6 +214,6 @@ class AuditReport(Shown):
         return self
 
     def __str__(self) -> str:
-        return text.to_text(self)
+        return printable(text.to_text(self))
 
     __repr__ = __str__

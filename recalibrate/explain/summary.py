@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from recalibrate.support.notices import listed
+from recalibrate.support.notices import listed, printable
 
 if TYPE_CHECKING:
     from recalibrate.data.labels import Labels
@@ -68,4 +68,4 @@ def summarise(model: Recalibrated) -> Summary:
     lines += [f"  note             {note}" for note in model.notes]
     if model.certificate_ is not None:
         lines += ["  " + line for line in str(model.certificate_).splitlines()]
-    return Summary("\n".join(lines))
+    return Summary(printable("\n".join(lines)))
