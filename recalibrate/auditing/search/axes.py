@@ -224,7 +224,8 @@ class Rule:
 
         ``score`` is the level set in words, empty for all of them.
         """
-        found = [axes[axis].condition(codes) for axis, codes in self.parts]
+        parts = sorted(self.parts, key=lambda part: part[0])
+        found = [axes[axis].condition(codes) for axis, codes in parts]
         labels = [each for each in found if isinstance(each, str)]
         conditions = [each for each in found if each is not None and not isinstance(each, str)]
         said_parts = [*labels, said(conditions), score]
