@@ -164,7 +164,8 @@ def _audit(args: Namespace, console: Console, model: Any) -> AuditReport:
     if scores is None and needs_scores(model):
         raise ValueError(f"{args.model!r} needs base scores: --score-column, or --base FILE")
     console.step("auditing")
-    return recalibrate.audit(
+    audit: Any = recalibrate.audit
+    report: AuditReport = audit(
         as_means(scores, args) if model is None else model,
         rows.X,
         rows.y,
@@ -184,6 +185,7 @@ def _audit(args: Namespace, console: Console, model: Any) -> AuditReport:
         bins=args.bins,
         alpha=round(1.0 - args.confidence, 12),
     )
+    return report
 
 
 def as_means(scores: Any, args: Namespace) -> Any:
