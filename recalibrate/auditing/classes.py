@@ -182,6 +182,12 @@ class ClassReport:
         found = json.dumps(self.to_dict(), indent=indent, allow_nan=False, ensure_ascii=False)
         return _write(path, found)
 
+    def to_markdown(self, path: Path | None = None) -> str:
+        """The verdict, the worst gaps and the measures of every class as Markdown text."""
+        worst = self.worst(3 * _SHOWN)[list(_COLUMNS)]
+        parts = ["# Audit of calibration", self.verdict, "## Worst gaps", _markdown(worst)]
+        return _write(path, "\n\n".join([*parts, "## Classes", _markdown(self.measures)]) + "\n")
+
     def to_html(self, path: Path | None = None, *, title: str = "Calibration audit") -> str:
         """The report as one HTML page: a heat map class x group, the worst gaps, reliability."""
         from recalibrate.auditing.views.html.classes import class_page
@@ -212,6 +218,13 @@ def _shown(value: Any) -> str:
         return f"{value:+.4f}"
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     return f"{value:,}" if whole else str(value)
+
+
+def _markdown(frame: pd.DataFrame) -> str:
+    """A table of names and numbers."""
+    lines = [[str(name).replace("_", " ") for name in frame], ["---"] * len(frame.columns)]
+    lines += [[_shown(v).replace("|", "\\|") for v in row] for row in frame.itertuples(index=False)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def _write(path: Path | None, content: str) -> str:

@@ -57,6 +57,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     group.add_argument("--html", metavar="FILE", help="one page that needs no network")
     group.add_argument("--json", metavar="FILE", help="everything, for programs")
     group.add_argument("--markdown", metavar="FILE", help="text for model cards, .md")
+    group.add_argument(
+        "--model-card", metavar="FILE", help="model card with the head of the Hugging Face hub, .md"
+    )
     group.add_argument("--table", metavar="FILE", help="one row per group, .csv or .parquet")
 
 
@@ -116,6 +119,7 @@ def run(args: Namespace, console: Console) -> int:
     html = outputs.plan("--html", args.html, ".html", ".htm")
     as_json = outputs.plan("--json", args.json, ".json")
     markdown = outputs.plan("--markdown", args.markdown, ".md")
+    card = outputs.plan("--model-card", args.model_card, ".md")
     table = outputs.plan("--table", args.table, *CSV, *PARQUET)
     _check(args)
     model = None if args.model is None else open_any(args.model, args)
@@ -126,10 +130,12 @@ def run(args: Namespace, console: Console) -> int:
         outputs.write(as_json, report.to_json().encode())
     if markdown is not None:
         outputs.write(markdown, report.to_markdown().encode())
+    if card is not None:
+        outputs.write(card, report.to_model_card().encode())
     if table is not None:
-        outputs.write(table, encode_frame(report.table, table))
+        outputs.write(table, encode_frame(report.full_table, table))
     console.say(str(report))
-    for file in (html, as_json, markdown, table):
+    for file in (html, as_json, markdown, card, table):
         if file is not None:
             console.say(f"wrote {file}")
     return _judge(args, console, report)
@@ -164,8 +170,7 @@ def _audit(args: Namespace, console: Console, model: Any) -> AuditReport:
     if scores is None and needs_scores(model):
         raise ValueError(f"{args.model!r} needs base scores: --score-column, or --base FILE")
     console.step("auditing")
-    audit: Any = recalibrate.audit
-    report: AuditReport = audit(
+    report: AuditReport = recalibrate.audit(
         as_means(scores, args) if model is None else model,
         rows.X,
         rows.y,

@@ -84,6 +84,7 @@ def test_views_are_readable(wrong, tmp_path):
     assert [each["class"] for each in found["classes"]] == list(NAMES)
     assert found["top_label"]["rows"] == 6000
     assert "<style>" in report._repr_html_()
+    assert "| red | all |" in report.to_markdown().replace("'", "")
 
 
 def test_many_classes_and_groups_stay_readable():
