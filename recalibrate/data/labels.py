@@ -157,7 +157,9 @@ class Seen:
             text, found = values.dtype.kind == "O", tuple(sorted(set(values.tolist())))
             return cls(0.0, 1.0, not text, found)
         binary = bool(np.isin(values, (0.0, 1.0)).all())
-        return cls(float(values.min()), float(values.max()), binary, _distinct(values, binary))
+        # Plus zero: which of two zeros is the smallest is up to the order.
+        low, high = float(values.min()) + 0.0, float(values.max()) + 0.0
+        return cls(low, high, binary, _distinct(values, binary))
 
     def __or__(self, other: Seen) -> Seen:
         """Labels of both."""

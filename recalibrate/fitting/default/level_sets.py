@@ -29,6 +29,7 @@ from recalibrate.core.rounds import Rounds, Scores, Step
 from recalibrate.fitting.validation import row_losses
 from recalibrate.groups.groupset import GroupSet, bind
 from recalibrate.rows.memory import rows_in_memory
+from recalibrate.support.sums import total
 
 FALSE_ALARM = 0.05
 """Chance that noise moves all rows, any single column, or any pair, of an unmoved base."""
@@ -75,7 +76,7 @@ def level_count(n_rows: int) -> int:
 
 def weight_spread(weight: Scores | None) -> float:
     """Sum of squared weights over sum of weights: the variance that weights add to a sum."""
-    return 1.0 if weight is None else float(np.sum(weight**2) / np.sum(weight))
+    return 1.0 if weight is None else total(weight**2) / total(weight)
 
 
 def add_level_sets(

@@ -66,6 +66,7 @@ from recalibrate.fitting.validation import (
     say_gain,
 )
 from recalibrate.rows.store import Fold
+from recalibrate.support.sums import average
 
 UNCHANGED = "the data supports no correction: the base's predictions are returned unchanged"
 
@@ -210,7 +211,7 @@ class _Stages:
             share, held_out = self._share(held_out, candidates[-1], notes)
             stages = taken if share == 0 else MAIN + 1
         refit_steps = round(steps * MORE_STEPS)
-        curve = (float(np.average(losses[0], weights=weight)), *mean_curve(runs))
+        curve = (average(losses[0], weight), *mean_curve(runs))
         return Choice(stages, whole, share, refit_steps, weights, held_out, curve, tuple(notes))
 
     def _has(self, stage: int) -> bool:

@@ -6,14 +6,13 @@ and on public tables that are not among those whose results the docs report.
 
 from __future__ import annotations
 
-import numpy as np
-
 from recalibrate.bases.problem import Problem
 from recalibrate.classes.trees.spec import Trees
 from recalibrate.core.boost import Settings
 from recalibrate.core.learning import FunctionClass, Penalty
 from recalibrate.data.bins import DEFAULT_BINS, MOST_BINS
 from recalibrate.fitting.default.level_sets import level_count
+from recalibrate.support.sums import average
 
 DEFAULT_CLASS = Trees(
     depth=6,
@@ -83,7 +82,7 @@ def certain_settings(problem: Problem) -> Settings:
     On the log-odds Newton's first step overshoots a gap of .1 by about a tenth.
     """
     y, f = problem.labels.values, problem.base
-    noise = 1.0 if problem.link == "logit" else float(np.mean((y - f) ** 2))
+    noise = 1.0 if problem.link == "logit" else average((y - f) ** 2)
     return Settings(
         link=problem.link,
         levels=1,

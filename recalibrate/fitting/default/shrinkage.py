@@ -7,12 +7,14 @@ but goes too far may not lower it at all. Where it points is asked here, and how
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.core.levels import Link, from_margin
 from recalibrate.core.rounds import Scores
+from recalibrate.support.sums import total
 
 NEWTON_STEPS = 20
 LEAST, MOST = 0.5, 2.0
@@ -41,11 +43,11 @@ def correction_weight(
     curvature = mean * (1.0 - mean) if link == "logit" else np.ones(len(y))
     step = after - before
     pull = w * (y - mean) * step
-    size = float(np.sum(w * curvature * step**2))
-    noise = float(np.sqrt(np.sum(pull**2)))
+    size = total(w * curvature * step**2)
+    noise = sqrt(total(pull**2))
     if size <= 0 or noise <= 0:
         return 0.0, 0.0
-    return float(np.sum(pull)) / size, float(np.sum(pull)) / noise
+    return total(pull) / size, total(pull) / noise
 
 
 def best_weights(
