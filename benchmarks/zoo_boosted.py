@@ -49,7 +49,7 @@ def _given(model: Any, objective: str, own: Any, means: Any = None, **more: Any)
     rows = table(2)
     y = _y(rows, objective)
     if "ulti" in objective:
-        more["options"], y = {"target_class": 2}, (y == 2).astype(int)
+        more["options"] = {"target_class": 2}
     return Given(model, rows, y, None if means is None else lambda X: means(X[own]), **more)
 
 

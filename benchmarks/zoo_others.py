@@ -44,7 +44,7 @@ def _torch(
             out = model.eval()(*(torch.as_tensor(a) for a in arrays)).numpy().astype(float)
         return out if mean is None else mean(out)
 
-    y = labels(rows, "binary") if y is None else y
+    y = labels(rows, "three" if "target_class" in options else "binary") if y is None else y
     H = None if Z is not None else rc.Groups("x0 < 0")
     return Given(model, X, y, means, H, Z, options)
 

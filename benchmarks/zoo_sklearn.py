@@ -75,7 +75,7 @@ def fitted(
     options: dict[str, Any] = {}
     position, H = 1, None
     if kind == "three":
-        options, y = {"target_class": 2}, (y == 2).astype(int)
+        options = {"target_class": 2}
         position = 2
     slow = "GaussianProcess" in repr(model)
     few = slice(0, 150 if slow else None)

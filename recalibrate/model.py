@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from recalibrate.bases.problem import base_margin, count_scores, read_features
 from recalibrate.bases.protocol import Base
-from recalibrate.bases.wrappers import ChainedBase
+from recalibrate.bases.wrappers import ChainedBase, select_columns
 from recalibrate.core.boost import History, Settings
 from recalibrate.core.certificate import Certificate
+from recalibrate.core.learning import is_score
 from recalibrate.core.levels import from_margin
 from recalibrate.core.rounds import Rounds
 from recalibrate.data.inputs import is_collection, is_streamed, open_frames, settle
@@ -448,11 +449,23 @@ class Recalibrated:
             self.base, given, self.labels, self.rounds.link, n_rows, clip=self.clip
         )
         names = tuple(dict.fromkeys(n for encoder in self.rounds.encoders for n in encoder.names))
-        table = read_features(self.schema, names, X if Z is None else Z, margin, self.labels)
+        rows = self._in_fitted_order(X) if Z is None else Z
+        table = read_features(self.schema, names, rows, margin, self.labels)
         blocks = self.rounds.encode(table, threads_for(n_rows))
         outputs = self.labels.outputs
         plain = read_scores(given, n_rows=n_rows, probability=False, outputs=outputs)
         return margin, blocks, from_margin(plain, self.base.link)
+
+    def _in_fitted_order(self, X: Any) -> Any:
+        """X with its columns where the fitted array had them, if the base model knows their names.
+
+        The base finds columns by name; H, which saw an array, by position.
+        """
+        names = self.base.columns()
+        own = len([name for name in self.schema.names if not is_score(name)])
+        if self.schema.named or not names or len(names) != own:
+            return X
+        return select_columns(X, names)
 
     def summary(self) -> str:
         """What was fitted and what was decided, in words."""

@@ -90,8 +90,8 @@ def test_audit_takes_its_options_by_name():
     assert list(parameters)[:4] == ["model_or_scores", "X", "y", "groups"]
     by_name = {n for n, p in parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY}
     assert by_name == {
-        "base", "Z", "positive", "baseline", "H", "richer", "cluster", "sample_weight",
-        "thresholds", "reference", "depth", "min_rows", "bands", "bins", "alpha",
+        "base", "Z", "positive", "baseline", "H", "richer", "cluster", "sample_weight", "by",
+        "time", "thresholds", "reference", "depth", "min_rows", "bands", "bins", "alpha",
     }  # fmt: skip
 
 

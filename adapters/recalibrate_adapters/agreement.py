@@ -244,7 +244,7 @@ def check_finite(scores: Scores, name: str) -> Scores:
     >>> check_finite(np.array([0.5]), "model")
     array([0.5])
     """
-    finite = np.isfinite(scores)
+    finite = np.isfinite(scores).reshape(len(scores), -1).all(axis=1)
     if finite.all():
         return scores
     row = int(np.argmin(finite))

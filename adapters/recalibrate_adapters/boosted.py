@@ -11,13 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.core.levels import from_margin
+from recalibrate.data.sparse import dense, is_sparse
 from recalibrate.data.table import Column, find_columns, split_columns
 from recalibrate.scores import Link
 from recalibrate.support.notices import listed, warn_user
+from recalibrate.support.onnxgraph import ABSENT
 from recalibrate_adapters.agreement import check_finite, disagreement
-from recalibrate_adapters.classes import choose_class
+from recalibrate_adapters.classes import EVERY, choose_class
 from recalibrate_adapters.forest import Forest
-from recalibrate_adapters.frames import dense, is_sparse, read_frame
+from recalibrate_adapters.frames import read_frame
 from recalibrate_adapters.probes import forest_rows
 
 if TYPE_CHECKING:
@@ -151,15 +153,18 @@ class BoostedBase(ABC):
         self._meaning = goal.meaning
         self._names = names
         self._n_columns = n_columns
-        self.link: Link = "logit" if goal.meaning.startswith("log-odds") else "identity"
+        self.target_class = target_class
+        self.classes = classes
+        self._position = self._choose(classes, target_class)
+        every = self._position == EVERY
+        logits = every or goal.meaning.startswith("log-odds")
+        self.link: Link = "logit" if logits else "identity"
+        self.outputs = len(classes or ()) if every else 1
         if link not in (None, self.link):
             raise ValueError(
                 f"link={link!r} was given, but the scores of {name} have the link {self.link!r}. "
                 "Leave it out."
             )
-        self.target_class = target_class
-        self.classes = classes
-        self._position = self._choose(classes, target_class)
         self._why_not = ""
         self._form = self._converted()
 
@@ -197,7 +202,13 @@ class BoostedBase(ABC):
 
     def graph(self) -> onnx.ModelProto | None:
         """The model as an ONNX graph, or None: see `why_no_graph`."""
-        return None if self._form is None else self._form.graph()
+        graph = None if self._form is None else self._form.graph()
+        if graph is not None:  # for those who feed it with sparse rows
+            from onnx import helper
+
+            told = {fact.key: fact.value for fact in graph.metadata_props}
+            helper.set_model_props(graph, told | {ABSENT: repr(self.absent)})
+        return graph
 
     @property
     def _sign(self) -> float:
@@ -216,6 +227,8 @@ class BoostedBase(ABC):
     def _native(self, frame: pd.DataFrame) -> Floats:
         """Scores by the framework itself."""
         raw = self._raw(frame)
+        if self._position == EVERY:
+            return raw if self._meaning == "one per class" else -np.logaddexp(0.0, -raw)
         if self._meaning == "one per class":
             weights = np.exp(raw - raw.max(axis=1, keepdims=True))
             return np.asarray(weights[:, self._position] / weights.sum(axis=1))
@@ -251,6 +264,8 @@ def read_classes(model: Any, goal: Goal, n_outputs: int) -> Sequence[Any] | None
 
 def with_response(forest: Forest, meaning: Meaning, position: int) -> Forest:
     """A forest with one ensemble per output, and what becomes of their sums."""
+    if position == EVERY:
+        return forest if meaning == "one per class" else replace(forest, response="log-sigmoid")
     if meaning == "one per class":
         return replace(forest, response="softmax", position=position)
     if meaning == "log-odds per class":

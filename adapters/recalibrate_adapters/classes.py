@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 from recalibrate.support.notices import listed
 
+EVERY = -1
+"""In the place of a class's position: all of them, a column each."""
+
 
 def choose_class(classes: Sequence[Any], target_class: Any, name: str) -> int:
     """Position of the class whose probability is the score; of two the second by default.
@@ -20,6 +23,8 @@ def choose_class(classes: Sequence[Any], target_class: Any, name: str) -> int:
     1
     >>> choose_class([0, 1, 2], 2, "model")
     2
+    >>> choose_class([0, 1, 2], None, "model") == EVERY
+    True
     """
     if target_class is not None:
         if target_class not in classes:
@@ -28,25 +33,25 @@ def choose_class(classes: Sequence[Any], target_class: Any, name: str) -> int:
                 f"{listed(classes)}."
             )
         return list(classes).index(target_class)
-    if len(classes) == 2:
-        return 1
+    if len(classes) >= 2:
+        return 1 if len(classes) == 2 else EVERY
     raise ValueError(
-        f"{name} has {len(classes)} class{'es' if len(classes) != 1 else ''}: {listed(classes)}. "
-        "Choose the one that is recalibrated against the rest with target_class=, and let the "
-        "labels be 1 for it and 0 otherwise."
+        f"{name} has one class: {listed(classes)}. There is nothing to tell it apart from."
     )
 
 
 def class_score(
     outputs: NDArray[np.float64], position: int, *, logits: bool
 ) -> NDArray[np.float64]:
-    """Of one output per class: that of one class, or from logits its log-odds.
+    """Of one output per class: that of one class, or from logits its log-odds; or all as they are.
 
     Examples
     --------
     >>> class_score(np.array([[0.5, 1.5]]), 1, logits=True)
     array([1.])
     """
+    if position == EVERY:
+        return outputs
     own = outputs[:, position]
     if not logits:
         return own

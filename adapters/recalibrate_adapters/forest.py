@@ -20,7 +20,7 @@ from recalibrate_adapters.edits import Edit
 if TYPE_CHECKING:
     import onnx
 
-Response = Literal["sum", "exp", "softmax"]
+Response = Literal["sum", "exp", "softmax", "log-sigmoid"]
 
 NO_NAMES = "the model has text columns without names, which a graph's inputs need"
 CALLED_SCORE = f'the model has a column called "{SCORE}", which is the name of the output'
@@ -47,9 +47,10 @@ class Forest:
     schema : Schema
         The columns; categorical ones are split by sets of their codes.
     ensembles : tuple of Ensemble
-        One, or one per class where the response is "softmax".
-    response : {"sum", "exp", "softmax"}
-        What the score is: the sum itself, its exponential, or the probability of one class.
+        One, or one per class.
+    response : {"sum", "exp", "softmax", "log-sigmoid"}
+        What the score is: the sum itself (or those of all classes), its exponential, the
+        probability of one class, or the logarithm of each sum's sigmoid.
     position : int
         That class.
     values : {"any", "no infinities", "finite"}
@@ -90,8 +91,10 @@ class Forest:
             matrix = edit.apply(matrix)
         sums = np.stack([ensemble.evaluate(matrix) for ensemble in self.ensembles], axis=1)
         sums /= self.divisor
+        if self.response == "log-sigmoid":
+            return -np.logaddexp(0.0, -sums)
         if self.response == "sum":
-            return sums[:, 0]
+            return sums if len(self.ensembles) > 1 else sums[:, 0]
         if self.response == "exp":
             return np.asarray(np.exp(sums[:, 0]))
         weights = np.exp(sums - sums.max(axis=1, keepdims=True))
@@ -131,13 +134,21 @@ class Forest:
         else:
             inputs = [value_info("X", self._precision, ["N", len(columns)])]
             sums = self.write_sums(builder, "X")
-        result = sums[0]
+        result, width = sums[0], 1
+        if self.response in ("sum", "log-sigmoid") and len(sums) > 1:
+            result, width = builder.concat(sums), len(sums)
+        if self.response == "log-sigmoid":
+            # log(1 + exp(-x)) = max(-x, 0) + log(1 + exp(-|x|)), which never overflows.
+            near = builder.op("Exp", builder.op("Neg", builder.op("Abs", result)))
+            near = builder.op("Log", builder.op("Add", near, builder.number(1.0)))
+            far = builder.op("Min", result, builder.number(0.0))
+            result = builder.op("Sub", far, near)
         if self.response == "exp":
             result = builder.op("Exp", result)
         elif self.response == "softmax":
             shares = builder.op("Softmax", builder.concat(sums), axis=1)
             result = builder.columns(shares, [self.position])
-        return builder.score_model(inputs, result, self.values)
+        return builder.score_model(inputs, result, self.values, width=width)
 
     def write_sums(self, builder: GraphBuilder, source: str | Sequence[str]) -> list[str]:
         """Sums of leaves, or means of them, as float64 columns [N, 1], one per ensemble.

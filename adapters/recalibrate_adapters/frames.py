@@ -46,26 +46,6 @@ def read_frame(X: Any, names: Sequence[str] | None, n_columns: int, *, wide: boo
     return pd.concat(columns, axis=1, keys=known)
 
 
-def is_sparse(X: Any) -> bool:
-    """Whether X is one of scipy's sparse matrices."""
-    return type(X).__module__.startswith("scipy.sparse")
-
-
-def dense(X: Any, absent: float) -> NDArray[Any]:
-    """A sparse matrix as an array, with a number for the entries that are not stored.
-
-    Examples
-    --------
-    >>> from scipy.sparse import csr_array
-    >>> dense(csr_array([[0.0, 2.0]]), np.nan)
-    array([[nan,  2.]])
-    """
-    stored = X.tocsr().tocoo()  # sums entries that are stored twice
-    filled = np.full(X.shape, absent, dtype=np.result_type(X.dtype, np.float32))
-    filled[stored.row, stored.col] = stored.data
-    return filled
-
-
 def text_columns(frame: pd.DataFrame) -> list[str]:
     """Columns that hold text or categories rather than numbers."""
     return [str(name) for name in frame if is_categorical(str(name), _values(frame[name]))]

@@ -32,6 +32,7 @@ from recalibrate_adapters.agreement import (
     Decision,
     check_finite,
 )
+from recalibrate_adapters.classes import EVERY
 from recalibrate_adapters.filechecks import read_content
 from recalibrate_adapters.forest import CALLED_SCORE
 from recalibrate_adapters.modernise import ConversionError, modernise
@@ -147,6 +148,10 @@ class OnnxBase(DecidedBase):
     def _read(self, width: int) -> None:
         told = self._declared, self.target_class, self._facts
         self._reading = read_output(self._output, width, *told)
+        if width > 1:
+            own = self._output.classes
+            known = len(own) == width
+            self.classes: Sequence[Any] | None = own if known else range(width)
 
     def _run(self, rows: Any) -> NDArray[Any]:
         """The chosen output by the user's own graph."""
@@ -184,7 +189,9 @@ class OnnxBase(DecidedBase):
         builder = GraphBuilder()
         builder.include(model, _INNER, self._layout.write(builder))
         score = self._reading.write(builder, _INNER + self._output.tensor)
-        yield Candidate(builder.score_model(self._layout.inputs(), score), self._layout.feed)
+        width = self._reading.width if self._reading.position == EVERY else 1
+        model = builder.score_model(self._layout.inputs(), score, width=width)
+        yield Candidate(model, self._layout.feed)
 
     def _check(self, scores: NDArray[np.float64]) -> None:
         check_finite(scores, self.name)

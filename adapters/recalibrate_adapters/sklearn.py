@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.core.levels import from_margin
+from recalibrate.data.sparse import is_sparse
 from recalibrate.data.values import refuse_unknown
 from recalibrate.scores import Base, Link, as_base
 from recalibrate.support.notices import warn_user
@@ -32,8 +33,9 @@ from recalibrate_adapters.agreement import (
     check_finite,
     disagreement,
 )
+from recalibrate_adapters.classes import EVERY
 from recalibrate_adapters.forest import Forest
-from recalibrate_adapters.frames import is_sparse, read_frame
+from recalibrate_adapters.frames import read_frame
 from recalibrate_adapters.probes import Novelty, forest_rows, rows_to_compare
 from recalibrate_adapters.sklearn_graph import propose
 from recalibrate_adapters.sklearn_task import read_task
@@ -94,10 +96,11 @@ class SklearnBase(DecidedBase):
         self.target_class = target_class
         self._task = read_task(model, link, target_class)
         self.classes = self._task.classes
+        self.outputs = len(self.classes or ()) if self._task.position == EVERY else 1
         _warn_if_not_a_mean(model)
         self._forest = self._read_forest(link)
         if self._forest is not None:
-            self._task = self._task.on_link(forest_link(model))
+            self._task = self._task.on_link(forest_link(model, self._task.position))
         else:
             tail = _tail_link(model, link, target_class)
             self._task = self._task if tail is None else self._task.on_link(tail)
@@ -148,13 +151,13 @@ class SklearnBase(DecidedBase):
         model, task = self._model, self._task
         try:
             forest = read_forest(model, task.position, self._names)
-            if forest is None or (link is not None and link != forest_link(model)):
+            if forest is None or (link is not None and link != forest_link(model, task.position)):
                 return None
             rows = forest_rows(forest)
             found = forest.scores(rows)
         except AttributeError:  # parts of the trees are private and may change
             return None
-        means = from_margin(found, forest_link(model))
+        means = from_margin(found, forest_link(model, task.position))
         return None if disagreement(means, self._means(rows)) else forest
 
     def _scores_as_given(self, X: Any) -> NDArray[np.float64]:

@@ -69,7 +69,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
 def _write_classes(nodes: OperatorNodes, model: Any, source: str, *, raw: bool) -> str:
     """One column per class."""
     forest = _forest(model, 1)
-    if forest_link(model) == "logit":
+    if forest_link(model, 1) == "logit":
         margin = forest.write_sums(nodes, source)[0]
         both = nodes.concat([nodes.op("Neg", margin), margin])
         return both if raw else nodes.op("Sigmoid", both)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from recalibrate.support.onnxgraph import SCORE, value_info
 from recalibrate_adapters.agreement import Candidate, first_line
+from recalibrate_adapters.classes import EVERY
 from recalibrate_adapters.forest import CALLED_SCORE, NO_NAMES
 from recalibrate_adapters.frames import InputKind, column_feed, matrix_feed, text_columns
 from recalibrate_adapters.sklearn_task import Task
@@ -69,7 +70,9 @@ def _candidate(
     feed = partial(column_feed, kinds=kinds) if texts else matrix_feed
     # Columns of a matrix are told by their position.
     known = {n if texts else str(names.index(n)): v for n, v in writer.known.items()}
-    return Candidate(writer.score_model(inputs, score, known=known), feed, writer.known)
+    outputs = len(task.classes or ()) if task.position == EVERY else 1
+    graph = writer.score_model(inputs, score, known=known, width=outputs)
+    return Candidate(graph, feed, writer.known)
 
 
 def _write_score(writer: Writer, model: Any, task: Task, block: Block) -> str:
@@ -79,4 +82,4 @@ def _write_score(writer: Writer, model: Any, task: Task, block: Block) -> str:
     found = writer.outputs(model, block, "decision_function" if on_margins else task.method)
     if on_margins and len(model.classes_) == 2:
         return found if task.position == 1 else writer.op("Neg", found)
-    return writer.columns(found, [task.position])
+    return found if task.position == EVERY else writer.columns(found, [task.position])

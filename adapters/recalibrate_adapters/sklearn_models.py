@@ -71,7 +71,7 @@ def write_trees(w: Writer, model: Any, block: Block, method: Method) -> str:
     if not classes:
         total = forest.write_sums(w, source)[0]
         return w.op("Exp", total) if forest.response == "exp" else total
-    if forest_link(model) == "logit":
+    if forest_link(model, 1) == "logit":
         margin = forest.write_sums(w, source)[0]
         if method == "decision_function":
             half = getattr(model, "loss", "") == "exponential"  # its margin is half the log-odds
@@ -86,18 +86,9 @@ def write_trees(w: Writer, model: Any, block: Block, method: Method) -> str:
 
 def write_foreign(w: Writer, model: Any, block: Block, method: Method) -> str:
     """A model of another framework, by the graph of its own adapter."""
-    classes = list(getattr(model, "classes_", ())) if method != "predict" else []
-    chosen = classes[1:] if len(classes) == 2 else classes
-    found = [_foreign_score(w, model, block, target, method) for target in chosen or [None]]
-    if method == "predict_proba" and len(classes) == 2:
-        return w.both(found[0])
-    return w.concat(found)
-
-
-def _foreign_score(w: Writer, model: Any, block: Block, target: Any, method: Method) -> str:
     import onnx
 
-    base = as_base(model, **({} if target is None else {"target_class": target}))
+    base = as_base(model)
     graph = base.graph()
     if not isinstance(graph, onnx.ModelProto):
         raise NotWrittenError(f"{base.name} has no graph: {base.why_no_graph}")
@@ -113,9 +104,12 @@ def _foreign_score(w: Writer, model: Any, block: Block, target: Any, method: Met
         value.name: w.cast(tensor, value.type.tensor_type.elem_type)
         for value, tensor in zip(taken, tensors, strict=True)
     }
-    score = w.column(w.take_in(graph, feed))
-    as_mean = method != "decision_function" and base.link == "logit"
-    return w.sigmoid(score) if as_mean else score
+    score = w.take_in(graph, feed)
+    several = len(graph.graph.output[0].type.tensor_type.shape.dim) == 2
+    score = score if several else w.column(score)
+    if method != "decision_function" and base.link == "logit":
+        score = softmax(w, score) if several else w.sigmoid(score)
+    return w.both(score) if method == "predict_proba" and not several else score
 
 
 def _vote(w: Writer, model: Any, block: Block, method: Method) -> str:

@@ -8,9 +8,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.core.levels import to_margin
-from recalibrate.scores import Link, sigmoid
-from recalibrate_adapters.classes import choose_class
+from recalibrate.core.levels import from_margin, to_class_scores, to_margin
+from recalibrate.scores import Link
+from recalibrate_adapters.classes import EVERY, choose_class
 
 Method = Literal["predict_proba", "decision_function", "predict"]
 
@@ -46,6 +46,8 @@ class Task:
         """The number that the model's method gives for the class, one per row."""
         with np.errstate(invalid="ignore"):  # its search for infinities may subtract them
             result = np.asarray(getattr(model, self.method)(X), dtype=np.float64)
+        if self.position == EVERY and result.ndim == 2:
+            return result
         if self.method == "predict_proba":
             return result[:, self.position]
         if self.method == "decision_function" and self.position is not None:
@@ -63,13 +65,15 @@ class Task:
         """Scores on the scale of the link."""
         asked = self.ask(model, X)
         on_probabilities = self.method == "predict_proba" and self.link == "logit"
+        if on_probabilities and self.position == EVERY:
+            return to_class_scores(asked, "identity")
         return to_margin(asked, "logit") if on_probabilities else asked
 
     def means(self, model: Any, X: Any) -> NDArray[np.float64]:
         """Means or probabilities."""
         asked = self.ask(model, X)
         on_margins = self.method != "predict_proba" and self.link == "logit"
-        return sigmoid(asked) if on_margins else asked
+        return from_margin(asked, "logit") if on_margins else asked
 
 
 def read_task(model: Any, link: Link | None, target_class: Any) -> Task:

@@ -17,6 +17,7 @@ from recalibrate.data.table import Column, Schema
 from recalibrate.data.values import Taken, plain_value
 from recalibrate.ensemble import Ensemble, Tree, join_trees
 from recalibrate.scores import Link
+from recalibrate_adapters.classes import EVERY
 from recalibrate_adapters.forest import Forest, make_schema
 
 Reader = Callable[[Any, int | None, Sequence[str] | None], Forest | None]
@@ -66,10 +67,11 @@ def tree_readers() -> dict[type, Reader]:
     }
 
 
-def forest_link(model: Any) -> Link:
+def forest_link(model: Any, position: int | None) -> Link:
     """The scale of the scores of `read_forest`."""
     boosted = hasattr(model, "decision_function")
-    return "logit" if boosted and len(model.classes_) == 2 else "identity"
+    margins = boosted and (len(model.classes_) == 2 or position == EVERY)
+    return "logit" if margins else "identity"
 
 
 def _single(model: Any, position: int | None, names: Sequence[str] | None) -> Forest | None:
@@ -85,14 +87,17 @@ def _mean_of(
 ) -> Forest | None:
     if model.n_outputs_ != 1:
         return None
-    parts = []
-    for tree in trees:
-        values = tree.tree_.value[:, 0, :]
-        leaves = values[:, 0] if position is None else values[:, position] / values.sum(axis=1)
-        parts.append(_cart(tree.tree_, leaves))
-    ensemble = join_trees(model.n_features_in_, parts)
-    schema = make_schema(names, model.n_features_in_)
-    return Forest(schema, (ensemble,), values=_values_taken(model), divisor=float(len(trees)))
+    wanted = range(len(model.classes_)) if position == EVERY else [position]
+    ensembles = []
+    for k in wanted:
+        parts = []
+        for tree in trees:
+            values = tree.tree_.value[:, 0, :]
+            leaves = values[:, 0] if k is None else values[:, k] / values.sum(axis=1)
+            parts.append(_cart(tree.tree_, leaves))
+        ensembles.append(join_trees(model.n_features_in_, parts))
+    schema, taken = make_schema(names, model.n_features_in_), _values_taken(model)
+    return Forest(schema, tuple(ensembles), values=taken, divisor=float(len(trees)))
 
 
 def _boosted(model: Any, position: int | None, names: Sequence[str] | None) -> Forest | None:
@@ -136,7 +141,7 @@ def _histogram(model: Any, position: int | None, names: Sequence[str] | None) ->
 def _with_response(
     schema: Schema, ensembles: list[Ensemble], position: int | None, values: Taken
 ) -> Forest:
-    if len(ensembles) == 1:
+    if len(ensembles) == 1 or position == EVERY:
         return Forest(schema, tuple(ensembles), values=values)
     return Forest(schema, tuple(ensembles), "softmax", position or 0, values)
 

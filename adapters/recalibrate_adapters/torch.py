@@ -27,7 +27,7 @@ from recalibrate.data.values import read_numbers
 from recalibrate.scores import Link, runs_code
 from recalibrate.support.errors import ModelFileError
 from recalibrate_adapters.agreement import Candidate, DecidedBase, Decision, first_line
-from recalibrate_adapters.classes import class_score
+from recalibrate_adapters.classes import EVERY, class_score
 from recalibrate_adapters.frames import numbers
 from recalibrate_adapters.torch_graph import exporters, score_graph, try_export
 from recalibrate_adapters.torch_link import decide_link
@@ -130,8 +130,10 @@ class TorchBase(DecidedBase):
                 )
             return None
         count = outputs.shape[1]
-        chosen = 1 if self._class is None and count == 2 else self._class
-        if chosen is None or chosen >= count:
+        chosen = self._class
+        if chosen is None:
+            chosen = 1 if count == 2 else EVERY
+        if chosen >= count:
             raise ValueError(
                 f"The torch model gives {count} numbers per row, one for each of the classes 0 to "
                 f"{count - 1}. Say which of them y is about: target_class=, got {self._class}."
@@ -265,7 +267,7 @@ class _Model:
 
 
 def _checked(scores: Scores) -> Scores:
-    return read_scores(scores, n_rows=len(scores), probability=False)
+    return read_scores(scores, n_rows=len(scores), probability=False, outputs=None)
 
 
 def _refuse_training_mode(program: Any) -> None:

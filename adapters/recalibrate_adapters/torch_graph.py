@@ -13,6 +13,7 @@ from recalibrate.scores import Link
 from recalibrate.support.onnxgraph import OPSET, TYPES, GraphBuilder, value_info
 from recalibrate.support.optional import require
 from recalibrate_adapters.agreement import first_line
+from recalibrate_adapters.classes import EVERY
 
 if TYPE_CHECKING:
     import onnx
@@ -90,6 +91,8 @@ def score_graph(
     if column is not None and width is not None:
         wide = builder.cast(score, "float64")
         score = builder.class_score(wide, column, width, logits=link == "logit")
+        if column == EVERY:
+            return builder.score_model(inputs, score, width=width)
     return builder.score_model(inputs, score)
 
 

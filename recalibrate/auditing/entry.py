@@ -21,6 +21,7 @@ from recalibrate.auditing.predictions import (
     read_predictions,
 )
 from recalibrate.auditing.report import AuditReport
+from recalibrate.auditing.slices import audit_slices, cut_slices
 from recalibrate.auditing.views.notes import method_notes
 from recalibrate.data.inputs import is_collection, is_streamed, settle
 from recalibrate.data.labels import Labels, check_aligned, read_labels
@@ -46,6 +47,8 @@ def audit(
     sample_weight: Any = None,
     thresholds: Sequence[float] = (),
     reference: str | Sequence[str] | None = None,
+    by: Any = None,
+    time: Any = None,
     depth: int = 1,
     min_rows: int | None = None,
     bands: int = BANDS,
@@ -103,6 +106,11 @@ def audit(
         compared with the one of its own column or crossing, else with the first. By default it
         is the largest group of the same column or crossing, and all rows for conditions and
         masks.
+    by : {"day", "week", "month", "quarter", "year"}, column or array-like, optional
+        Also audit slices of the rows (``report.slices``): periods of ``time``, values of a column,
+        or any values. Groups and bands are those of all rows; limits hold for all slices at once.
+    time : array-like, optional
+        With a period as ``by``: the date of every row.
     depth : int
         Also audit intersections of up to this many of the groups; expressions that share a
         column are not crossed.
@@ -174,6 +182,7 @@ def audit(
     after = read_predictions(model_or_scores, X, base, Z, labels, "model_or_scores")
     before = read_baseline(baseline, model_or_scores, X, base, Z, labels)
     table = X if Z is None else Z
+    cut = None if by is None and time is None else cut_slices(by, time, table, n_rows)
     if H is not None and H is not False:
         table = _read_columns(table, n_rows)
     segments, left_out, covered = read_segments(
@@ -215,6 +224,11 @@ def audit(
             weighted=sample.weighted,
             left_out=len(left_out),
             thresholds=len(thresholds) > 0,
+        ),
+        slices=None
+        if cut is None
+        else audit_slices(
+            audit, cut, segments, sample, labels, after, before, alpha=alpha, bins=bins
         ),
         discoveries=discoveries,
         richness=rich,

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+    from recalibrate.auditing.slices import Slices
+
 SCHEMA = "recalibrate.audit"
 SCHEMA_VERSION = 1
 
@@ -70,6 +72,8 @@ class AuditReport:
         labels other than 0/1 without thresholds.
     coverage : tuple of Coverage
         Per column, crossing or condition: rows in its groups, missing, left out, in none.
+    slices : Slices or None
+        The same by slices of time.
 
     See Also
     --------
@@ -93,6 +97,7 @@ class AuditReport:
     changes: Changes | None = None
     rates: Rates | None = None
     coverage: tuple[Coverage, ...] = ()
+    slices: Slices | None = None
 
     @property
     def table(self) -> pd.DataFrame:
@@ -243,6 +248,7 @@ class AuditReport:
             "changes": plain(self.changes),
             "rates": plain(self.rates),
             "coverage": plain(self.coverage),
+            "slices": None if self.slices is None else plain(self.slices.table.to_dict("records")),
         }
 
     def to_json(self, path: Path | None = None, *, indent: int | None = 2) -> str:
@@ -261,7 +267,7 @@ class AuditReport:
         - left_out: a list of {name, why, rows}; coverage: a list of {term, rows, missing, left_out,
           outside}; notes: a list of {title, text, formula};
         - discoveries, richness, changes, rates: null, or the fields of `Discoveries`, `Richness`,
-          `Changes` and `Rates`.
+          `Changes` and `Rates`; slices: null, or a list of {slice, group, ..., gap, low, high}.
 
         Examples
         --------

@@ -72,7 +72,7 @@ class GraphBase:
             scores = self._runner.run(feed)
         except Exception as error:  # onnxruntime has a class for each kind of fault
             raise ModelFileError(f"the saved graph of {self.name} does not run: {error}") from error
-        return read_scores(scores, n_rows=len(scores), probability=False)
+        return read_scores(scores, n_rows=len(scores), probability=False, outputs=None)
 
     @cached_property
     def _ports(self) -> tuple[Input, ...]:
@@ -99,7 +99,8 @@ class GraphBase:
         if taken.matrix is not None:
             shape = ("N", len(taken.matrix))
             port = Input(name, taken.precision, shape, taken.matrix, ("base",))
-            return (replace(port, values=taken.values, known=taken.known),)
+            told = replace(port, values=taken.values, known=taken.known, absent=taken.absent)
+            return (told,)
         kind, sizes = taken.tensor or ("float32", ("N",))
         return (Input(name, kind, sizes, (), ("base",)),)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from recalibrate.bases.protocol import (
     Base,
-    CallableBase,
     ScoreColumn,
     as_base,
     base_outputs,
@@ -46,7 +45,8 @@ class Reading:
     """How rows are read: arguments of ``fit``, and what Algorithm 1 asks for.
 
     Without ``link``, binary labels are fitted on the log-odds, others as they are. ``clip`` cuts
-    regression scores at the label bounds. A model file that can run code is opened only with
+    regression scores at the label bounds. ``reads`` says which columns H looks at.
+    A model file that can run code is opened only with
     ``trust``.
     """
 
@@ -60,6 +60,7 @@ class Reading:
     categorical: Sequence[str] | None = None
     clip: bool = False
     trust: bool = False
+    reads: Callable[[Schema], Sequence[str]] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,6 +168,8 @@ def known_classes(base: Base | None, reading: Reading, outputs: int = 1) -> Know
         classes = tuple(plain_value(label) for label in reading.classes)
         if len(set(classes)) < max(len(classes), 2):
             raise ValueError(f"classes= must name at least two different classes, got {classes}")
+    if isinstance(classes, range) and outputs > 1:
+        classes = range(outputs)
     if outputs > 1 and classes is not None and len(classes) != outputs:
         raise ValueError(
             f"The base model gives {outputs} numbers per row, but there are {len(classes)} "
@@ -179,7 +182,8 @@ def read_labelled(
     X: Any, y: Any, Z: Any, reading: Reading, known: Known = NOTHING_KNOWN
 ) -> tuple[Table, Labels]:
     """The table that H looks at, and the labels of its rows."""
-    table = read_table(X if Z is None else Z, categorical=reading.categorical)
+    rows = X if Z is None else Z
+    table = read_table(rows, categorical=reading.categorical, reads=reading.reads)
     weight = reading.sample_weight
     check_aligned(X, y=y, sample_weight=weight)
     labels = read_labels(
@@ -201,8 +205,9 @@ def read_problem(
 
     ``scores`` are the base's scores of these rows where its own would not be honest.
     """
-    if scores is None and not isinstance(base, CallableBase):  # labels are cheaper to refuse
-        read_labelled(X, y, Z, reading, known_classes(base, reading, base_outputs(base)))
+    outputs = base_outputs(base)
+    if scores is None and outputs is not None:  # labels are cheaper to refuse
+        read_labelled(X, y, Z, reading, known_classes(base, reading, outputs))
     if scores is None:
         scores = base.values if isinstance(base, ScoreColumn) else base.scores(X)
     known = known_classes(base, reading, count_outputs(scores))

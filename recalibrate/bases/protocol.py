@@ -207,6 +207,11 @@ def as_base(
         return _adapt(_reader(".onnx", "bytes"), bytes(model), options)
     if isinstance(model, (str, os.PathLike)):
         path = Path(os.fsdecode(model))
+        if path.suffix == ".rcal":
+            raise ValueError(
+                f"{str(path)!r} is a saved model of recalibrate: pass what recalibrate.load "
+                "makes of it."
+            )
         entry = _reader(path.suffix, _existing(path))
         check_trust(load_factory(entry), f"the model file {path.name!r}", trust=trust)
         return _adapt(entry, path, options)
@@ -263,11 +268,12 @@ def classes_of(base: Base) -> Sequence[Any] | None:
     return range(2) if classes is None and base.link == "logit" else classes
 
 
-def base_outputs(base: Base) -> int:
-    """Numbers that a base gives per row, as far as it tells before it has scored any."""
+def base_outputs(base: Base) -> int | None:
+    """Numbers that a base gives per row; None where that is not known before it has scored any."""
     if isinstance(base, ScoreColumn):
         return base.values.shape[1] if base.values.ndim == 2 else 1
-    return int(getattr(base, "outputs", 1))
+    outputs: int | None = getattr(base, "outputs", None)
+    return outputs
 
 
 def predicted_mean(base: Base, X: Any) -> NDArray[np.float64]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.bases.constant import Constant
-from recalibrate.bases.protocol import Base, ScoreColumn, class_of, classes_of
+from recalibrate.bases.protocol import Base, ScoreColumn, base_outputs, class_of, classes_of
 from recalibrate.core.learning import is_score
 from recalibrate.core.levels import Link
 from recalibrate.data.table import find_columns
@@ -63,6 +63,10 @@ class NamedBase:
     @property
     def classes(self) -> Sequence[Any] | None:
         return classes_of(self.inner)
+
+    @property
+    def outputs(self) -> int | None:
+        return base_outputs(self.inner)
 
     def columns(self) -> tuple[str, ...] | None:
         """The columns that the table had."""

@@ -79,6 +79,12 @@ def _add_what(parser: ArgumentParser) -> None:
         default=0.95,
         help="of the limits, for all groups at once, default .95",
     )
+    group.add_argument(
+        "--by",
+        metavar="PERIOD",
+        help="also audit slices: day, week, month, quarter, year, or a column",
+    )
+    group.add_argument("--time", metavar="NAME", help="column of dates, for periods")
     group.add_argument("--cluster", metavar="NAME", help="column of persons or households")
     group.add_argument(
         "--search",
@@ -151,6 +157,7 @@ def _audit(args: Namespace, console: Console, model: Any) -> AuditReport:
         known_text=known_text(model),
         scores=args.score_column,
         cluster=args.cluster,
+        time=args.time,
         baseline=args.baseline_column,
     )
     scores = rows.others.get("scores")
@@ -169,6 +176,8 @@ def _audit(args: Namespace, console: Console, model: Any) -> AuditReport:
         sample_weight=rows.weight,
         thresholds=tuple(args.threshold),
         reference=args.reference,
+        by=args.by,
+        time=rows.others.get("time"),
         depth=args.depth,
         min_rows=args.min_rows,
         bands=args.bands,

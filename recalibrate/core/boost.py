@@ -245,6 +245,7 @@ class _Run:
         self.encoder = encoder
         self.start = len(log.steps)
         self.begun = log.n_rounds
+        self.quiet = 0  # classes in a row that nothing was learned for
         self.rounds = 0
         self.errors: list[float] = []
         self.held_out: list[float] = []
@@ -291,8 +292,11 @@ class _Run:
             drafts = [Draft(candidate, drawn, settings.replaces, draw, each) for each in turn]
             steps = [self._learn(draft, partition.count, len(turn)) for draft in drafts]
             if all(step.table.n_learners == 0 for step in steps):
-                self.stopped = "nothing learned"
+                self.quiet += 1
+                if self.quiet * len(turn) >= self.log.outputs:
+                    self.stopped = "nothing learned"
                 break
+            self.quiet = 0
             # What follows keeps the level sets of the first: all rows.
             first, rest = steps[0], steps[1:]
             candidate = candidate.append(first, *(replace(step, partition=None) for step in rest))

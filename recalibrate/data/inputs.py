@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from recalibrate.support.optional import require
 
 if TYPE_CHECKING:
@@ -52,15 +54,21 @@ def settle(X: Any) -> Any:
     """A table of another library that is lazy or foreign, as rows at hand; else X as it is.
 
     Eager frames (polars, Arrow, whatever has ``to_pandas``) stay what they are: a base model that
-    was trained on them gets them, and H reads them as pandas.
+    was trained on them gets them, and H reads them as pandas. Columns in a dict, rows in dicts and
+    structured arrays become a DataFrame.
 
     Examples
     --------
     >>> settle([[1.0, 2.0]])
     [[1.0, 2.0]]
     """
+    if isinstance(X, np.ndarray) and X.dtype.names is not None:
+        return _frame(X)
     if hasattr(X, "iloc") or hasattr(X, "__array__") or hasattr(X, "to_pandas"):
         return X
+    if _is_records(X) or _is_columns(X):
+        return _frame(X)
+    _refuse_data_sets(X)
     if hasattr(X, "collect") and type(X).__name__ == "LazyFrame":  # polars, narwhals
         return X.collect()
     if hasattr(X, "toPandas"):  # Spark
@@ -68,6 +76,37 @@ def settle(X: Any) -> Any:
     if hasattr(X, "__arrow_c_stream__"):  # DuckDB and others that speak Arrow
         return require("pyarrow", "parquet").table(X).to_pandas()
     return X
+
+
+def _is_records(X: Any) -> bool:
+    return isinstance(X, list) and bool(X) and all(isinstance(row, dict) for row in X)
+
+
+def _is_columns(X: Any) -> bool:
+    """Whether X is a dict of columns; a dict of tensors is something that a function may take."""
+    return isinstance(X, dict) and bool(X) and all(np.ndim(column) == 1 for column in X.values())
+
+
+def _frame(X: Any) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.DataFrame(X)
+
+
+def _refuse_data_sets(X: Any) -> None:
+    """Rows in a framework's own form cannot be read back."""
+    names = ("DMatrix", "QuantileDMatrix", "Dataset", "Pool", "FeaturesData")
+    kind = type(X)
+    if kind.__name__ in names and kind.__module__.partition(".")[0] in (
+        "xgboost",
+        "lightgbm",
+        "catboost",
+        "_catboost",
+    ):
+        raise TypeError(
+            f"X is a {kind.__name__} of {kind.__module__.partition('.')[0].strip('_')}, whose rows "
+            "cannot be read back. Pass the table or array that it was made from."
+        )
 
 
 def open_frames(X: Any) -> Iterator[pd.DataFrame]:

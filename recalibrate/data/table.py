@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from recalibrate.data.sparse import is_sparse
 from recalibrate.data.values import (
     Value,
     category_key,
@@ -25,6 +26,7 @@ from recalibrate.data.values import (
     plain_value,
     read_categories,
     read_numbers,
+    refuse_kind,
     tag_value,
     untag_value,
 )
@@ -80,6 +82,9 @@ class Column:
             for v in np.asarray(uniques, object)
         ]
         mapped = np.array([*found, np.nan], dtype=np.float32)  # the last is for -1, missing
+        if np.isnan(mapped).all():
+            present = np.unique(codes[codes >= 0])
+            refuse_kind(self.name, [uniques[k] for k in present], self.categories)
         if values.dtype.name == "category":
             self._remembered[:] = [(uniques, mapped)]
         return np.take(mapped, codes)
@@ -267,7 +272,12 @@ class Table:
         return block
 
 
-def read_table(X: Any, *, categorical: Sequence[str] | None = None) -> Table:
+def read_table(
+    X: Any,
+    *,
+    categorical: Sequence[str] | None = None,
+    reads: Callable[[Schema], Sequence[str]] | None = None,
+) -> Table:
     """Read features and infer their schema.
 
     Parameters
@@ -280,6 +290,9 @@ def read_table(X: Any, *, categorical: Sequence[str] | None = None) -> Table:
         NaN, NaT and pandas.NA are missing.
     categorical : sequence of str, optional
         Columns of numbers or bool that are to be read as categories.
+    reads : callable, optional
+        Says which columns of a schema are looked at. Others may hold anything (dates, numbers of
+        accounts): those that cannot be read are left out.
 
     Returns
     -------
@@ -311,13 +324,28 @@ def read_table(X: Any, *, categorical: Sequence[str] | None = None) -> Table:
         )
     forced = read_categorical(categorical, names)
     columns, sources = [], []
+    unread: dict[str, ValueError] = {}
     for name, column_values in zip(names, values, strict=True):
-        column = Column(name, "numeric")
-        if name in forced or is_categorical(name, column_values):
-            column = Column(name, "categorical", read_categories(name, column_values))
+        column = Column(name, "categorical")  # stands for what cannot be read
+        try:
+            if name in forced or is_categorical(name, column_values):
+                column = replace(column, categories=read_categories(name, column_values))
+            else:
+                column = Column(name, "numeric")
+            sources.append(column._read(column_values))
+        except ValueError as error:
+            if reads is None or given is None:
+                raise
+            unread[name] = error
         columns.append(column)
-        sources.append(column._read(column_values))
-    return Table(Schema(tuple(columns), given is not None), sources, len(sources[0]))
+    schema = Schema(tuple(columns), given is not None)
+    if reads is None or not unread:
+        return Table(schema, sources, len(values[0]))
+    for name in reads(schema):
+        if name in unread:
+            raise unread[name]
+    kept = schema.select([name for name in names if name not in unread])
+    return Table(kept, sources, len(values[0]))
 
 
 def read_categorical(categorical: Sequence[str] | None, names: Sequence[str]) -> list[str]:
@@ -331,12 +359,14 @@ def read_categorical(categorical: Sequence[str] | None, names: Sequence[str]) ->
 
 def split_columns(X: Any) -> tuple[list[str] | None, list[Any]]:
     """Names (None for arrays) and columns: 1-d views, or a Series of a pandas dtype."""
-    if type(X).__module__.startswith("scipy.sparse"):
+    if is_sparse(X):
         raise TypeError(
             "X is a sparse matrix, but H needs a table. Give H one of its own with Z=; the base "
             "model then gets X as it is. Or make X dense as the base model reads it: to xgboost an "
             "entry that is not stored is missing (numpy.nan), to others it is 0 (X.toarray())."
         )
+    if X is None:
+        raise TypeError("X is None: pass the rows, a DataFrame or an array.")
     if isinstance(X, np.ma.MaskedArray):
         raise TypeError("X is a masked array: pass X.astype(float).filled(numpy.nan).")
     if not isinstance(X, np.ndarray | list | tuple):

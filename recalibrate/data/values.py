@@ -147,6 +147,29 @@ def refuse_unknown(name: str, values: Any, known: Sequence[Value | None]) -> Non
         )
 
 
+def refuse_kind(name: str, values: Sequence[Any], categories: Sequence[Value]) -> None:
+    """Refuse values none of which has the type of a category: codes in the place of text.
+
+    All of them would count as unknown, without a word.
+
+    Examples
+    --------
+    >>> refuse_kind("sex", [0, 1], ["F", "M"])
+    Traceback (most recent call last):
+    ...
+    ValueError: Column 'sex' holds numbers such as 0, but was fitted to categories of text: ...
+    """
+    words = {"text": "text", "number": "numbers", "bool": "booleans", "other": "other values"}
+    kinds = sorted({family_of(type(value)) for value in categories})
+    found = [family_of(type(plain_value(value))) for value in values]
+    if values and kinds and not set(found) & set(kinds):
+        raise ValueError(
+            f"Column {name!r} holds {words[found[0]]} such as {plain_value(values[0])!r}, but was "
+            f"fitted to categories of {' and '.join(words[kind] for kind in kinds)}: "
+            f"{listed(categories, 5)}. Pass the categories themselves."
+        )
+
+
 def is_categorical(name: str, values: Any) -> bool:
     """Whether a column is read as categories: unless it holds only bools, or only numbers."""
     return families_of(name, values) not in ({"bool"}, {"number"})

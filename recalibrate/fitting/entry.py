@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from recalibrate.bases.problem import Problem, Reading, open_base, read_problem
@@ -15,6 +17,7 @@ from recalibrate.core.learning import FunctionClass
 from recalibrate.core.levels import Link
 from recalibrate.data.folds import is_splitter
 from recalibrate.data.inputs import is_collection, is_streamed, settle
+from recalibrate.files import from_bytes, read_bytes
 from recalibrate.fitting.arguments import (
     Engine,
     Loop,
@@ -28,6 +31,7 @@ from recalibrate.fitting.arguments import (
 )
 from recalibrate.fitting.crossfit import cross_fit, is_unfitted, refuse_unfitted
 from recalibrate.fitting.default.settings import DEFAULT_CLASS
+from recalibrate.fitting.promise import keep_promise
 from recalibrate.fitting.run import Run
 from recalibrate.model import Recalibrated
 from recalibrate.rows.memory import MemoryStore
@@ -133,7 +137,8 @@ def fit(
     categorical
         Numeric columns that are categories.
     exportable
-        Refuse at once, before anything is fitted, what ``to_onnx`` could not export.
+        Promise that ``to_onnx`` works: what cannot be exported is refused, most of it before
+        anything is fitted.
     trust
         Whether a base model's file may be of a kind that can run any code when it is opened:
         TorchScript (.pt) and .pt2 files.
@@ -168,6 +173,7 @@ def fit(
     True
     """
     refuse_unknown(unknown)
+    base_model = _saved(base_model)
     unfitted = is_unfitted(base_model)
     if unfitted and cv is None:
         refuse_unfitted(base_model)
@@ -195,6 +201,7 @@ def fit(
         "identity" if plan.paper else link,
         categorical,
         clip=plan.paper or bool(loop.rounded),
+        reads=H.reads,
         trust=trust,
     )
     store: Store
@@ -225,7 +232,18 @@ def fit(
             from recalibrate.graph import check_exportable
 
             check_exportable(base, H, store.problem)
-        return Run(base, store, H, threads, seed, progress).follow(plan)
+        model = Run(base, store, H, threads, seed, progress).follow(plan)
+    return keep_promise(model, X, Z) if exportable else model
+
+
+def _saved(base_model: Any) -> Any:
+    """The model in a file of ours; other models and files as they are."""
+    if not isinstance(base_model, str | os.PathLike):
+        return base_model
+    path = Path(os.fsdecode(base_model))
+    if path.suffix != ".rcal":
+        return base_model
+    return from_bytes(read_bytes(path), path.resolve().parent, Recalibrated)
 
 
 def _check(plan: Plan, unfitted: bool, link: Link | None) -> None:

@@ -31,7 +31,7 @@ from recalibrate.fitting.arguments import (
 )
 from recalibrate.fitting.default.recipe import follow_recipe
 from recalibrate.fitting.default.sample import Sample
-from recalibrate.fitting.default.settings import main_settings
+from recalibrate.fitting.default.several import follow_classes
 from recalibrate.fitting.paper import certify
 from recalibrate.fitting.training import Training, prepare
 from recalibrate.fitting.validation import Fitted, Verdict, judge, run_folds
@@ -74,10 +74,6 @@ class Run:
             settings = paper_settings(plan.alpha, plan.B, plan.loop, self.seed)
             B = 1.0 if plan.B is None else plan.B
             return self.paper(settings, float(plan.alpha or 0.0), B, plan.validation)
-        problem = self.store.problem
-        if plan.default and problem.labels.kind == "classes":
-            settings = main_settings(problem, self.H, self.seed)
-            return self.loop(settings, plan.cv, plan.validation)
         if plan.default:
             return self.recipe(plan.cv, plan.validation)
         settings = loop_settings(
@@ -122,7 +118,9 @@ class Run:
             folds = self._folds(cv, validation, sample.store)
         if not folds:
             return self._unchanged()
-        boosted, settings, notes = follow_recipe(
+        several = self.store.problem.labels.outputs > 1
+        follow = follow_classes if several else follow_recipe
+        boosted, settings, notes = follow(
             sample,
             self.H,
             folds,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +15,11 @@ from recalibrate.core.fixedpoint import VALUE_STEP
 from recalibrate.core.levels import MARGIN_LIMIT, MARGIN_STEP, Link
 from recalibrate.data.labels import Labels
 from recalibrate.graph.errors import ExportError
+from recalibrate.graph.facts import ABSENTS, is_known
 from recalibrate.graph.inputs import MATRIX, BaseInputs, Inputs
 from recalibrate.support.notices import listed
 from recalibrate.support.onnxgraph import (
+    ABSENT,
     BASE_PREFIX,
     INVERSE,
     IR_VERSION,
@@ -30,6 +31,7 @@ from recalibrate.support.onnxgraph import (
     GraphBuilder,
     own_inputs,
 )
+from recalibrate.support.strictjson import parse
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,16 +92,24 @@ def read_base(base: Base, table_columns: tuple[str, ...] | None) -> BaseGraph:
         )
     # Columns of a matrix have numbers, which may be called otherwise in every table.
     own = {names[int(j)]: v for j, v in known.items() if j.isdigit() and int(j) < len(names)}
-    inputs = BaseInputs(matrix=names, precision=kind, values=values, known=own)
+    absent = _absent(base, facts)
+    inputs = BaseInputs(matrix=names, precision=kind, values=values, known=own, absent=absent)
     return BaseGraph(base, proto, inputs)
 
 
 def _known(base: Base, facts: dict[str, str]) -> dict[str, tuple[Any, ...]]:
     """Categories of columns that take no others."""
-    try:
-        return {str(n): tuple(taken) for n, taken in json.loads(facts.get(KNOWN, "{}")).items()}
-    except (ValueError, TypeError, AttributeError) as error:
-        raise ExportError(_fault(base, f"damaged metadata ({error})")) from error
+    known = parse(facts.get(KNOWN, "{}").encode(), f"the graph of the base model ({base.name})")
+    if not is_known(known):
+        raise ExportError(_fault(base, f"damaged metadata: {KNOWN!r}"))
+    return {name: tuple(taken) for name, taken in known.items()}
+
+
+def _absent(base: Base, facts: dict[str, str]) -> float | None:
+    """What an entry is that a sparse matrix does not store."""
+    if ABSENT in facts and facts[ABSENT] not in ABSENTS:
+        raise ExportError(_fault(base, f"damaged metadata: {ABSENT!r}"))
+    return float(facts[ABSENT]) if ABSENT in facts else None
 
 
 def _dynamic(size: int | str) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import onnx
@@ -81,7 +81,7 @@ class _Export:
         model, rounds = self.model, self.rounds
         features = FeatureList()
         updates = plan_updates(rounds, model.schema, features)
-        base = read_base(model.base, None if model.own_table else self.own.names)
+        base = self._by_position(read_base(model.base, None if model.own_table else self.own.names))
         inputs = self._inputs(base)
         builder = GraphBuilder()
         score, margin = self._base(builder, base, inputs)
@@ -95,6 +95,14 @@ class _Export:
         outputs = self._outputs(builder, runner.score, mean)
         ports = [value_info(p.name, p.kind, list(p.shape)) for p in inputs.ports]
         return builder.model(ports, outputs, self._metadata(inputs))
+
+    def _by_position(self, base: BaseGraph) -> BaseGraph:
+        """The columns of an array have one name each: H's, which are their numbers."""
+        old, own = base.inputs.matrix, self.own.names
+        if self.own.named or self.model.own_table or old is None or len(old) != len(own):
+            return base
+        known = {own[old.index(name)]: taken for name, taken in base.inputs.known.items()}
+        return replace(base, inputs=replace(base.inputs, matrix=own, known=known))
 
     def _inputs(self, base: BaseGraph) -> Inputs:
         """Inputs for the columns that the model uses; all of an array's, found by position."""
@@ -185,7 +193,14 @@ class _Export:
             "training_rows": str(model.n_rows),
             "own_table": json.dumps(model.own_table),
             "inputs": json.dumps([port.to_dict() for port in inputs.ports]),
-            "columns": json.dumps({"named": self.own.named, "names": self.own.names}),
+            "columns": json.dumps(
+                {
+                    "named": self.own.named,
+                    "names": self.own.names,
+                    # Where tables have their columns that the fitted array had by position.
+                    "order": None if self.own.named else model.base.columns(),
+                }
+            ),
         }
         if self.decision is not None:
             facts["decision"] = describe_decision(self.decision)

@@ -17,6 +17,8 @@ MARK = "recalibrate_format"
 """Key of the metadata that says that a graph is one of ours, and which version."""
 KINDS = ("float32", "float64", "int64", "string")
 TEXTS = ("base", "H", "rounds")
+ABSENTS = ("nan", "0.0")
+"""What entries can be that a sparse matrix does not store."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,8 @@ class Facts:
         Whether the columns of the fitted table had names; if not, they are found by position.
     names
         Columns of the fitted table.
+    order
+        Names by which tables have the columns of the fitted array; none if it had names itself.
     own_table
         Whether H had a table of its own.
     link
@@ -42,6 +46,7 @@ class Facts:
     inputs: tuple[Input, ...]
     named: bool
     names: tuple[str, ...]
+    order: tuple[str, ...]
     own_table: bool
     link: Link
     low: float
@@ -62,7 +67,9 @@ def read_facts(metadata: Mapping[str, str], shown: str) -> Facts:
         _entry(metadata, key, shown)
     columns = _value(metadata, "columns", shown, lambda value: isinstance(value, dict))
     labels = _value(metadata, "labels", shown, _are_labels)
-    if not isinstance(columns.get("named"), bool) or not _are_texts(columns.get("names")):
+    order = columns.get("order") or []
+    texts = _are_texts(columns.get("names")) and _are_texts(order)
+    if not isinstance(columns.get("named"), bool) or not texts:
         raise _damaged(shown, "columns")
     link = _entry(metadata, "link", shown)
     if link not in get_args(Link):
@@ -72,6 +79,7 @@ def read_facts(metadata: Mapping[str, str], shown: str) -> Facts:
         tuple(map(_input, _value(metadata, "inputs", shown, _are_inputs))),
         columns["named"],
         tuple(columns["names"]),
+        tuple(order),
         _value(metadata, "own_table", shown, lambda value: isinstance(value, bool)),
         link,  # type: ignore[arg-type]
         float(labels["low"]) if scaled else 0.0,
@@ -98,6 +106,15 @@ def _value(
 
 def _damaged(shown: str, key: str) -> ModelFileError:
     return ModelFileError(f"{shown} has damaged metadata: {key!r} is not what an export writes")
+
+
+def is_known(value: Any) -> bool:
+    """Whether a value says by column which categories are taken."""
+    return isinstance(value, dict) and all(
+        isinstance(taken, list)
+        and all(entry is None or type(entry) in (str, int, float, bool) for entry in taken)
+        for taken in value.values()
+    )
 
 
 def _are_texts(value: Any) -> bool:
@@ -127,6 +144,8 @@ def _is_input(state: Any) -> bool:
         and _are_texts(state.get("used_by"))
         and isinstance(state.get("missing", ""), str)
         and state.get("values", "any") in get_args(Taken)
+        and is_known(state.get("known", {}))
+        and state.get("absent", ABSENTS[0]) in ABSENTS
     )
 
 

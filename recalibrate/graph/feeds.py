@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.data.scores import read_scores
+from recalibrate.data.sparse import dense, is_sparse
 from recalibrate.data.table import find_columns, split_columns
 from recalibrate.data.values import (
     factorize,
@@ -63,7 +64,10 @@ def make_feed(
             from_Z = own_table and port.used_by == ("H",)
             if from_Z not in tables:
                 own = array_columns if from_Z or not own_table else ()
-                tables[from_Z] = _Rows(Z if from_Z else X, own)
+                rows = Z if from_Z else X
+                if port.absent is not None and is_sparse(rows):
+                    rows = dense(rows, port.absent)
+                tables[from_Z] = _Rows(rows, own)
             feed[port.name] = tables[from_Z].tensor(port)
     return feed
 
@@ -128,10 +132,15 @@ def _tensor(name: str, values: Any, port: Input) -> NDArray[Any]:
 def _texts(name: str, values: Any, missing: str) -> NDArray[Any]:
     """Categories of a text column as H reads them: bands of pandas.cut by what they are called.
 
-    A number is no category of a text column, whatever it looks like.
+    A number among texts is no category, whatever it looks like; numbers only are a mistake.
     """
     codes, uniques = factorize(name, values)
     plain = [plain_value(value) for value in np.asarray(uniques, dtype=object)]
+    if plain and not any(isinstance(value, str) for value in plain) and (codes >= 0).any():
+        raise ValueError(
+            f"Column {name!r} holds {plain[codes.max()]!r}, but the model takes text there. Pass "
+            "the categories themselves, not their codes."
+        )
     texts = [value if isinstance(value, str) else missing for value in plain]
     return np.take(np.array([*texts, missing], dtype=object), codes)  # the last is for -1
 

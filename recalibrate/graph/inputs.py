@@ -52,6 +52,8 @@ class Input:
     known
         By column the only categories that the base model takes; None among them is a missing
         value. Columns that are not listed take any.
+    absent
+        What an entry is that a sparse matrix does not store; None: sparse rows are not taken.
     """
 
     name: str
@@ -62,6 +64,7 @@ class Input:
     missing: str = ""
     values: Taken = "any"
     known: Mapping[str, tuple[Value | None, ...]] = field(default_factory=dict)
+    absent: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists and strings, for the file's metadata."""
@@ -75,7 +78,8 @@ class Input:
         more = {"missing": self.missing, "values": self.values}
         plain |= {key: value for key, value in more.items() if value not in ("", "any")}
         known = {name: list(taken) for name, taken in self.known.items()}
-        return plain | ({"known": known} if known else {})
+        absent = {} if self.absent is None else {"absent": repr(self.absent)}
+        return plain | ({"known": known} if known else {}) | absent
 
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> Input:
@@ -89,6 +93,7 @@ class Input:
             str(state.get("missing", "")),
             state.get("values", "any"),
             {str(name): tuple(taken) for name, taken in state.get("known", {}).items()},
+            float(state["absent"]) if "absent" in state else None,
         )
 
 
@@ -112,6 +117,8 @@ class BaseInputs:
         Numbers that the model takes.
     known
         By column the only categories that it takes.
+    absent
+        What an entry is to it that a sparse matrix does not store; None if it takes none.
     """
 
     matrix: tuple[str, ...] | None = None
@@ -121,6 +128,7 @@ class BaseInputs:
     scores: bool = False
     values: Taken = "any"
     known: Mapping[str, tuple[Value | None, ...]] = field(default_factory=dict)
+    absent: float | None = None
 
     @property
     def kinds(self) -> dict[str, str]:
@@ -218,7 +226,9 @@ def plan_inputs(
         plan.mark_missing(column)
     ports = (replace(p, values=base.values) if _is_own(p, base) else p for p in plan.ports)
     told = (
-        replace(p, known={n: v for n, v in base.known.items() if n in p.columns})
+        replace(
+            p, known={n: v for n, v in base.known.items() if n in p.columns}, absent=base.absent
+        )
         if "base" in p.used_by
         else p
         for p in ports

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.bases.wrappers import select_columns
 from recalibrate.graph.decisions import ACTION
 from recalibrate.graph.facts import Facts, read_facts
 from recalibrate.graph.feeds import Feed, make_feed
@@ -71,6 +72,8 @@ class ServedModel:
     def feed(self, X: Any, base: Any = None, Z: Any = None) -> Feed:
         """Rows as the tensors that the graph takes, by input name."""
         facts = self.facts
+        if len(facts.order) == len(facts.names):
+            X = select_columns(X, facts.order)
         return make_feed(
             facts.inputs,
             X,

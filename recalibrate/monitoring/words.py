@@ -100,7 +100,7 @@ def to_text(report: MonitorReport) -> str:
     head = f"Monitor: {report.n_rows:,} rows in {report.n_batches:,} batches"
     if report.starts:
         head += f", {report.show_time(report.starts[0])} to {report.show_time(report.ends[-1])}"
-    lines = [head, *wrap(verdict(report), _LINE)]
+    lines = [head, *wrap(verdict(report), _LINE, break_on_hyphens=False)]
     lines += aligned(texts(columns(report), report.groups[:_SHOWN]))
     if len(report.groups) > _SHOWN:
         lines.append(f"and {len(report.groups) - _SHOWN} more groups, see .table")

@@ -34,6 +34,9 @@ VALUES = "recalibrate_values"
 KNOWN = "recalibrate_known"
 """Metadata of a base model's graph: by column the only categories that the model takes (JSON)."""
 
+ABSENT = "recalibrate_absent"
+"""Metadata of a base model's graph: the number for entries that a sparse matrix does not store."""
+
 SCORE = "score"
 """The output of a base model's graph."""
 
@@ -143,7 +146,12 @@ class GraphBuilder:
         return self.op("Div", self.number(1.0), self.op("Add", small, self.number(1.0)))
 
     def class_score(self, outputs: str, position: int, width: int, *, logits: bool) -> str:
-        """Of one output per class: that of one class, or from logits its log-odds."""
+        """Of one output per class: that of one class, or from logits its log-odds.
+
+        A negative position stands for all classes, as they are.
+        """
+        if position < 0:
+            return outputs
         own = self.columns(outputs, [position])
         if not logits:
             return own
@@ -235,20 +243,24 @@ class GraphBuilder:
         tensor: str,
         values: str = "any",
         known: Mapping[str, Sequence[Any]] = {},
+        width: int = 1,
     ) -> onnx.ModelProto:
         """A base model's graph: what is needed for one number per row, a float64 vector.
 
-        A graph refuses nothing, or in words of its own; ``values`` and ``known`` (by column the
-        only categories that are taken) tell those who feed it what the model would refuse.
+        Of ``width`` classes: a matrix with a column for each. A graph refuses nothing, or in words
+        of its own; ``values`` and ``known`` (by column the only categories that are taken) tell
+        those who feed it what the model would refuse.
         """
-        self.same(self.flat(self.cast(tensor, "float64")), SCORE)
+        wide = self.cast(tensor, "float64")
+        self.same(self.flat(wide) if width == 1 else wide, SCORE)
         self.nodes = needed_nodes(self.nodes, [SCORE])
         used = {name for node in self.nodes for name in names_read(node)}
         self.initializers = [tensor for tensor in self.initializers if tensor.name in used]
         facts = {} if values == "any" else {VALUES: values}
         if known:
             facts[KNOWN] = json.dumps({name: list(taken) for name, taken in known.items()})
-        return self.model(inputs, [value_info(SCORE, "float64", ["N"])], facts)
+        shape: list[str | int] = ["N"] if width == 1 else ["N", width]
+        return self.model(inputs, [value_info(SCORE, "float64", shape)], facts)
 
 
 def value_info(name: str, kind: str, shape: Sequence[int | str | None]) -> onnx.ValueInfoProto:

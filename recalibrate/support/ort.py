@@ -64,13 +64,15 @@ class GraphRunner:
         return {"_content": self._content, "_session": None}
 
     def run(self, feed: Mapping[str, NDArray[Any]]) -> NDArray[np.float64]:
-        """One score per row of the inputs, which are given by name."""
+        """One score per row of the inputs, which are given by name, or a column for every class."""
         if self._session is None:
             self._session = open_session(self._content, threads=1)
         n_rows = len(next(iter(feed.values())))
-        scores = np.empty(n_rows, dtype=np.float64)
+        parts = []
         for start in range(0, n_rows, BLOCK_ROWS):
-            block = slice(start, start + BLOCK_ROWS)
-            part = {name: values[block] for name, values in feed.items()}
-            scores[block] = self._session.run(None, part)[0].reshape(-1)
-        return scores
+            part = {name: values[start : start + BLOCK_ROWS] for name, values in feed.items()}
+            parts.append(np.asarray(self._session.run(None, part)[0], dtype=np.float64))
+        if not parts:
+            return np.empty(0)
+        scores = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return scores if scores.ndim == 2 and scores.shape[1] > 1 else scores.reshape(-1)

@@ -13,7 +13,7 @@ from recalibrate.simulate import census
 TOP = {
     "schema", "schema_version", "kind", "rows", "clusters", "alpha", "critical", "bin_edges",
     "before_bin_edges", "verdict", "overall", "groups", "left_out", "notes", "discoveries",
-    "richness", "changes", "rates", "coverage",
+    "richness", "changes", "rates", "coverage", "slices",
 }  # fmt: skip
 GROUP = {
     "name", "rows", "clusters", "share", "mean_outcome", "after", "before", "differences", "term",

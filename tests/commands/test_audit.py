@@ -100,6 +100,16 @@ def test_search_cluster_confidence_and_baseline_column(run, new_rows):
     assert found["changes"] is not None
 
 
+def test_slices_of_time(run, refused, new_rows):
+    new_rows.assign(day=[f"2024-0{1 + k % 3}-15" for k in range(1500)]).to_csv(
+        "test.csv", index=False
+    )
+    assert run(*base("--by", "month", "--time", "day", "--json", "a.json"))[0] == 0
+    found = json.loads(Path("a.json").read_text())["slices"]
+    assert sorted({line["slice"] for line in found}) == ["2024-01", "2024-02", "2024-03"]
+    assert "pass time=" in refused(*base("--by", "month"))
+
+
 def test_log_odds(run, new_rows):
     new_rows.assign(p=np.log(new_rows["p"] / (1 - new_rows["p"]))).to_csv("test.csv", index=False)
     code, _, err = run(*base())

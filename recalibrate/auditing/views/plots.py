@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from recalibrate.auditing.records import Calibration, Curve, GroupAudit
 from recalibrate.auditing.views.ranking import everybody_first, worst_curves
 from recalibrate.auditing.views.text import confidence
@@ -18,11 +20,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from recalibrate.auditing.report import AuditReport
+    from recalibrate.auditing.slices import Slices
 
 # Told apart also by readers who see colours differently; marks and lines differ too.
 AFTER, BEFORE, FAINT = "#0067a6", "#c2560a", "0.6"
 _PANEL, _COLUMNS, _WORST = 3.2, 3, 5
 _ROW = 0.3  # inches per group of a forest plot
+_TICKS = 8  # names of slices below a map
 
 
 def plot_reliability(report: AuditReport, groups: str | Sequence[str] | None) -> Figure:
@@ -121,6 +125,29 @@ def _draw_gap(
         markerfacecolor=colour if own.off else "white",
         linewidth=1 if small else 1.8,
     )
+
+
+def plot_slices(slices: Slices) -> Figure:
+    """Gaps by group and slice as colours, with a frame around what is more than noise."""
+    table = slices.table
+    names = table["group"].unique().tolist()
+    gaps = table.pivot(index="group", columns="slice", values="gap").loc[names, list(slices.names)]
+    off = table.pivot(index="group", columns="slice", values="off").loc[names, list(slices.names)]
+    reach = float(gaps.abs().max().max()) or 1.0
+    figure = make_figure(2.5 + 0.45 * len(slices.names), _ROW * len(names) + 1.6)
+    axes = figure.add_subplot()
+    image = axes.imshow(gaps, cmap="RdBu_r", vmin=-reach, vmax=reach, aspect="auto")
+    for y, x in zip(*off.eq(True).to_numpy().nonzero(), strict=True):
+        axes.plot(x, y, marker="s", markersize=7, markerfacecolor="none", color="black")
+    axes.set_yticks(range(len(names)), [shortened(n, 48) for n in names], fontsize="small")
+    for label in axes.get_yticklabels():
+        label.set_parse_math(False)
+    ticks = dict.fromkeys(
+        np.linspace(0, len(slices.names) - 1, _TICKS).round().astype(int).tolist()
+    )
+    axes.set_xticks(list(ticks), [slices.names[k] for k in ticks], fontsize="small", rotation=30)
+    figure.colorbar(image, ax=axes, label="gap (frames: more than noise)")
+    return figure
 
 
 def plot_discoveries(report: AuditReport) -> Figure:

@@ -23,7 +23,7 @@ from recalibrate.classes.groups.cells import CellLearner
 from recalibrate.classes.groups.spec import GroupEncoder, GroupTable
 from recalibrate.core.boost import Settings, boost, draw_levels
 from recalibrate.core.fixedpoint import Scale
-from recalibrate.core.learning import EVERYONE, FunctionClass, Penalty, Task
+from recalibrate.core.learning import FunctionClass, Penalty, Task, everyone
 from recalibrate.core.part import Draft, Rows
 from recalibrate.core.rounds import Rounds, Scores, Step
 from recalibrate.fitting.validation import row_losses
@@ -122,6 +122,8 @@ class _Stage:
         self.table = problem.table.take(held_out.rows)
         self.y = problem.labels.values[held_out.rows]
         self.scores = held_out.scores
+        self.outputs = problem.labels.outputs
+        self.everyone = everyone(problem.table.schema)
         self.scale = scale
         self.threads = threads
         self.moved = moved
@@ -137,7 +139,7 @@ class _Stage:
     def candidates(self, H: FunctionClass) -> CellLearner | None:
         """Terms to test: H's own groups, or all its columns and pairs of them."""
         if H.terms:
-            return self._learner(self._bind([EVERYONE, *H.terms], H.min_rows), pairs=0)
+            return self._learner(self._bind([self.everyone, *H.terms], H.min_rows), pairs=0)
         quoted = [f"`{name}`" for name in H.reads(self.table.schema) if "`" not in name]
         if len(quoted) > MOST_PAIRED_COLUMNS:
             quoted, paired = self._worst(quoted)
@@ -145,14 +147,14 @@ class _Stage:
             paired = quoted
         # A pair has groups only if both of its columns have.
         pairs = [f"{a} * {b}" for a, b in combinations(paired, 2)]
-        bound = self._bind([EVERYONE, *quoted, *pairs], LEAST_TERM_ROWS)
+        bound = self._bind([self.everyone, *quoted, *pairs], LEAST_TERM_ROWS)
         if bound is None:
             return None
         return self._learner(bound, pairs=sum(len(term.factors) == 2 for term in bound.terms))
 
     def _worst(self, columns: list[str]) -> tuple[list[str], list[str]]:
         """Columns that have groups, and those among them that are off most."""
-        single = self._learner(self._bind([EVERYONE, *columns], LEAST_TERM_ROWS), pairs=0)
+        single = self._learner(self._bind([self.everyone, *columns], LEAST_TERM_ROWS), pairs=0)
         if single is None:
             return [], []
         columns = [term.text for term in single.encoder.groups.terms[1:]]
@@ -162,30 +164,35 @@ class _Stage:
 
     def run(self, learner: CellLearner) -> list[tuple[Step, GroupTable]]:
         """Steps of the loop with these candidates, from coarse to fine."""
-        log = Rounds(self.link, None, (learner.encoder,))
+        log = Rounds(self.link, None, (learner.encoder,), outputs=self.outputs)
         only_everyone = np.full(len(learner.thresholds), np.inf)
         only_everyone[0] = MOVED_CURVE_LIMIT if self.moved else learner.thresholds[0]
         curve = replace(learner, thresholds=only_everyone)
-        settings = self.settings
+        settings, classes = self.settings, self.outputs
         passes = (
-            (curve, replace(settings, levels=CURVE_LEVELS, max_rounds=MOST_CURVE_ROUNDS)),
+            (curve, replace(settings, levels=CURVE_LEVELS, max_rounds=MOST_CURVE_ROUNDS * classes)),
             (learner, replace(settings, levels=1)),
-            (learner, settings),
+            (learner, replace(settings, max_rounds=MOST_ROUNDS * classes)),
         )
         with rows_in_memory(self._rows(learner), self.scale, threads=self.threads) as source:
             for candidates, how in passes:
                 log = boost(
                     source, candidates, how, log, progress=False, keep_if_interrupted=False
                 ).log
-        return [(step, cast(GroupTable, step.table)) for step in log.steps]
+        return [(step, cast(GroupTable, step.table)) for step in log.pruned().steps]
 
     def _scores_of(self, learner: CellLearner) -> NDArray[np.float64]:
         """How far every term is off before the first update."""
-        start = Rounds(self.link, None, (learner.encoder,))
+        start = Rounds(self.link, None, (learner.encoder,), outputs=self.outputs)
+        found = []
         with rows_in_memory(self._rows(learner), self.scale, threads=self.threads) as source:
-            partition = draw_levels(source, start, self.settings)
-            task = Task(source, Draft(start, partition), partition.count, 1.0, Penalty())
-            return learner.statistics(task)
+            for output in range(self.outputs):
+                partition = draw_levels(source, start, self.settings, output)
+                draft = Draft(start, partition, output=output)
+                found.append(
+                    learner.statistics(Task(source, draft, partition.count, 1.0, Penalty()))
+                )
+        return np.asarray(np.max(found, axis=0))
 
     def _rows(self, learner: CellLearner) -> Rows:
         return Rows((learner.encoder.encode(self.table),), self.y, self.scores, self.weight)
@@ -195,7 +202,8 @@ class _Stage:
             return None
         singles = len(groups.terms) - pairs
         # The first term is everyone, a family of its own.
-        limits = [_limit(1), *[_limit(singles - 1)] * (singles - 1), *[_limit(pairs)] * pairs]
+        one, columns, both = (_limit(n * self.outputs) for n in (1, max(singles - 1, 1), pairs))
+        limits = [one, *[columns] * (singles - 1), *[both] * pairs]
         if self.moved:
             limits[1:] = [MOVED_LIMIT] * (len(limits) - 1)
         return CellLearner(GroupEncoder(groups), np.array(limits))

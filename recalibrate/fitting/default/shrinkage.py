@@ -12,7 +12,7 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.core.levels import Link, from_margin
+from recalibrate.core.levels import Link, from_margin, softmax
 from recalibrate.core.rounds import Scores
 from recalibrate.support.sums import total
 
@@ -40,10 +40,14 @@ def correction_weight(
     """
     w = np.ones(len(y)) if weight is None else weight
     mean = from_margin(before, link)
-    curvature = mean * (1.0 - mean) if link == "logit" else np.ones(len(y))
     step = after - before
-    pull = w * (y - mean) * step
-    size = total(w * curvature * step**2)
+    if y.ndim == 2:
+        pull = w * np.sum((y - mean) * step, axis=1)
+        size = total(w * _covariance(mean, step, step))
+    else:
+        curvature = mean * (1.0 - mean) if link == "logit" else np.ones(len(y))
+        pull = w * (y - mean) * step
+        size = total(w * curvature * step**2)
     noise = sqrt(total(pull**2))
     if size <= 0 or noise <= 0:
         return 0.0, 0.0
@@ -83,3 +87,38 @@ def best_weights(
     usable = np.isfinite(found).all() and (found[1:] >= LEAST).all() and (found[1:] <= MOST).all()
     # Twelve digits: the last ones depend on how the machine adds up.
     return tuple(round(float(value), 12) for value in found) if usable else None
+
+
+def class_weights(
+    y: Scores, parts: Sequence[Scores], weight: Scores | None
+) -> tuple[float, ...] | None:
+    """A weight for every part of held-out scores of classes; None if some are out of range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> z = np.log(np.array([[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]]))
+    >>> class_weights(np.exp(z), [2 * z], None)
+    (0.5,)
+    """
+    w = np.ones(len(y)) if weight is None else weight
+    found: NDArray[np.float64] = np.ones(len(parts))
+    for _ in range(NEWTON_STEPS):
+        z = sum((c * part for c, part in zip(found, parts, strict=True)), np.zeros(y.shape))
+        p = softmax(z)
+        hessian = np.array([[total(w * _covariance(p, a, b)) for b in parts] for a in parts])
+        slope = np.array([total(w * np.sum((y - p) * part, axis=1)) for part in parts])
+        try:
+            step = np.linalg.solve(hessian, slope)
+        except np.linalg.LinAlgError:  # a part that is constant
+            return None
+        found = found + step
+        if not np.isfinite(found).all() or float(np.abs(step).max()) < 1e-10:
+            break
+    usable = np.isfinite(found).all() and (found >= LEAST).all() and (found <= MOST).all()
+    return tuple(round(float(value), 12) for value in found) if usable else None
+
+
+def _covariance(p: Scores, a: Scores, b: Scores) -> Scores:
+    """Of two scores under the probabilities of classes, row by row."""
+    return np.asarray(np.sum(p * a * b, axis=1) - np.sum(p * a, axis=1) * np.sum(p * b, axis=1))

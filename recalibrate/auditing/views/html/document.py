@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from recalibrate.auditing.views.html import beyond, groups, method, summary
 from recalibrate.auditing.views.html.markup import Markup, element, join
+from recalibrate.auditing.views.html.overtime import show_slices
 from recalibrate.auditing.views.numbers import Digits
 
 if TYPE_CHECKING:
@@ -113,6 +114,8 @@ def _sections(report: AuditReport, digits: Digits) -> list[_Section]:
     if crossed is not None:
         found.append(_Section("intersections", "Intersections", crossed))
     found.append(_Section("errors", "Errors beyond the mean", groups.show_errors(report, digits)))
+    if report.slices is not None:
+        found.append(_Section("time", "Over time", show_slices(report.slices, digits)))
     if report.rates is not None:
         body = groups.show_rates(report.rates)
         found.append(_Section("rates", "Decisions and ranking", body))

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from recalibrate.auditing.views.html.charts import Frame, Point
-from recalibrate.auditing.views.html.markup import Markup
+from recalibrate.auditing.views.html.heatmap import HeatCell, heat_map
+from recalibrate.auditing.views.html.markup import Markup, element, join
 from recalibrate.auditing.views.html.scales import Scale, extent
+from recalibrate.auditing.views.numbers import Digits
+
+if TYPE_CHECKING:
+    from recalibrate.auditing.records import GroupAudit
+    from recalibrate.auditing.slices import Slices
 
 _WIDTH, _HEIGHT = 420.0, 230.0
 _TICKS = 3  # dates are long
@@ -24,6 +31,29 @@ class TimeScale(Scale):
         count = min(about, _TICKS)
         step = (self.high - self.low) / (count - 1)
         return [(self.low + k * step, self.show(self.low + k * step)) for k in range(count)]
+
+
+def show_slices(slices: Slices, digits: Digits) -> Markup:
+    """Gaps by group and slice of time."""
+    cells = {
+        (group.name, name): _cell(group, name, digits)
+        for name, report in zip(slices.names, slices.reports, strict=True)
+        for group in report.groups
+    }
+    names = list(dict.fromkeys(group for group, _ in cells))
+    text = (
+        "Mean outcome minus mean prediction in every slice by itself. What is off by more than "
+        "noise is marked; the tests hold for all groups and slices at once."
+    )
+    caption = "Gaps by group and time"
+    return join([element("p", text), heat_map(names, slices.names, cells, caption=caption)])
+
+
+def _cell(group: GroupAudit, name: str, digits: Digits) -> HeatCell:
+    own = group.after
+    limits = f"({digits.signed(own.low)} to {digits.signed(own.high)})"
+    tip = f"{group.name}, {name}: {digits.signed(own.gap)} {limits}, {group.rows:,} rows"
+    return HeatCell(digits.signed(own.gap), own.gap, own.off, tip)
 
 
 def time_chart(

@@ -1,0 +1,232 @@
+"""What ``fit`` does for several classes when nobody turns its knobs.
+
+1. Scores of classes become linear functions of the base's (``scaling``).
+2. Boosting from there with H: in every sweep a small step for each class, all from the same scores.
+   It starts from scores that a line gave which had not seen the row, because a matrix of numbers
+   that was fitted to a row knows its label.
+3. Weights of the line and of what boosting added, from held-out scores.
+4. Level sets have the last word, class by class (``level_sets``).
+
+Everything has to pay on held-out rows; the base itself is the first candidate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recalibrate.classes.linear.spec import Quantiser
+from recalibrate.core.boost import Boosted, History, Settings
+from recalibrate.core.learning import FunctionClass, is_score
+from recalibrate.core.rounds import Rounds, Scores
+from recalibrate.fitting.default.level_sets import HeldOutScores, add_level_sets
+from recalibrate.fitting.default.line import LINE_CLASS
+from recalibrate.fitting.default.sample import Sample
+from recalibrate.fitting.default.scaling import Scaling, fit_scaling
+from recalibrate.fitting.default.settings import (
+    FEW_ROWS,
+    MORE_STEPS,
+    MOST_WEIGHT,
+    PART_ERRORS,
+    REFIT_RUNS,
+    main_settings,
+)
+from recalibrate.fitting.default.shrinkage import class_weights, correction_weight
+from recalibrate.fitting.default.stages import Stage
+from recalibrate.fitting.validation import Fitted, paired_gain, say_gain
+from recalibrate.rows.memory import EncodedInMemory
+from recalibrate.rows.store import Fold
+from recalibrate.support.threads import take_turns
+
+LINE_ENCODER, MAIN_ENCODER = range(2)
+LEAST_ERRORS = 2.0
+"""Standard errors by which a stage has to lower the held-out loss; more of few rows."""
+
+
+def follow_classes(
+    sample: Sample,
+    H: FunctionClass,
+    folds: Sequence[Fold],
+    *,
+    threads: int,
+    seed: int,
+    progress: bool | None = False,
+) -> tuple[Boosted, Settings, tuple[str, ...]]:
+    """All stages on all rows, settings of the main one, and in words what was decided."""
+    stages = _Classes(sample, H, folds, threads, seed)
+    choice = stages.choose(stages.run_folds())
+    log, history = stages.refit(choice, progress)
+    log, note = add_level_sets(log, sample.problem, H, choice.held_out, sample.scale, threads)
+    history = replace(history, held_out=choice.curve)
+    return Boosted(log.pruned(), history, None, log), stages.main.settings, (*choice.notes, note)
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """How far to go, and held-out scores there.
+
+    Attributes
+    ----------
+    line, added
+        Weights of the line and of what boosting adds to it; 0: leave it out.
+    sweeps
+        Sweeps of boosting.
+    curve
+        Mean held-out loss of the base, then by sweep.
+    """
+
+    line: float
+    added: float
+    sweeps: int
+    held_out: HeldOutScores
+    curve: tuple[float, ...]
+    notes: tuple[str, ...]
+
+
+class _Classes:
+    """Bound classes of one default fit, and the rows that choices are made on."""
+
+    def __init__(
+        self, sample: Sample, H: FunctionClass, folds: Sequence[Fold], threads: int, seed: int
+    ) -> None:
+        self.sample, self.threads = sample, threads
+        self.problem = problem = sample.problem
+        self.x, self.y = problem.base, problem.labels.values
+        self.weight = problem.labels.weight
+        line, main = sample.bind(LINE_CLASS, LINE_ENCODER), sample.bind(H, MAIN_ENCODER)
+        self.line = cast(Quantiser, line.encoder)
+        self.main = Stage(main, main_settings(problem, H, seed), MAIN_ENCODER)
+        draws = self.main.settings.row_share < 1
+        self.refit_runs = REFIT_RUNS if draws else 1
+        encoders = (line.encoder, main.encoder)
+        self.encoded = sample.encode(encoders, draws=draws)
+        self.start = Rounds(problem.link, None, encoders, outputs=problem.labels.outputs)
+        self.train = [fold.train.of(0) for fold in folds]
+        self.held_out = [fold.held_out.of(0) for fold in folds]
+        self.all = fit_scaling(self.x, self.y, self.weight)
+        self.lines = [self._line(rows) for rows in self.train]
+
+    def _line(self, rows: NDArray[np.intp]) -> Scaling:
+        weight = None if self.weight is None else self.weight[rows]
+        return fit_scaling(self.x[rows], self.y[rows], weight, self.all)
+
+    def _beginnings(self, fold: int) -> Scores:
+        """Scores of a fold's training rows by lines that have not seen them."""
+        rows = self.train[fold]
+        begun = self.lines[fold].of(self.x)
+        for other, aside in enumerate(self.held_out):
+            apart = np.setdiff1d(rows, aside, assume_unique=True)
+            own = np.intersect1d(rows, aside, assume_unique=True)
+            if other != fold and len(own) and len(apart):
+                begun[own] = self._line(apart).of(self.x[own])
+        return begun[rows]
+
+    def _rows(self, at: NDArray[np.intp], base: Scores) -> EncodedInMemory:
+        """Some rows, as if the base had given them other scores."""
+        rows = replace(self.encoded.rows.take(at), base=base)
+        return replace(self.encoded, rows=rows)
+
+    def run_folds(self) -> list[Fitted]:
+        """Boosting without each fold's rows, which say when to stop."""
+
+        def run(fold: int) -> Generator[None, None, Fitted]:
+            train = self._rows(self.train[fold], self._beginnings(fold))
+            aside = self._aside(fold)
+            scale = self.sample.scale
+            with train.open(scale, threads=1) as source, aside.open(scale, threads=1) as held_out:
+                boosted = yield from self.main.run_in_turns(source, self.start, held_out)
+            return Fitted(boosted.path, boosted.history.held_out, (0,))
+
+        return take_turns([run(fold) for fold in range(len(self.train))], self.threads)
+
+    def _aside(self, fold: int) -> EncodedInMemory:
+        rows = self.held_out[fold]
+        return self._rows(rows, self.lines[fold].of(self.x[rows]))
+
+    def choose(self, runs: Sequence[Fitted]) -> Choice:
+        """Compare base, line and boosted scores on held-out rows."""
+        sweeps = round(float(np.mean([run.best for run in runs])))
+        rows = np.concatenate(self.held_out)
+        base, line, boosted = (HeldOutScores(rows, z) for z in self._held_out(runs, sweeps))
+        weight = base.weight(self.problem)
+        losses = [each.losses(self.problem) for each in (base, line, boosted)]
+        least = LEAST_ERRORS + (len(rows) < FEW_ROWS)
+        names = ("a line through the base's scores", "boosting")
+        taken, notes = 0, []
+        for stage, name in enumerate(names, start=1):
+            gain, error = paired_gain(losses[taken], losses[stage], weight)
+            pays = error > 0 and gain / error > least
+            notes.append(f"{name} {'pays' if pays else 'does not pay'}: {say_gain(gain, error)}")
+            taken = stage if pays else taken
+        y = self.y[rows]
+        parts = [line.scores, boosted.scores - line.scores]
+        first, second = float(taken > 0), float(taken > 1)
+        whole = self.main.settings.levels > 1  # level sets would be others
+        if taken == 2 and not whole:
+            found = class_weights(y, parts, weight)
+            if found is None or found[1] > MOST_WEIGHT:
+                both = class_weights(y, [boosted.scores], weight)
+                found = None if both is None else both * 2
+            first, second = found or (1.0, 1.0)
+            notes.append(f"held-out rows want {first:.3g} of the line, {second:.3g} of boosting")
+        elif taken == 1 and not whole and len(rows) >= FEW_ROWS:
+            share, errors = correction_weight(y, line.scores, boosted.scores, "logit", weight)
+            second = min(share, 1.0) if errors > PART_ERRORS else 0.0
+            if second:
+                notes.append(f"boosting is taken in part: {second:.0%}, {errors:.1f} errors from 0")
+        chosen = first * parts[0] + second * parts[1] if taken else base.scores
+        means = [float(np.average(each, weights=weight)) for each in losses]
+        curve = (means[0], *_mean_curve(runs))
+        held_out = HeldOutScores(rows, np.asfortranarray(chosen))
+        steps = round(sweeps * MORE_STEPS)
+        return Choice(first, second, steps, held_out, curve, tuple(notes))
+
+    def _held_out(self, runs: Sequence[Fitted], sweeps: int) -> tuple[Scores, Scores, Scores]:
+        """Held-out scores of the base, of the line, and after so many sweeps."""
+        lines, ends = [], []
+        per_sweep = self.start.outputs if self.main.settings.levels == 1 else 1
+        for fold, run in enumerate(runs):
+            own = self._aside(fold).rows
+            lines.append(own.base)
+            ends.append(run.log.first(sweeps * per_sweep).apply(own.blocks, own.base))
+        return self.x[np.concatenate(self.held_out)], np.concatenate(lines), np.concatenate(ends)
+
+    def refit(self, choice: Choice, progress: bool | None) -> tuple[Rounds, History]:
+        """The chosen stages on all rows."""
+        log, history = self.start, History()
+        if choice.line == 0:
+            return log, history
+        names = [name for name in self.problem.table.schema.names if is_score(name)]
+        if choice.added:
+            boosted = self._boost(choice.sweeps, progress)
+            history = boosted.history
+            added = [step.along(choice.added) for step in boosted.log.steps]
+        else:
+            added = []
+        line = self.all.weighted(choice.line).steps(self.line, LINE_ENCODER, names, self.x)
+        return log.append(*line, *added), history
+
+    def _boost(self, sweeps: int, progress: bool | None) -> Boosted:
+        """Boosting on all rows, from scores of lines that have not seen them."""
+        base = self.all.of(self.x)
+        for line, rows in zip(self.lines, self.held_out, strict=True):
+            base[rows] = line.of(self.x[rows])
+        encoded = self._rows(np.arange(len(base)), base)
+        runs, how = self.refit_runs, {"patience": None, "max_rounds": sweeps}
+        threads = max(1, self.threads // runs)
+        with (
+            encoded.open(self.sample.scale, threads=threads) as first,
+            encoded.open(self.sample.scale, threads=threads) as second,
+        ):
+            sources = [first, second][:runs]
+            return self.main.run_several(sources, self.start, runs, progress=progress, **how)
+
+
+def _mean_curve(runs: Sequence[Fitted]) -> tuple[float, ...]:
+    """Mean held-out loss by sweep, as far as all folds went."""
+    length = min(len(run.curve) for run in runs)
+    return tuple(np.mean([run.curve[:length] for run in runs], axis=0).tolist())

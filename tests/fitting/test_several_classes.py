@@ -1,0 +1,188 @@
+"""Several classes: probabilities that sum to one, for every way to fit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import recalibrate as rc
+from recalibrate.core.levels import softmax, to_class_scores
+from recalibrate.core.state import State
+
+K, N = 3, 4000
+NAMES = np.array(["red", "green", "blue"])
+
+
+def draw(p, rng):
+    return (p.cumsum(axis=1) > rng.random((len(p), 1))).argmax(axis=1)
+
+
+def make(n=N, seed=0):
+    """A base that is too sure of itself, and wrong about a group that it does not see."""
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(
+        {"a": rng.normal(size=n), "b": rng.normal(size=n), "g": rng.choice(list("uvw"), n)}
+    )
+    logits = np.column_stack([X["a"], X["b"] - 0.5 * X["a"], np.zeros(n)])
+    shift = np.column_stack([1.2 * (X["g"] == "u"), 1.2 * (X["g"] == "v"), np.zeros(n)])
+    truth = softmax(logits + shift)
+    return X, softmax(2.0 * logits), truth, draw(truth, rng)
+
+
+X, BASE, TRUTH, Y = make()
+
+
+def loss(p, y):
+    return -np.mean(np.log(p[np.arange(len(y)), y]))
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return rc.fit(BASE, X, Y)
+
+
+def test_the_default_comes_close_to_the_truth_on_new_rows(fitted):
+    new, base, truth, y = make(seed=1)
+    p = fitted.predict_proba(new, base=base)
+    assert p.shape == (N, K)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0, atol=1e-12)
+    gap = loss(base, y) - loss(truth, y)
+    assert loss(p, y) - loss(truth, y) < 0.12 * gap
+    for group in "uvw":
+        rows = (new["g"] == group).to_numpy()
+        assert np.abs(p[rows].mean(axis=0) - truth[rows].mean(axis=0)).max() < 0.03
+
+
+def test_classes_have_their_names(tmp_path):
+    model = rc.fit(BASE, X, NAMES[Y], classes=NAMES.tolist(), loop=rc.Loop(max_rounds=2))
+    assert model.classes_.tolist() == NAMES.tolist()
+    assert "3 classes ('red', 'green', 'blue')" in model.summary()
+    again = rc.load(model.save(tmp_path / "model.rcal"))
+    assert again.classes_.tolist() == NAMES.tolist()
+    np.testing.assert_array_equal(again.predict(X, base=BASE), model.predict(X, base=BASE))
+
+
+def test_the_file_of_a_default_model_says_all(fitted, tmp_path):
+    again = rc.load(fitted.save(tmp_path / "model.rcal"))
+    np.testing.assert_array_equal(again.predict(X, base=BASE), fitted.predict(X, base=BASE))
+    assert (
+        again.save(tmp_path / "again.rcal").read_bytes() == (tmp_path / "model.rcal").read_bytes()
+    )
+
+
+WAYS = {
+    "sweeps": {"H": rc.Trees(depth=2, base_score=True), "loop": rc.Loop(levels=1, max_rounds=5)},
+    "level sets": {"H": rc.Trees(depth=2), "loop": rc.Loop(levels=4, max_rounds=6)},
+    "groups": {"H": rc.Groups("g"), "loop": rc.Loop(levels=2, max_rounds=6)},
+    "linear": {"H": rc.Linear(base_score=True), "loop": rc.Loop(levels=1, max_rounds=4)},
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_way_lowers_the_loss_and_is_the_same_however_rows_are_cut(way):
+    options = {**WAYS[way], "validation": False}
+    model = rc.fit(BASE, X, Y, **options)
+    p = model.predict(X, base=BASE)
+    assert loss(p, Y) < loss(BASE, Y)
+    blocks = rc.fit(BASE, X, Y, **options, engine=rc.Engine(threads=2, blocks=3))
+    np.testing.assert_array_equal(blocks.predict(X, base=BASE), p)
+    order = np.random.default_rng(0).permutation(N)
+    mixed = rc.fit(BASE[order], X.iloc[order], Y[order], **options)
+    np.testing.assert_array_equal(mixed.predict(X, base=BASE), p)
+
+
+def test_a_step_of_a_class_changes_the_loss_as_the_binary_one():
+    """The chain rule of the log loss, which everything rests on."""
+    rng = np.random.default_rng(3)
+    z, d = rng.normal(size=(50, 4)), rng.normal(size=50)
+    y = rng.integers(0, 4, 50)
+    after = z.copy()
+    after[:, 2] += d
+    m = State.of(z).margin(2)
+    change = np.logaddexp.reduce(after, axis=1) - np.logaddexp.reduce(z, axis=1) - d * (y == 2)
+    binary = np.logaddexp(0, m + d) - np.logaddexp(0, m) - d * (y == 2)
+    # Log-odds are rounded to 2**-24.
+    np.testing.assert_allclose(change, binary, atol=1e-6)
+
+
+def test_log_odds_against_the_rest_at_the_ends():
+    z = np.array([[0.0, -900.0, -900.0], [0.0, 0.0, 0.0], [-16.0, 0.0, -16.0]])
+    m = np.stack([State.of(z).margin(k) for k in range(3)])
+    assert np.isfinite(m).all()
+    assert m[0, 0] == 16.0
+    np.testing.assert_allclose(m[:, 1], -np.log(2.0), atol=1e-7)
+
+
+def test_two_columns_are_two_classes():
+    p = np.column_stack([1 - BASE[:, 0], BASE[:, 0]])
+    y = (Y == 0).astype(int)
+    options = {"H": rc.Groups("g"), "loop": rc.Loop(levels=1, max_rounds=3), "validation": False}
+    one, two = rc.fit(BASE[:, 0], X, y, **options), rc.fit(p, X, y, **options)
+    np.testing.assert_array_equal(one.predict(X, base=BASE[:, 0]), two.predict(X, base=p))
+
+
+def test_soft_labels_of_classes():
+    model = rc.fit(
+        BASE, X, TRUTH, H=rc.Groups("g"), validation=False, loop=rc.Loop(levels=1, max_rounds=40)
+    )
+    p = model.predict(X, base=BASE)
+    for group in "uvw":
+        rows = (X["g"] == group).to_numpy()
+        assert np.abs(p[rows].mean(axis=0) - TRUTH[rows].mean(axis=0)).max() < 0.01
+    with pytest.raises(ValueError, match="shares of classes must not be negative and sum to 1"):
+        rc.fit(BASE, X, 2 * TRUTH)
+
+
+def test_a_class_that_does_not_occur_and_one_that_is_rare():
+    wide = np.column_stack([0.98 * BASE, np.full(N, 0.02)])
+    model = rc.fit(wide, X, Y, loop=rc.Loop(levels=1, max_rounds=3))
+    assert model.classes_.tolist() == [0, 1, 2, 3]
+    p = model.predict(X, base=wide)
+    assert np.isfinite(p).all()
+    assert p[:, 3].mean() < 0.02
+    rare = Y.copy()
+    rare[:5] = 3
+    p = rc.fit(wide, X, rare).predict(X, base=wide)
+    assert np.isfinite(p).all()
+    assert p[:, 3].mean() < 0.02
+
+
+def test_a_base_that_is_right_is_left_alone():
+    harm = []
+    for seed in range(3):
+        new, _, truth, y = make(1500, seed=seed)
+        model = rc.fit(truth, new, y)
+        fresh, _, right, outcome = make(4000, seed=seed + 50)
+        harm.append(loss(model.predict(fresh, base=right), outcome) - loss(right, outcome))
+    assert np.mean(harm) < 0.002
+
+
+def test_logits_and_probabilities_are_the_same_base():
+    logits = np.log(BASE) + 3.0
+    options = {"H": rc.Groups("g"), "loop": rc.Loop(levels=1, max_rounds=3), "validation": False}
+    p = rc.fit(BASE, X, Y, **options).predict(X, base=BASE)
+    q = rc.fit(logits, X, Y, base_link="logit", **options).predict(X, base=logits)
+    np.testing.assert_allclose(q, p, atol=1e-7)
+
+
+def test_what_several_classes_cannot_have_is_refused():
+    with pytest.raises(ValueError, match="have shape"):
+        rc.fit(BASE, X, Y, loop=rc.Loop(max_rounds=1)).predict(X, base=BASE[:, 0])
+    with pytest.raises(ValueError, match="must be probabilities that sum to 1"):
+        rc.fit(3 * BASE, X, Y)
+    with pytest.raises(ValueError, match="3 outputs, but y holds 4 different labels"):
+        rc.fit(BASE, X, np.arange(N) % 4)
+    with pytest.raises(ValueError, match="one of them against the rest, target_class="):
+        rc.fit(BASE, X, Y, alpha=0.1)
+
+
+def test_an_unchanged_model_gives_the_base_itself():
+    model = rc.fit(BASE[:2], X[:2], Y[:2], classes=[0, 1, 2], cv=2, loop=rc.Loop(max_rounds=0))
+    np.testing.assert_array_equal(model.predict(X, base=BASE), BASE)
+
+
+def test_scores_of_classes_are_log_probabilities():
+    z = to_class_scores(np.array([[0.5, 0.5, 0.0]]), "identity")
+    assert z.tolist()[0][2] == -16.0
+    np.testing.assert_allclose(softmax(z), [[0.5, 0.5, 0.0]], atol=2e-7)
