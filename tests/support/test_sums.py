@@ -10,7 +10,8 @@ from hypothesis.extra import numpy as hnp
 
 from recalibrate.support.sums import average, total
 
-numbers = hnp.arrays(float, st.integers(0, 50), elements=st.floats(-1e300, 1e300, allow_subnormal=False))
+some = st.floats(-1e300, 1e300, allow_subnormal=False)
+numbers = hnp.arrays(float, st.integers(0, 50), elements=some)
 
 
 @given(numbers, st.randoms())
