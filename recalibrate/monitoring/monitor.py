@@ -102,7 +102,8 @@ class Monitor:
     ...     y = rng.random(1000) < np.where(drifted, 0.55, 0.4)
     ...     for group in monitor.update(X, y, scores=np.full(1000, 0.4), time=week):
     ...         print(f"week {week}: {group}")
-    week 11: sex = F
+    week 10: sex = F
+    week 11: all
     >>> monitor.table.set_index("group").loc["sex = F", "since"]
     '10'
     """
@@ -249,6 +250,7 @@ class Monitor:
         X_recent: Any = None,
         y_recent: Any = None,
         *,
+        scores: Any = None,
         base: Any = None,
         Z: Any = None,
         sample_weight: Any = None,
@@ -260,8 +262,8 @@ class Monitor:
         X_recent, y_recent : table, array-like, optional
             Recent rows in the order of time: the model is refitted on the first 60 % of them, and
             the report says what that gains on the others.
-        base, Z, sample_weight
-            Of these rows.
+        scores, base, Z, sample_weight
+            Of these rows, as for `update`.
 
         Returns
         -------
@@ -272,7 +274,7 @@ class Monitor:
         if X_recent is not None or y_recent is not None:
             from recalibrate.monitoring.advice import advise
 
-            advice = advise(self.model, X_recent, y_recent, state, base, Z, sample_weight)
+            advice = advise(self.model, X_recent, y_recent, state, scores, base, Z, sample_weight)
         return make_report(state, advice)
 
     def plot(self, most: int = 6) -> Figure:
