@@ -366,6 +366,16 @@ def check_aligned(X: Any, **others: Any) -> None:
             )
 
 
+def check_squares(labels: Labels) -> None:
+    """Refuse labels whose squared errors no number can hold."""
+    span = labels.high - labels.low
+    if not np.isfinite(span * span):
+        raise ValueError(
+            f"The labels span {labels.low:g} to {labels.high:g}: squared errors are more than "
+            "float64 can hold. Rescale labels and predictions."
+        )
+
+
 def _check_span(low: float, high: float) -> None:
     if not np.isfinite(high - low):
         raise ValueError(
