@@ -23,7 +23,7 @@ from recalibrate.data.inputs import is_collection, is_streamed, open_frames, set
 from recalibrate.data.labels import Labels
 from recalibrate.data.scores import read_scores
 from recalibrate.data.table import Schema
-from recalibrate.support.notices import warn_user
+from recalibrate.support.notices import printable, warn_user
 from recalibrate.support.threads import threads_for
 
 if TYPE_CHECKING:
@@ -471,10 +471,10 @@ class Recalibrated:
         """What was fitted and what was decided, in words."""
         from recalibrate.explain.summary import summarise
 
-        return summarise(self)
+        return printable(summarise(self))
 
     def __repr__(self) -> str:
-        return (
+        return printable(
             f"<Recalibrated: {self.base.name}, H={self.H!r}, {self.n_rounds_} rounds, "
             f"{self.n_learners_} learners>"
         )

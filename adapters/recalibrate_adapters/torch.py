@@ -15,6 +15,7 @@ import operator
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,7 +79,7 @@ class TorchBase(DecidedBase):
             link=self.link,
             native=self._native,
             candidates=self._candidates,
-            probes=lambda rows: [rows[:PROBES], rows[:1]],
+            probes=_first_rows,
         )
 
     def __repr__(self) -> str:
@@ -153,7 +154,7 @@ class TorchBase(DecidedBase):
                 yield exported
                 continue
             model = score_graph(exported, sample, width, self._column(outputs), self.link)
-            yield Candidate(model, lambda part: {"X": part.cpu().numpy()})
+            yield Candidate(model, _feed)
 
 
 @runs_code("holds a program (TorchScript), parts of which run while it is opened")
@@ -162,8 +163,7 @@ def read_script(path: Path, *, link: Link | None = None, target_class: Any = Non
     import torch
 
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of TorchScript as a whole
+        with _quiet_about_scripts():
             load: Callable[..., Any] = torch.jit.load
             model = load(str(path), map_location="cpu")
     except Exception as error:  # torch raises whatever its reader, or the file's code, does
@@ -189,6 +189,25 @@ def read_program(path: Path, *, link: Link | None = None, target_class: Any = No
     return TorchBase(program, link=link, target_class=target_class)
 
 
+@contextmanager
+def _quiet_about_scripts() -> Iterator[None]:
+    """TorchScript is deprecated as a whole, which is for its users to decide about."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        yield
+
+
+# Functions and not lambdas, so that a base can be sent to other processes.
+
+
+def _first_rows(rows: torch.Tensor) -> list[torch.Tensor]:
+    return [rows[:PROBES], rows[:1]]
+
+
+def _feed(rows: torch.Tensor) -> dict[str, NDArray[Any]]:
+    return {"X": rows.cpu().numpy()}
+
+
 class _Model:
     """Runs a torch model without leaving traces in it."""
 
@@ -211,6 +230,34 @@ class _Model:
         floating = [t for t in tensors if t.is_floating_point()]
         self.device = tensors[0].device if tensors else torch.device("cpu")
         self.dtype = floating[0].dtype if floating else torch.float32
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Programs have no pickles, but files; the module of one is made anew on the other side.
+        import torch
+
+        save: Any = None
+        if isinstance(self.source, torch.export.ExportedProgram):
+            save = torch.export.save
+        elif isinstance(self.source, torch.jit.ScriptModule):
+            save = torch.jit.save
+        if save is None:
+            return {"source": self.source}
+        content = BytesIO()
+        with _quiet_about_scripts():
+            save(self.source, content)
+        return {save.__module__.split(".")[1]: content.getvalue()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        import torch
+
+        ((kind, content),) = state.items()
+        if kind == "source":
+            source = content
+        else:
+            load: Any = torch.export.load if kind == "export" else torch.jit.load
+            with _quiet_about_scripts():
+                source = load(BytesIO(content))
+        self.__init__(source)  # type: ignore[misc]
 
     def place(self, rows: torch.Tensor) -> torch.Tensor:
         """Rows on the model's device; floating-point numbers in its precision."""

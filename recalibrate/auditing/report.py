@@ -17,6 +17,7 @@ from recalibrate.auditing.views.frames import full_table, short_table, worst_tab
 from recalibrate.auditing.views.plain import plain
 from recalibrate.support.atomic import atomic_write
 from recalibrate.support.checks import check_whole
+from recalibrate.support.notices import printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -383,7 +384,7 @@ class AuditReport:
         return fragment(self)
 
     def __str__(self) -> str:
-        return text.to_text(self)
+        return printable(text.to_text(self))
 
     __repr__ = __str__
 

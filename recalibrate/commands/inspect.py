@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from recalibrate.commands.console import Console
 from recalibrate.commands.models import open_recalibrated
 from recalibrate.support.notices import listed
+from recalibrate.support.strictjson import parse
 
 if TYPE_CHECKING:
     from recalibrate.data.table import Column
@@ -117,7 +118,7 @@ def _read(value: str) -> Any:
     if not value.startswith(("{", "[")):
         return value
     try:
-        return json.loads(value)
+        return parse(value.encode("utf-8", "surrogatepass"))
     except ValueError:
         return value
 
