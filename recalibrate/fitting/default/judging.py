@@ -17,7 +17,7 @@ from recalibrate.bases.problem import Problem
 from recalibrate.core.levels import from_margin, softmax
 from recalibrate.core.part import Rows
 from recalibrate.core.rounds import Scores
-from recalibrate.fitting.default.evidence import Counts, laplace
+from recalibrate.fitting.default.evidence import LEAST_NOISE, Counts, laplace
 from recalibrate.fitting.validation import FoldRun, row_losses
 from recalibrate.rows.store import Fold, Numbered
 from recalibrate.support import sums
@@ -149,7 +149,7 @@ def best_weights(
     total = np.sum(parts, axis=0)
     noise = 1.0
     if problem.link != "logit":
-        noise = max(sums.average((y - total) ** 2, weight), np.finfo(float).tiny)
+        noise = max(sums.average((y - total) ** 2, weight), LEAST_NOISE)
     counts = Counts(total, weight, weight * y, problem.link, noise, spread)
     deviations = np.array(WEIGHT_DEVIATIONS[: 1 + len(parts)])
     deviations[0] *= 1.0 if problem.link == "logit" else float(np.sqrt(noise))
