@@ -26,7 +26,7 @@ from recalibrate.auditing.report import AuditReport
 from recalibrate.auditing.slices import audit_slices, cut_slices
 from recalibrate.auditing.views.notes import method_notes
 from recalibrate.data.inputs import is_collection, is_streamed, settle
-from recalibrate.data.labels import Labels, check_aligned, read_labels
+from recalibrate.data.labels import Labels, check_aligned, check_squares, read_labels
 from recalibrate.data.table import Table, read_table
 from recalibrate.data.vectors import Float64
 from recalibrate.groups.cells import BANDS
@@ -235,6 +235,7 @@ def audit(
     check_aligned(X, y=y, sample_weight=sample_weight, cluster=cluster)
     known = known if known is not None else audited_classes(model_or_scores, positive)
     labels = read_labels(y, n_rows=n_rows, sample_weight=sample_weight, known=known)
+    check_squares(labels)
     clusters = None if cluster is None else read_clusters(cluster, n_rows)
     after = read_predictions(model_or_scores, X, base, Z, labels, "model_or_scores")
     before = read_baseline(baseline, model_or_scores, X, base, Z, labels)

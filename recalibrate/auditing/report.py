@@ -147,16 +147,19 @@ class AuditReport(Shown):
         alpha: float | None = None,
         min_rows: int = 1,
         rule: Rule = "certain",
+        search: bool = False,
     ) -> tuple[Violation, ...]:
         """Groups that break a tolerance; the arguments are those of `check`."""
-        largest = None if self.kind == "regression" else 1.0
+        if search and self.discoveries is None:
+            raise ValueError("search=True judges what was found: audit with H= to search")
         found = find_violations(
             self.groups,
             max_gap=max_gap,
             alpha=alpha,
             min_rows=min_rows,
             rule=rule,
-            largest=largest,
+            largest=None if self.kind == "regression" else 1.0,
+            subgroups=self.discoveries.subgroups if search and self.discoveries else None,
         )
         return tuple(found)
 
@@ -167,6 +170,7 @@ class AuditReport(Shown):
         alpha: float | None = None,
         min_rows: int = 1,
         rule: Rule = "certain",
+        search: bool = False,
     ) -> AuditReport:
         """Raise unless all groups keep a tolerance: a gate for pipelines.
 
@@ -186,6 +190,9 @@ class AuditReport(Shown):
             every acceptable gap. "estimate": when the estimated gap does, noise or not; small
             groups often will. "proven": unless the limits show it to be acceptable; groups too
             small to tell then fail.
+        search : bool
+            Judge the subgroups that were found by searching (``H=`` of `audit`), too, by their
+            corrected gaps. Every test then gets a third of alpha.
 
         Returns
         -------
@@ -208,9 +215,12 @@ class AuditReport(Shown):
         >>> [violation.group for violation in report.violations(max_gap=0.05)]
         ['SEX == 2']
         """
-        found = self.violations(max_gap=max_gap, alpha=alpha, min_rows=min_rows, rule=rule)
+        found = self.violations(
+            max_gap=max_gap, alpha=alpha, min_rows=min_rows, rule=rule, search=search
+        )
         if found:
-            raise AuditFailed(found, len(self.groups))
+            searched = self.discoveries.subgroups if search and self.discoveries else ()
+            raise AuditFailed(found, len(self.groups) + len(searched))
         return self
 
     def __str__(self) -> str:

@@ -53,6 +53,11 @@ def add_arguments(parser: ArgumentParser) -> None:
         default="certain",
         help="when a gap exceeds --max-gap: certainly, by its estimate, or unless proven not to",
     )
+    group.add_argument(
+        "--fail-on-search",
+        action="store_true",
+        help="judge the groups that --search finds, too",
+    )
     group = parser.add_argument_group("output")
     group.add_argument("--html", metavar="FILE", help="one page that needs no network")
     group.add_argument("--json", metavar="FILE", help="everything, for programs")
@@ -148,6 +153,10 @@ def _check(args: Namespace) -> None:
         raise ValueError("give either --baseline or --baseline-column, not both")
     if not 0.5 <= args.confidence < 1:
         raise ValueError(f"--confidence must be at least .5 and below 1, got {args.confidence:g}")
+    if args.fail_on_search and args.search is None:
+        raise ValueError("--fail-on-search judges what --search finds: give --search, too")
+    if args.fail_on_search and args.max_gap is None and args.alpha is None:
+        raise ValueError("--fail-on-search needs a tolerance: --max-gap or --alpha")
     check_number("--max-gap", args.max_gap, least=0.0)
     check_number("--alpha", args.alpha, above=0.0, most=1.0)
 
@@ -218,7 +227,11 @@ def _judge(args: Namespace, console: Console, report: AuditReport) -> int:
     if args.max_gap is None and args.alpha is None:
         return 0
     found = report.violations(
-        max_gap=args.max_gap, alpha=args.alpha, min_rows=args.min_rows or 1, rule=args.rule
+        max_gap=args.max_gap,
+        alpha=args.alpha,
+        min_rows=args.min_rows or 1,
+        rule=args.rule,
+        search=args.fail_on_search,
     )
     if not found:
         console.say("gate passed")
