@@ -39,7 +39,7 @@ class LSBoostClassifier(ClassifierMixin, LSBoost):  # type: ignore[misc]  # unty
     loop
         None is the default fit: small steps, validated on held-out rows, not rounded. "paper"
         is the loop of the paper's own experiments [1]_: 50 levels, every update rounded to the
-        grid, no validation; it fits its rows closely and predicts values of the grid. A
+        grid but the last, no validation; it fits its rows closely. A
         :class:`recalibrate.Loop` sets its own.
     cv
         Number of folds, or a scikit-learn splitter, for choosing how many rounds to take; the

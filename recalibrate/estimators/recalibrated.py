@@ -100,7 +100,7 @@ class RecalibratedClassifier(ClassifierMixin, _Recalibrates):  # type: ignore[mi
     loop
         None is the default fit: small steps, validated on held-out rows, not rounded. "paper"
         is the loop of the paper's own experiments [1]_: 50 levels, every update rounded to the
-        grid, no validation; it fits its rows closely and predicts values of the grid. A
+        grid but the last, no validation; it fits its rows closely. A
         :class:`recalibrate.Loop` sets its own.
     cv
         Number of folds, or a scikit-learn splitter, for cross-fitting and for choosing how many
@@ -212,7 +212,7 @@ class RecalibratedRegressor(RegressorMixin, _Recalibrates):  # type: ignore[misc
     loop
         None is the default fit: small steps, validated on held-out rows, not rounded. "paper"
         is the loop of the paper's own experiments [1]_: 50 levels, every update rounded to the
-        grid, no validation; it fits its rows closely and predicts values of the grid. A
+        grid but the last, no validation; it fits its rows closely. A
         :class:`recalibrate.Loop` sets its own.
     cv
         Number of folds, or a scikit-learn splitter, for cross-fitting and for choosing how many

@@ -182,7 +182,7 @@ class TestTheLoop:
 
     def test_stages_are_the_paper_s_curve(self, rows):
         X, y, _ = rows
-        model = regressor().fit(X, y)
+        model = regressor(keep_unrounded=False).fit(X, y)
         stages = list(model.staged_predict(X))
         assert len(stages) == model.n_rounds_ + 1
         assert len(np.unique(stages[0])) == 1
@@ -213,8 +213,8 @@ class TestTheLoop:
 
     def test_keep_unrounded_leaves_the_grid(self, rows):
         X, y, _ = rows
-        rounded = regressor(levels=20).fit(X, y)
-        kept = regressor(levels=20, keep_unrounded=True).fit(X, y)
+        rounded = regressor(levels=20, keep_unrounded=False).fit(X, y)
+        kept = regressor(levels=20).fit(X, y)
         assert kept.n_rounds_ == rounded.n_rounds_ + 1
 
         def steps(model):
