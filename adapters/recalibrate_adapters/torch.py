@@ -14,7 +14,7 @@ from __future__ import annotations
 import operator
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 
 Scores = NDArray[np.float64]
 
+_MORE_COLUMNS = (
+    " If X has more columns than the model takes, tell it which ones are its own: "
+    'model.feature_names = ["age", ...].'
+)
 BATCH_BYTES = 2**25
 BATCH_ROWS = 8192
 PROBES = 256
@@ -72,6 +76,7 @@ class TorchBase(DecidedBase):
         self.target_class = target_class
         self._class = _read_class(target_class)
         self._names = _feature_names(model)
+        self._whole: bool | None = None
         self.link: Link = decide_link(self._model.source, link)
         self.name = f"torch {type(model).__name__}"
         self._decision = Decision(
@@ -105,10 +110,28 @@ class TorchBase(DecidedBase):
             whole = not X.is_floating_point() and X.dtype != torch.bool
             rows: torch.Tensor = X.detach().to(torch.int64 if whole else floats)
         else:
+            _refuse_several(X)
             rows = torch.from_numpy(_read_floats(X, self._names, floats == torch.float64))
+            rows = rows.to(torch.int64) if self._takes_whole(X, rows) else rows
         if rows.ndim == 0 or len(rows) == 0:
             raise ValueError(f"X must have at least one row, but its shape is {tuple(rows.shape)}.")
         return rows
+
+    def _takes_whole(self, X: Any, rows: torch.Tensor) -> bool:
+        """Whether whole numbers stay whole, as embeddings want them; found out by trying once."""
+        import torch
+
+        if not _holds_whole(X) or not len(rows):
+            return False
+        if self._whole is None:
+            self._whole = False
+            try:
+                self._model.run(rows[:2])
+            except ValueError:
+                with suppress(ValueError):
+                    self._model.run(rows[:2].to(torch.int64))
+                    self._whole = True
+        return self._whole
 
     def _native(self, rows: torch.Tensor) -> Scores:
         return _checked(self._reduce(self._model.run(rows)))
@@ -146,14 +169,17 @@ class TorchBase(DecidedBase):
         sample = self._model.place(rows[[0, 0]] if len(rows) == 1 else rows[:2])
         outputs = self._model.run(rows[:1])
         width = None if outputs.ndim == 1 else outputs.shape[1]
+        failed: list[str] = []
         for exporter in exporters(self._model.source):
             with self._model.evaluating():
                 exported = try_export(exporter, self._model.source, sample)
             if isinstance(exported, str):
-                yield exported
+                failed.append(exported)
                 continue
             model = score_graph(exported, sample, width, self._column(outputs), self.link)
             yield Candidate(model, lambda part: {"X": part.cpu().numpy()})
+        if failed:  # all of them: the second may only lack a package
+            yield "; ".join(dict.fromkeys(failed))
 
 
 @runs_code("holds a program (TorchScript), parts of which run while it is opened")
@@ -251,7 +277,7 @@ class _Model:
         except (RuntimeError, AssertionError, IndexError, TypeError, ValueError) as error:
             raise ValueError(
                 f"The torch model failed on {len(rows)} rows of shape {tuple(rows.shape[1:])} and "
-                f"type {rows.dtype}: {error}"
+                f"type {rows.dtype}: {error}.{_MORE_COLUMNS if rows.ndim == 2 else ''}"
             ) from error
         if not isinstance(outputs, torch.Tensor):
             raise ValueError(
@@ -313,7 +339,10 @@ def _read_floats(X: Any, names: tuple[str, ...] | None, wide: bool) -> NDArray[A
     if hasattr(X, "iloc"):
         given = [str(name) for name in X.columns]
         chosen = find_columns(names or given, given)
-        columns = [numbers(given[j], X.iloc[:, j], wide=wide) for j in chosen]
+        try:
+            columns = [numbers(given[j], X.iloc[:, j], wide=wide) for j in chosen]
+        except ValueError as error:
+            raise ValueError(f"{error}{'' if names else _MORE_COLUMNS}") from error
         return np.column_stack(columns).astype(dtype)
     array = np.asarray(X)
     if names is not None and array.shape[1:] != (len(names),):
@@ -328,6 +357,25 @@ def _read_floats(X: Any, names: tuple[str, ...] | None, wide: bool) -> NDArray[A
         return np.column_stack(columns).astype(dtype)
     flat = read_numbers("X", array.reshape(-1), wide=wide)
     return flat.astype(dtype).reshape(array.shape)
+
+
+def _holds_whole(X: Any) -> bool:
+    """Whether all numbers are of an integer type."""
+    if hasattr(X, "to_pandas"):
+        X = X.to_pandas()
+    types = list(X.dtypes) if hasattr(X, "iloc") else [np.asarray(X).dtype]
+    return all(getattr(kind, "kind", "") in "iu" for kind in types)
+
+
+def _refuse_several(X: Any) -> None:
+    """One tensor is what a base model takes."""
+    parts = list(X.values()) if isinstance(X, dict) else X
+    if isinstance(parts, tuple | list) and any(np.ndim(part) > 1 for part in parts[:9]):
+        raise ValueError(
+            f"X is a {type(X).__name__} of {len(parts)} arrays, but a torch model is asked with one "
+            "tensor. Pass a function of X that calls the model with all of them and returns one "
+            "score per row (and a table for H as Z=)."
+        )
 
 
 def _check_probabilities(outputs: Scores) -> None:
