@@ -9,6 +9,10 @@ own: ``pip install torch==2.13.0``, then ``pip install mcgrad``) finds the large
 segments. Every measurement is a fresh process; CPU seconds are the fairer ones on busy machines.
 ``coverage`` counts the data sets of known truth in which the limits of all groups hold at once,
 and those of right predictions in which a test raises an alarm; `audit_kinds.py` has the kinds.
+Columns: groups; share of them with limits; data sets in which no limit misses; median width of
+limits, as multiple of the critical value's standard errors on either side; false alarms of the
+verdict, of adjusted p-values of gaps and ECCE, of ``check(alpha=.05)``, of the bands (share of
+curves), and of discovery.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from audit_kinds import KINDS, true_gaps
+from audit_kinds import KINDS, Rows, true_gaps
 
 COLUMNS, VALUES = 11, 3
 TARGET = 10.0
@@ -148,6 +152,11 @@ def speed(rows: int, mcgrad: str | None) -> list[Measured]:
 # --- coverage -----------------------------------------------------------------------------------
 
 
+COLUMNS_SHOWN = (
+    *("groups", "limits", "covered", "width", "off", "gap", "ecce", "check", "bands", "found"),
+)
+
+
 def cover(name: str, runs: int, first: int = 0) -> dict[str, float]:
     """Shares of data sets without a miss, and with a false alarm (NaN where gaps are real).
 
@@ -162,40 +171,65 @@ def cover(name: str, runs: int, first: int = 0) -> dict[str, float]:
         rng = np.random.default_rng([seed, number])
         X = kind.table(rng, kind.rows)
         rows = kind.draw(rng, X)
-        table = rc.audit(rows.f, X, rows.y, groups=True, depth=2, **rows.options).full_table
+        report = rc.audit(rows.f, X, rows.y, groups=True, depth=2, **rows.options)
+        table = report.full_table
         truth = np.array([known.get(group, 0.0) for group in table["group"]])
         missed = (table["low"] > truth) | (table["high"] < truth)
-        alarms = [
-            table["off"].any(),
-            table["p_holm"].min() < 0.05,
-            table["ecce_p_holm"].min() < 0.05,
-        ]
+        width = (table["high"] - table["low"]) / (2.0 * report.critical * table["gap_se"])
         found.append(
             [
                 len(table),
                 table["low"].notna().mean(),
                 not missed.any(),
-                *(alarms if kind.calibrated else [np.nan] * 3),
+                width[np.isfinite(width)].median(),
+                *(alarms(report, rows, X) if kind.calibrated else [np.nan] * 6),
             ]
         )
-    names = ("groups", "limits", "covered", "off", "gap alarms", "ecce alarms")
-    return dict(zip(names, np.mean(np.array(found, dtype=float), axis=0), strict=True))
+    return dict(zip(COLUMNS_SHOWN, np.mean(np.array(found, dtype=float), axis=0), strict=True))
 
 
-def coverage(names: Sequence[str], runs: int, processes: int) -> dict[str, dict[str, float]]:
+def alarms(report: Any, rows: Rows, X: Any) -> list[float]:
+    """What is called wrong although all predictions are right; of bands, the share of curves."""
+    table = report.full_table
+    curves = [group.after.curve for group in report.groups]
+    return [
+        table["off"].any(),
+        table["p_holm"].min() < 0.05,
+        table["ecce_p_holm"].min() < 0.05,
+        len(report.violations(alpha=0.05)) > 0,
+        np.mean([_misses(curve) for curve in curves]),
+        _finds(rows, X),
+    ]
+
+
+def _misses(curve: Any) -> bool:
+    low, truth, high = (np.array(x) for x in (curve.low, curve.prediction, curve.high))
+    return bool(((low > truth + 1e-12) | (high < truth - 1e-12)).any())
+
+
+def _finds(rows: Rows, X: Any) -> bool:
+    from recalibrate.auditing.measure.sample import read_clusters
+    from recalibrate.auditing.search.discovery import discover
+    from recalibrate.data.labels import read_labels
+    from recalibrate.data.table import read_table
+
+    weight, cluster = rows.options.get("sample_weight"), rows.options.get("cluster")
+    labels = read_labels(rows.y, n_rows=len(rows.y), sample_weight=weight)
+    own = None if cluster is None else read_clusters(cluster, len(rows.y))
+    return bool(discover(rows.f, read_table(X), labels, cluster=own).subgroups)
+
+
+def coverage(names: Sequence[str], runs: int, first: int, processes: int) -> dict[str, Any]:
     """Measure and print."""
     error = np.sqrt(0.95 * 0.05 / runs)
-    print(f"{runs} data sets of a kind; 95 % limits, standard error {error:.3f}")
-    print(f"{'kind':22s} groups  limits  covered     off  gap alarms  ecce alarms")
+    print(f"{runs} data sets of a kind from seed {first}; 95 % limits, standard error {error:.3f}")
+    print(f"{'kind':22s}" + "".join(f"{column:>9s}" for column in COLUMNS_SHOWN))
     found = {}
     with ProcessPoolExecutor(processes) as pool:
-        for name, own in zip(names, pool.map(cover, names, [runs] * len(names)), strict=True):
+        every = pool.map(cover, names, [runs] * len(names), [first] * len(names))
+        for name, own in zip(names, every, strict=True):
             found[name] = own
-            print(
-                f"{name:22s} {own['groups']:6.0f}  {own['limits']:6.2f}  {own['covered']:7.3f}  "
-                + f"{own['off']:6.3f}  {own['gap alarms']:10.3f}  {own['ecce alarms']:11.3f}",
-                flush=True,
-            )
+            print(f"{name:22s}" + "".join(f"{own[c]:9.3f}" for c in COLUMNS_SHOWN), flush=True)
     return found
 
 
@@ -209,6 +243,7 @@ def parser() -> argparse.ArgumentParser:
     honest = commands.add_parser("coverage")
     honest.add_argument("--runs", type=int, default=1000)
     honest.add_argument("--kinds", nargs="+", choices=list(KINDS), default=list(KINDS))
+    honest.add_argument("--first", type=int, default=0, help="number of the first data set")
     honest.add_argument("--processes", type=int, default=1)
     child = commands.add_parser("child")
     child.add_argument("what", choices=list(RUNNERS))
@@ -224,7 +259,7 @@ def main(argv: Sequence[str] | None = None) -> Any:
         return None
     if arguments.command == "speed":
         return speed(arguments.rows, arguments.mcgrad)
-    return coverage(arguments.kinds, arguments.runs, arguments.processes)
+    return coverage(arguments.kinds, arguments.runs, arguments.first, arguments.processes)
 
 
 if __name__ == "__main__":

@@ -213,6 +213,90 @@ def clustered_numbers(rng: np.random.Generator, X: pd.DataFrame) -> Rows:
     return Rows(mean, mean, mean + 20 * shared + rng.normal(0, 15, len(X)), {"cluster": household})
 
 
+# --- kinds that nothing was chosen on ------------------------------------------------------------
+
+
+def constant(rng: np.random.Generator, X: pd.DataFrame) -> Rows:
+    """One prediction for everybody, where the truth differs between groups and rows."""
+    p = sigmoid(margins(rng, X))
+    return events(rng, np.full(len(X), 0.4), p)
+
+
+def stepped(rng: np.random.Generator, X: pd.DataFrame) -> Rows:
+    """Four scores with many ties, each right on average over all rows but not by group."""
+    margin = margins(rng, X)
+    score = np.clip(np.round(margin), -2, 1)
+    return events(rng, sigmoid(score), sigmoid(margin))
+
+
+def rare_noisy(rng: np.random.Generator, X: pd.DataFrame) -> Rows:
+    """Outcomes of 1 in 200, and predictions that are off by a factor in every row."""
+    p = np.minimum(rng.beta(0.5, 99.5, len(X)), 0.5)
+    return events(rng, np.clip(p * rng.lognormal(0, 0.8, len(X)), 0, 0.99), p)
+
+
+def two_weights(rng: np.random.Generator, X: pd.DataFrame) -> Rows:
+    """A survey: one row in ten counts a thousand times as much, and the model is noisy."""
+    margin = margins(rng, X)
+    f = sigmoid(margin + rng.normal(0, 1.0, len(X)))
+    weight = np.where(rng.random(len(X)) < 0.1, 1000.0, 1.0)
+    return events(rng, f, sigmoid(margin), sample_weight=weight)
+
+
+def unequal_households(rng: np.random.Generator, X: pd.DataFrame) -> Rows:
+    """Households of 1 to 12 rows, where the members' outcomes depend on each other."""
+    from scipy.special import ndtr
+
+    household = np.sort(rng.choice(len(X) // 4, len(X), p=_sizes(rng, len(X) // 4)))
+    p = sigmoid(margins(rng, X))
+    shared = rng.normal(size=len(X))[household]
+    u = ndtr(np.sqrt(0.5) * shared + np.sqrt(0.5) * rng.normal(size=len(X)))
+    return Rows(p, p, (u < p).astype(float), {"cluster": household})
+
+
+def _sizes(rng: np.random.Generator, count: int) -> np.ndarray:
+    size = rng.gamma(1.0, 1.0, count)
+    return size / size.sum()
+
+
+def pareto(rng: np.random.Generator, X: pd.DataFrame, mean: np.ndarray) -> np.ndarray:
+    """Losses with a tail of index 2.5, the variance just exists."""
+    return mean * (rng.pareto(2.5, len(X)) * 1.5 - 1)
+
+
+def tweedie(rng: np.random.Generator, X: pd.DataFrame, mean: np.ndarray) -> np.ndarray:
+    """Sums of a Poisson number of gamma claims: 30 % zeros."""
+    count = rng.poisson(1.2, len(X))
+    return mean * (rng.gamma(np.maximum(2.0 * count, 1e-9), 1 / 2.4) * (count > 0) - 1)
+
+
+def falls(rng: np.random.Generator, X: pd.DataFrame, mean: np.ndarray) -> np.ndarray:
+    """Small gains and, in one row of ten, a large fall; twice as often for one race."""
+    chance = np.where(X.iloc[:, 1] == "c", 0.2, 0.1)
+    fall = rng.random(len(X)) < chance
+    return np.where(fall, -8.0 * (1 - chance), 8.0 * chance) * rng.gamma(4, 1.25, len(X))
+
+
+def one_skewed(rng: np.random.Generator, X: pd.DataFrame, mean: np.ndarray) -> np.ndarray:
+    """Normal noise, but rare large outcomes in two groups."""
+    odd = X.iloc[:, 1].isin(["c", "d"]).to_numpy()
+    return np.where(odd, claims(rng, X, mean), rng.normal(0, 10, len(X)))
+
+
+def counts(rng: np.random.Generator, X: pd.DataFrame) -> Rows:
+    """Overdispersed counts, most of them 0."""
+    mean = rng.lognormal(-1.5, 0.5, len(X))
+    return Rows(mean, mean, rng.poisson(mean * rng.gamma(0.7, 1 / 0.7, len(X))).astype(float))
+
+
+def soft_inflated(rng: np.random.Generator, X: pd.DataFrame) -> Rows:
+    """Shares that are often exactly 0 or 1."""
+    mean = rng.beta(1, 5, len(X))
+    sure = rng.random(len(X)) < 0.7
+    part = rng.beta(2 * mean, 2 * (1 - mean))
+    return Rows(mean, mean, np.where(sure, rng.random(len(X)) < mean, part))
+
+
 KINDS = {
     "binary": Kind(binary),
     "rare": Kind(rare),
@@ -251,6 +335,19 @@ KINDS = {
     "few groups": Kind(binary, columns=few),
     "few groups, noisy": Kind(noisy, False, columns=few),
     "few groups, claims": Kind(regression(claims), columns=few),
+    # Nothing was chosen on these.
+    "constant": Kind(constant, calibrated=False),
+    "stepped": Kind(stepped, calibrated=False),
+    "rare noisy": Kind(rare_noisy, calibrated=False),
+    "two weights": Kind(two_weights, calibrated=False),
+    "unequal households": Kind(unequal_households),
+    "pareto": Kind(regression(pareto)),
+    "tweedie, off": Kind(regression(tweedie, 10.0), calibrated=False),
+    "falls": Kind(regression(falls)),
+    "one skewed": Kind(regression(one_skewed)),
+    "counts": Kind(counts),
+    "soft, inflated": Kind(soft_inflated),
+    "medium claims": Kind(regression(claims), rows=8_000),
 }
 
 
@@ -266,6 +363,7 @@ def true_gaps(kind: Kind) -> dict[str, float]:
     segments, *_ = read_segments(
         True, X, n_rows=len(X), weight=None, depth=2, min_rows=None, bands=4
     )
+    weight = rows.options.get("sample_weight", np.ones(len(X)))
     sums = np.zeros((2, len(segments.names)))
     for start in range(0, len(X), 50_000):
         at = np.arange(start, min(start + 50_000, len(X)))
@@ -273,7 +371,8 @@ def true_gaps(kind: Kind) -> dict[str, float]:
         group = (codes + segments.offsets[:-1] - 1).astype(np.int64)
         for t in range(codes.shape[1]):
             inside = codes[:, t] > 0
-            gap = (rows.mean - rows.f)[at][inside]
-            sums[0] += np.bincount(group[inside, t], weights=gap, minlength=sums.shape[1])
-            sums[1] += np.bincount(group[inside, t], minlength=sums.shape[1])
+            own, size = weight[at][inside], {"minlength": sums.shape[1]}
+            gap = own * (rows.mean - rows.f)[at][inside]
+            sums[0] += np.bincount(group[inside, t], weights=gap, **size)
+            sums[1] += np.bincount(group[inside, t], weights=own, **size)
     return dict(zip(segments.names, sums[0] / sums[1], strict=True))

@@ -21,7 +21,7 @@ from recalibrate.simulate import census
 
 SEEN = ["AGEP", "SCHL", "WKHP"]
 GROUPS = ["SEX", "MAR", "RAC1P", "AGEP", "SEX*(AGEP < 35)"]
-DRIFT, WEEKS, ROWS = 30, 52, 2_000
+DRIFT, ROWS = 30, 2_000
 
 
 def week(number: int):
@@ -35,6 +35,7 @@ def week(number: int):
 def main(argv: Sequence[str] | None = None) -> rc.Monitor:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--html", help="write the report as a page")
+    parser.add_argument("--weeks", type=int, default=52)
     given = parser.parse_args(argv)
 
     train, calibration = (census(20_000, seed=seed, categorical=True) for seed in (1, 2))
@@ -46,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> rc.Monitor:
 
     monitor = rc.Monitor(model, groups, tolerance=0.03, alpha=0.05).start(calibration.X)
     recent = []
-    for number in range(WEEKS):
+    for number in range(given.weeks):
         X, y = week(number)
         recent = [*recent, (X, y)][-8:]
         for group in monitor.update(X, y, time=number):
@@ -60,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> rc.Monitor:
         report.to_html(given.html)
 
     better = model.refit(X, y)
-    X, y = week(WEEKS)
+    X, y = week(given.weeks)
     for name, each in (("before", model), ("after", better)):
         table = rc.audit(each, X, y, groups="SEX*(AGEP < 35)").table.set_index("group")
         print(f"\ngap of young women a week later, {name} the refit: ", end="")

@@ -51,7 +51,11 @@ class Calibration:
         Of the hypothesis that the predictions are right; by itself, and adjusted for all groups
         (Holm).
     detectable : float
-        The smallest gap that the simultaneous limits would tell from zero in 80 of 100 samples.
+        Size of a gap that would be called off in 80 of 100 samples, whatever its sign (or of
+        the one sign that can be; NaN if none can).
+    detectable_low, detectable_high : float
+        The same by sign: the gap of over-prediction nearest to zero, and of under-prediction;
+        NaN where no possible gap would be found so often.
     mse, log_loss : float
         Mean squared error (Brier score for 0/1 labels), mean log loss (NaN for regression).
     ece, ece_debiased : float
@@ -81,6 +85,8 @@ class Calibration:
     p: float
     p_holm: float
     detectable: float
+    detectable_low: float
+    detectable_high: float
     mse: float
     log_loss: float
     ece: float
@@ -123,6 +129,8 @@ class GroupAudit:
     rows, clusters : int
         Rows, and clusters with rows in the group (as many as rows without clusters); those of
         weight zero do not count.
+    effective_rows : float
+        Rows of equal weight that would tell as much: (sum of weights)^2 / sum of squared weights.
     share : float
         Share of the total weight.
     mean_outcome : float
@@ -144,6 +152,7 @@ class GroupAudit:
     differences: tuple[Difference, ...] = ()
     term: str = ""
     parts: tuple[str, ...] = ()
+    effective_rows: float = float("nan")
 
 
 @dataclass(frozen=True)

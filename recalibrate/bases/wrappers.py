@@ -124,7 +124,8 @@ def is_exact(model: Recalibrated) -> bool:
     rounded so coarsely that they practically never differ, but that is no promise. The same
     holds for the estimators of others.
     """
-    direct = model.base.link == model.rounds.link or isinstance(model.base, Constant)
+    one = model.rounds.outputs == 1  # log-odds of several need exponentials
+    direct = one and (model.base.link == model.rounds.link or isinstance(model.base, Constant))
     return model.base.exact and direct and model.rounds.exact
 
 

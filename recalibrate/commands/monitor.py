@@ -41,7 +41,7 @@ from recalibrate.commands.outputs import Outputs
 from recalibrate.commands.texts import read_groups
 
 if TYPE_CHECKING:
-    from recalibrate.monitoring import Monitor
+    from recalibrate.monitoring import Monitor, MonitorReport
 
 SUMMARY = "watch a served model, with control of false alarms"
 
@@ -73,6 +73,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     group.add_argument("--late", action="store_true", help="labels that arrived late")
     group.add_argument("--again", action="store_true", help="add a batch that was added before")
     show = actions.add_parser("report", help="show what is known")
+    add_table(show, required=False)
+    add_labels(show, required=False)
+    _add_model(show)
     group = show.add_argument_group("output")
     group.add_argument("--html", metavar="FILE", help="one page that needs no network")
     group.add_argument("--json", metavar="FILE", help="everything, for programs")
@@ -152,13 +155,13 @@ def _update(args: Namespace, console: Console) -> int:
 def _report(args: Namespace, console: Console) -> int:
     from recalibrate.monitoring import Monitor
 
-    outputs = Outputs(args.force, args.state)
+    outputs = Outputs(args.force, args.state, args.data, args.model, args.base)
     html = outputs.plan("--html", args.html, ".html", ".htm")
     as_json = outputs.plan("--json", args.json, ".json")
     table = outputs.plan("--table", args.table, *CSV, *PARQUET)
     check_file(args.state, "state")
-    monitor = Monitor.load(args.state)
-    report = monitor.report()
+    monitor = Monitor.load(args.state, None if args.model is None else open_any(args.model, args))
+    report = monitor.report() if args.data is None else _with_recent(monitor, args)
     if html is not None:
         outputs.write(html, report.to_html().encode())
     if as_json is not None:
@@ -170,6 +173,16 @@ def _report(args: Namespace, console: Console) -> int:
         if file is not None:
             console.say(f"wrote {file}")
     return 1 if monitor.alarm else 0
+
+
+def _with_recent(monitor: Monitor, args: Namespace) -> MonitorReport:
+    """The report with advice on a refit on recent rows."""
+    if args.label is None:
+        raise ValueError("--data gives recent rows to try a refit on: name their --label, too")
+    model = _model(args) if monitor.model is None else monitor.model
+    rows = _rows(args, (*known_text(model), *known_text(monitor.groups)))
+    given = _scores(args, model, rows.others.get("scores"))
+    return monitor.report(rows.X, rows.y, sample_weight=rows.weight, **given)
 
 
 def _judge(monitor: Monitor, console: Console) -> int:
@@ -184,7 +197,7 @@ def _model(args: Namespace) -> Any:
 
 
 def _rows(args: Namespace, text: tuple[str, ...]) -> Labelled:
-    named = {"scores": args.score_column, "time": args.time}
+    named = {"scores": args.score_column, "time": getattr(args, "time", None)}
     if args.label is not None:
         return read_labelled(args, known_text=text, **named)
     frame = read_frame(args.data, text=args.text, known_text=text)

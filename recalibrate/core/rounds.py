@@ -240,20 +240,30 @@ class Rounds:
                 state = state.rounded(f, None, output)
         return state.f
 
-    def _by_output(self, kinds: Sequence[tuple[int, type[Joinable], int] | None]) -> list[int]:
-        """Numbers of the steps; where no step looks at scores, those of a class together."""
-        order: list[int] = []
-        for looks, at in groupby(range(len(kinds)), lambda k: kinds[k] is None):
-            numbers = list(at)
-            order += numbers if looks else sorted(numbers, key=lambda k: self.steps[k].output)
-        return order
+    @cached_property
+    def by_class(self) -> tuple[Step, ...]:
+        """The steps in an order that gives the same scores: where none looks at them, by class."""
+        if self.outputs == 1:
+            return self.steps
+        drawn = self.start
+        found: list[tuple[bool, Step]] = []
+        for step in self.steps:
+            drawn = step.partition or drawn
+            looks = drawn is None or drawn.count > 1
+            found.append((looks, step if looks else replace(step, partition=drawn)))
+        order: list[Step] = []
+        for looks, group in groupby(found, key=lambda pair: pair[0]):
+            steps = [step for _, step in group]
+            order += steps if looks else sorted(steps, key=lambda step: step.output)
+        return tuple(order)
 
     @cached_property
     def _stretches(self) -> tuple[tuple[Sequence[Step], Joined | None], ...]:
         """All steps in order, those that can be taken together with what they are together."""
         drawn = self.start
+        ordered = self.by_class
         kinds: list[tuple[int, type[Joinable], int] | None] = []
-        for step in self.steps:
+        for step in ordered:
             drawn = step.partition or drawn
             alone = drawn is None or drawn.count > 1 or step.replace or step.grid is not None
             kind: Any = type(step.table)
@@ -261,8 +271,8 @@ class Rounds:
             kinds.append((step.output, kind, step.encoder) if joins else None)
             drawn = step.grid or drawn
         found: list[tuple[Sequence[Step], Joined | None]] = []
-        for own, at in groupby(self._by_output(kinds), kinds.__getitem__):
-            steps = [self.steps[k] for k in at]
+        for own, at in groupby(range(len(kinds)), kinds.__getitem__):
+            steps = [ordered[k] for k in at]
             joined = None
             if own is not None and len(steps) > 1:
                 tables = [step.table for step in steps]

@@ -53,14 +53,15 @@ class BaseGraph:
     inputs: BaseInputs
 
 
-def read_base(base: Base, table_columns: tuple[str, ...] | None) -> BaseGraph:
+def read_base(base: Base, table_columns: tuple[str, ...] | None, outputs: int = 1) -> BaseGraph:
     """The graph of a base model, checked as far as merging needs it.
 
     ``table_columns`` are the columns of the table that the model was fitted on, for a base that
-    takes it as it is; None if that was not the base's own table.
+    takes it as it is; None if that was not the base's own table. ``outputs`` is the number of its
+    scores.
     """
     if isinstance(base, ScoreColumn):
-        return BaseGraph(base, None, BaseInputs(scores=True))
+        return BaseGraph(base, None, BaseInputs(scores=outputs))
     if isinstance(base, Constant):
         return BaseGraph(base, None, BaseInputs())
     proto: Any = base.graph()
@@ -155,9 +156,13 @@ def _fault(base: Base, what: str) -> str:
 
 
 def write_base(builder: GraphBuilder, graph: BaseGraph, inputs: Inputs) -> str | None:
-    """The base model's score as it is, a float64 column [N, 1]; None for a constant."""
+    """The base model's score as it is, a float64 column [N, 1]; None for a constant.
+
+    Of several classes a matrix, a column for each.
+    """
     if graph.inputs.scores:
-        return builder.column(inputs.ports[0].name)
+        given = inputs.ports[0].name
+        return builder.column(given) if graph.inputs.scores == 1 else given
     if graph.proto is None:
         return None
     builder.include(graph.proto, BASE_PREFIX, _sources(builder, graph, inputs))
@@ -165,7 +170,7 @@ def write_base(builder: GraphBuilder, graph: BaseGraph, inputs: Inputs) -> str |
     score = BASE_PREFIX + output.name
     if INVERSE.get(output.type.tensor_type.elem_type) != "float64":
         score = builder.cast(score, "float64")
-    return builder.column(score)
+    return builder.column(score) if len(_shape(output)) == 1 else score
 
 
 def _sources(builder: GraphBuilder, graph: BaseGraph, inputs: Inputs) -> dict[str, str]:
@@ -212,6 +217,19 @@ def write_margin(
     if clip:
         return score
     return builder.snap(builder.clip(score, -SCORE_LIMIT, SCORE_LIMIT), VALUE_STEP)
+
+
+def write_class_scores(builder: GraphBuilder, scores: str, link: Link, outputs: int) -> list[str]:
+    """Scores of classes as H sees them: `recalibrate.core.levels.to_class_scores` as nodes."""
+    if link == "identity":
+        z = builder.op("Log", scores)
+    else:
+        axis = builder.constant(np.array([1], dtype=np.int64))
+        z = builder.op("Sub", scores, builder.op("ReduceMax", scores, axis, keepdims=1))
+        total = builder.op("ReduceSum", builder.op("Exp", z), axis, keepdims=1)
+        z = builder.op("Sub", z, builder.op("Log", total))
+    z = builder.snap(builder.clip(z, -MARGIN_LIMIT, 0.0), MARGIN_STEP)
+    return [builder.columns(z, [k]) for k in range(outputs)]
 
 
 def constant_margin(value: float, rows: str, builder: GraphBuilder) -> str:

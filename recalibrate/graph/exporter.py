@@ -6,17 +6,19 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import onnx
 
 from recalibrate.bases.constant import Constant
 from recalibrate.bases.problem import SCORE_LIMIT, base_margin
-from recalibrate.core.learning import is_score
+from recalibrate.core.learning import SCORE_COLUMN, is_score, score_columns
 from recalibrate.core.levels import MARGIN_LIMIT
 from recalibrate.graph.base import (
     BaseGraph,
     constant_margin,
     read_base,
     write_base,
+    write_class_scores,
     write_margin,
 )
 from recalibrate.graph.conditions import write_truth
@@ -81,18 +83,20 @@ class _Export:
         model, rounds = self.model, self.rounds
         features = FeatureList()
         updates = plan_updates(rounds, model.schema, features)
-        base = self._by_position(read_base(model.base, None if model.own_table else self.own.names))
+        columns_of = None if model.own_table else self.own.names
+        base = self._by_position(read_base(model.base, columns_of, rounds.outputs))
         inputs = self._inputs(base)
         builder = GraphBuilder()
-        score, margin = self._base(builder, base, inputs)
-        columns = Columns(builder, inputs, margin, write_truth)
+        score, margins = self._base(builder, base, inputs)
+        columns = Columns(builder, inputs, margins, write_truth)
         limit = MARGIN_LIMIT if rounds.link == "logit" else SCORE_LIMIT
         runner = Runner(columns, features.features, model.schema, limit)
         for update in updates:
             update.write(runner)
         unchanged = not rounds.steps and rounds.start is None
-        mean = self._mean(builder, runner.score, score if unchanged else None)
-        outputs = self._outputs(builder, runner.score, mean)
+        last = builder.concat(runner.scores)
+        mean = self._mean(builder, last, score if unchanged else None)
+        outputs = self._outputs(builder, last, mean)
         ports = [value_info(p.name, p.kind, list(p.shape)) for p in inputs.ports]
         return builder.model(ports, outputs, self._metadata(inputs))
 
@@ -113,27 +117,32 @@ class _Export:
             base.inputs, wanted, array, style=self.style, own_table=self.model.own_table
         )
 
-    def _base(self, builder: GraphBuilder, base: BaseGraph, inputs: Inputs) -> tuple[str, str]:
-        """Base scores as they are, and on the link's scale."""
-        model, link = self.model, self.rounds.link
+    def _base(
+        self, builder: GraphBuilder, base: BaseGraph, inputs: Inputs
+    ) -> tuple[str, dict[str, str]]:
+        """Base scores as they are, and on the link's scale by the names that H knows them by."""
+        model, link, outputs = self.model, self.rounds.link, self.rounds.outputs
         score = write_base(builder, base, inputs)
+        if score is not None and outputs > 1:
+            scores = write_class_scores(builder, score, model.base.link, outputs)
+            names = score_columns(model.labels.classes)
+            return score, dict(zip(names, scores, strict=True))
         if score is not None:
             margin = write_margin(builder, score, model.base, model.labels, link, clip=model.clip)
-            return score, margin
+            return score, {SCORE_COLUMN: margin}
         value = model.base.scores([None])
         start = base_margin(model.base, value, model.labels, link, 1, clip=model.clip)
         rows = inputs.ports[0].name
-        return (
-            constant_margin(float(value[0]), rows, builder),
-            constant_margin(float(start[0]), rows, builder),
-        )
+        constant = constant_margin(float(value[0]), rows, builder)
+        return constant, {SCORE_COLUMN: constant_margin(float(start[0]), rows, builder)}
 
     def _mean(self, builder: GraphBuilder, score: str, base: str | None) -> str:
         """The prediction: the calibrated mean, or the base's own where nothing was changed."""
         labels = self.model.labels
+        to_mean = builder.sigmoid if self.rounds.outputs == 1 else builder.softmax
         if base is not None:
-            return builder.sigmoid(base) if self.model.base.link == "logit" else base
-        mean = builder.sigmoid(score) if self.rounds.link == "logit" else score
+            return to_mean(base) if self.model.base.link == "logit" else base
+        mean = to_mean(score) if self.rounds.link == "logit" else score
         if labels.kind == "regression":
             mean = builder.clip(mean, 0.0, 1.0) if self.model.clip else mean
             scaled = builder.op("Mul", mean, builder.number(labels.high - labels.low))
@@ -141,6 +150,8 @@ class _Export:
         return mean if self.rounds.link == "logit" else builder.clip(mean, 0.0, 1.0)
 
     def _outputs(self, builder: GraphBuilder, score: str, mean: str) -> list[onnx.ValueInfoProto]:
+        if self.rounds.outputs > 1:
+            return self._class_outputs(builder, score, mean)
         regression = self.model.labels.kind == "regression"
         if self.output == "score":
             margins = self.rounds.link == "logit" and not regression
@@ -150,12 +161,12 @@ class _Export:
         flat = builder.flat(mean)
         if not regression:
             above = builder.op("Greater", flat, builder.number(0.5))
-            builder.same(builder.cast(above, "int64"), "label")
+            kind = self._label(builder, builder.cast(above, "int64"))
             other = builder.op("Sub", builder.number(1.0), mean)
             both = builder.cast(builder.concat([other, mean]), "float32")
             builder.same(both, "probabilities")
             outputs += [
-                value_info("label", "int64", ["N"]),
+                value_info("label", kind, ["N"]),
                 value_info("probabilities", "float32", ["N", 2]),
             ]
         builder.same(builder.cast(flat, "float32"), "score")
@@ -169,6 +180,45 @@ class _Export:
             builder.same(builder.flat(action), ACTION)
             outputs.append(value_info(ACTION, "float32", ["N"]))
         return outputs
+
+    def _class_outputs(
+        self, builder: GraphBuilder, score: str, mean: str
+    ) -> list[onnx.ValueInfoProto]:
+        """Outputs of a model of several classes."""
+        count = self.rounds.outputs
+        if self.output == "score":
+            builder.same(score, "score")
+            return [value_info("score", "float64", ["N", count])]
+        best = builder.op("ArgMax", mean, axis=1, keepdims=0)
+        kind = self._label(builder, best)
+        builder.same(builder.cast(mean, "float32"), "probabilities")
+        builder.same(score, "score_margin")
+        return [
+            value_info("label", kind, ["N"]),
+            value_info("probabilities", "float32", ["N", count]),
+            value_info("score_margin", "float64", ["N", count]),
+        ]
+
+    def _classes(self) -> dict[str, Any]:
+        """Classes for the metadata, if they have names."""
+        labels = self.model.labels
+        if not labels.classes:
+            return {}
+        chosen = {} if labels.chosen is None else {"chosen": labels.chosen}
+        return {"classes": list(labels.classes), **chosen}
+
+    def _label(self, builder: GraphBuilder, number: str) -> str:
+        """The class of a number, in its own type, which is returned."""
+        labels = self.model.labels
+        classes = np.array(labels.classes if labels.chosen is None else ())
+        kinds = {"U": "string", "i": "int64", "f": "float64"}
+        if not len(classes) or classes.dtype.kind not in kinds:
+            builder.same(number, "label")
+            return "int64"
+        kind = kinds[classes.dtype.kind]
+        values = classes.astype(object) if kind == "string" else classes
+        builder.same(builder.op("Gather", builder.constant(values), number, axis=0), "label")
+        return kind
 
     def _metadata(self, inputs: Inputs) -> dict[str, str]:
         from recalibrate import __version__
@@ -184,7 +234,12 @@ class _Export:
             "base_link": model.base.link,
             "link": self.rounds.link,
             "labels": json.dumps(
-                {"kind": model.labels.kind, "low": model.labels.low, "high": model.labels.high}
+                {
+                    "kind": model.labels.kind,
+                    "low": model.labels.low,
+                    "high": model.labels.high,
+                    **self._classes(),
+                }
             ),
             "H": repr(model.H),
             "levels": str(widest),

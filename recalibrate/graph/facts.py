@@ -41,6 +41,8 @@ class Facts:
         Scale of the margins.
     low, high
         The range of the labels of a regression, on which margins are scaled; else 0 and 1.
+    classes
+        The classes that labels name, where they have names; of one against the rest False and True.
     """
 
     inputs: tuple[Input, ...]
@@ -51,6 +53,7 @@ class Facts:
     link: Link
     low: float
     high: float
+    classes: tuple[Any, ...] = ()
 
 
 def read_facts(metadata: Mapping[str, str], shown: str) -> Facts:
@@ -84,6 +87,7 @@ def read_facts(metadata: Mapping[str, str], shown: str) -> Facts:
         link,  # type: ignore[arg-type]
         float(labels["low"]) if scaled else 0.0,
         float(labels["high"]) if scaled else 1.0,
+        (False, True) if "chosen" in labels else tuple(labels.get("classes", ())),
     )
 
 
@@ -125,6 +129,11 @@ def _are_labels(value: Any) -> bool:
     if not isinstance(value, dict) or not isinstance(value.get("kind"), str):
         return False
     ends: list[Any] = [value.get("low"), value.get("high")]
+    classes = value.get("classes", [])
+    if not isinstance(classes, list) or not all(
+        type(c) in (str, int, float, bool) for c in classes
+    ):
+        return False
     return all(type(end) in (int, float) and abs(end) < 1e300 for end in ends)
 
 

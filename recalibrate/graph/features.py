@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from recalibrate.core.learning import SCORE_COLUMN
 from recalibrate.data.table import Column, Schema
 from recalibrate.graph.errors import ExportError
 from recalibrate.graph.inputs import Inputs
@@ -60,8 +59,6 @@ class Truth:
 
 
 Feature = Number | Code | Rank | Truth
-SCORE = Number(SCORE_COLUMN)
-"""The base model's score, as H sees it."""
 
 
 def feature_of(name: str, schema: Schema) -> Number | Code:
@@ -96,11 +93,14 @@ class FeatureList:
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """Writes the nodes that make columns of the inputs."""
+    """Writes the nodes that make columns of the inputs.
+
+    ``scores`` are the base model's, as H sees them: float64 columns [N, 1] by name.
+    """
 
     builder: GraphBuilder
     inputs: Inputs
-    score: str
+    scores: Mapping[str, str]
     truth: Callable[[Truth, Columns], str]
     _made: dict[Feature, str] = field(default_factory=dict)
     _indexes: dict[Code, str] = field(default_factory=dict)
@@ -146,15 +146,15 @@ class Columns:
         return self.builder.columns(block.tensor, list(block.places))
 
     def _place(self, feature: Feature) -> tuple[int | None, int]:
-        if isinstance(feature, Number) and feature != SCORE:
+        if isinstance(feature, Number) and feature.name not in self.scores:
             return self.inputs.features[feature.name]
         return None, 0
 
     def _make(self, feature: Feature) -> str:
         if isinstance(feature, Rank):
             raise TypeError("places are made many at a time, see ranks()")
-        if feature == SCORE:
-            return self.builder.cast(self.score, "float32")
+        if isinstance(feature, Number) and feature.name in self.scores:
+            return self.builder.cast(self.scores[feature.name], "float32")
         if isinstance(feature, Truth):
             return self.builder.cast(self.truth(feature, self), "float32")
         if isinstance(feature, Code):

@@ -57,7 +57,7 @@ def make_feed(
     tables: dict[bool, _Rows] = {}
     for port in ports:
         if port.name == BASE_SCORE and not port.columns:
-            feed[port.name] = _scores(base)
+            feed[port.name] = _scores(base, len(port.shape) > 1)
         elif not port.columns:
             feed[port.name] = np.asarray(X, dtype=_DTYPES[port.kind])
         else:
@@ -75,10 +75,11 @@ def make_feed(
 _DTYPES = {"float32": np.float32, "float64": np.float64, "int64": np.int64}
 
 
-def _scores(base: Any) -> NDArray[np.float64]:
+def _scores(base: Any, several: bool) -> NDArray[np.float64]:
     if base is None:
         raise ValueError("this graph takes base scores: pass them as base=, one per row of X")
-    return read_scores(base, n_rows=len(base), probability=False)
+    outputs = None if several else 1
+    return read_scores(base, n_rows=len(base), probability=False, outputs=outputs)
 
 
 class _Rows:

@@ -48,6 +48,16 @@ class Draw(Update):
 
 
 @dataclass(frozen=True)
+class Turn(Update):
+    """From here on, the score is that of another class."""
+
+    output: int
+
+    def write(self, runner: Runner) -> None:
+        runner.output = self.output
+
+
+@dataclass(frozen=True)
 class AddTrees(Update):
     """The score plus a sum of trees, which is cut at +-limit."""
 

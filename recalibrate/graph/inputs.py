@@ -112,7 +112,7 @@ class BaseInputs:
     tensor
         Type and shape of an input that is no table of numbers (images).
     scores
-        Whether there is no graph and scores are given.
+        Where there is no graph and scores are given: how many of a row.
     values
         Numbers that the model takes.
     known
@@ -125,7 +125,7 @@ class BaseInputs:
     precision: str = "float32"
     columns: tuple[tuple[str, str], ...] = ()
     tensor: tuple[str, tuple[int | str, ...]] | None = None
-    scores: bool = False
+    scores: int = 0
     values: Taken = "any"
     known: Mapping[str, tuple[Value | None, ...]] = field(default_factory=dict)
     absent: float | None = None
@@ -213,7 +213,8 @@ def plan_inputs(
     """
     plan = _Plan(own_table)
     if base.scores:
-        plan.ports.append(Input(BASE_SCORE, "float64", ("N",), (), ("base",)))
+        shape: tuple[str | int, ...] = ("N",) if base.scores == 1 else ("N", base.scores)
+        plan.ports.append(Input(BASE_SCORE, "float64", shape, (), ("base",)))
     if base.tensor is not None:
         kind, shape = base.tensor
         plan.ports.append(Input(MATRIX, kind, shape, (), ("base",)))

@@ -243,7 +243,8 @@ class _Comparison:
     def distance(self) -> NDArray[np.float64]:
         """How far the graph is off, infinitely where its answer is not a number."""
         distance = np.abs(self.given - self.expected.astype(np.float32))
-        return np.where(np.isnan(distance), np.inf, distance)
+        distance = np.where(np.isnan(distance), np.inf, distance)
+        return distance if distance.ndim == 1 else distance.max(axis=1)
 
     def report(self, exact: bool) -> ParityReport:
         distance = self.distance
@@ -271,23 +272,45 @@ def _compare(
     scale = model.labels.high - model.labels.low if model.labels.kind == "regression" else 1.0
     worst = want.astype(np.float64)
     unequal, beyond = np.zeros((2, len(rows)), dtype=bool)
+    label, sure = _labels(model, expected.mean)
     for threads, part in _runs(len(rows), batches):
         answer = served[threads].answer({name: values[part] for name, values in feed.items()})
-        score = answer["score"].astype(np.float64)
+        score = answer["score" if "score" in answer else "probabilities"].astype(np.float64)
         off = np.abs(score - want[part])
         off[np.isnan(off)] = np.inf
         worst[part] = np.where(off > np.abs(worst[part] - want[part]), score, worst[part])
-        unequal[part] |= (answer["score_margin"] != expected.margins[part]) | (off > ulp[part])
-        beyond[part] |= off > TOLERANCE * scale + ulp[part]
+        apart = answer["score_margin"] != expected.margins[part]
+        unequal[part] |= _any(apart | (off > ulp[part]))
+        beyond[part] |= _any(off > TOLERANCE * scale + ulp[part])
         if "label" in answer:
-            other = answer["label"] != (expected.mean[part] > 0.5)
+            other = answer["label"] != label[part]
             unequal[part] |= other
-            beyond[part] |= other & (np.abs(expected.mean[part] - 0.5) > TOLERANCE)
+            beyond[part] |= other & sure[part]
         if decision is not None:
             action, mean = answer[ACTION], expected.mean[part]
             unequal[part] |= ~is_best(decision.rule, action, mean, LAST_BITS * scale)
             beyond[part] |= ~is_best(decision.rule, action, mean, TOLERANCE * scale)
     return _Comparison([rows], expected.mean, worst, unequal, beyond)
+
+
+def _any(flags: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Rows of which any class is flagged."""
+    return flags if flags.ndim == 1 else np.asarray(flags.any(axis=1))
+
+
+def _labels(
+    model: Recalibrated, mean: NDArray[np.float64]
+) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Labels of the predictions, and whether they are clear."""
+    if mean.ndim == 2:
+        first, second = np.sort(mean, axis=1)[:, -1:-3:-1].T
+        return model.classes_[mean.argmax(axis=1)], first - second > TOLERANCE
+    above = (mean > 0.5).astype(int)
+    named = bool(model.labels.classes) and model.labels.chosen is None
+    classes = model.classes_ if named else np.array([0, 1])
+    if classes.dtype.kind == "b":
+        classes = classes.astype(int)
+    return classes[above], np.abs(mean - 0.5) > TOLERANCE
 
 
 def _runs(n_rows: int, most: int) -> Iterator[tuple[int, slice | NDArray[np.intp]]]:
@@ -320,13 +343,18 @@ def _describe(
         "The worst ones:",
     ]
     for k in order[:SHOWN_ROWS].tolist():
-        numbers = f"model {found.expected[k]:.9g}, graph {found.given[k]:.9g}"
+        numbers = f"model {_number(found.expected[k])}, graph {_number(found.given[k])}"
         lines.append(f"  {numbers}: {_row(found.rows, k)}")
     lines.append(
         "Probably the base model's own graph is wrong for such rows. Fit on its scores instead "
         "(an array as the base model): the graph then takes scores as an input."
     )
     return "\n".join(lines)
+
+
+def _number(value: Any) -> str:
+    """A prediction, or those of all classes."""
+    return f"{value:.9g}" if np.ndim(value) == 0 else np.array2string(value, precision=9)
 
 
 def _row(parts: list[Rows], k: int) -> str:
@@ -342,5 +370,5 @@ def _row(parts: list[Rows], k: int) -> str:
     else:
         shown = np.array2string(np.asarray(one.X[0]), threshold=20, precision=9)
     if one.base is not None:
-        shown += f", base score {one.base[0]:.17g}"
+        shown += f", base score {one.base[0].tolist()!r}"
     return f"({rows.about[at]}) {shown}"

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.core.learning import is_score
-from recalibrate.core.levels import from_margin
+from recalibrate.core.levels import from_margin, softmax
 from recalibrate.data.table import Column
 from recalibrate.graph.inputs import BASE_SCORE, Input
 from recalibrate.graph.thresholds import Found, around
@@ -256,11 +256,19 @@ class RowMaker:
         plain = all(column.dtype != object for column in columns)
         return np.stack([c if plain else c.astype(object) for c in columns], axis=1)
 
+    def _class_scores(self, rng: np.random.Generator, n_rows: int) -> NDArray[np.float64]:
+        """Scores of classes, from even ones to certain ones."""
+        spread = rng.choice([0.1, 1.0, 4.0, 40.0], (n_rows, 1))
+        logits = spread * rng.normal(size=(n_rows, self.model.rounds.outputs))
+        return logits if self.model.base.link == "logit" else softmax(logits)
+
     def _base_scores(self, rng: np.random.Generator, n_rows: int) -> NDArray[np.float64] | None:
         """Scores at the thresholds of the level sets and beside them, for score-only models."""
         if not any(port.name == BASE_SCORE and not port.columns for port in self.ports):
             return None
         model = self.model
+        if model.rounds.outputs > 1:
+            return self._class_scores(rng, n_rows)
         levels = [s.partition for s in model.rounds.steps if s.partition is not None]
         levels += [model.rounds.start] if model.rounds.start is not None else []
         at = np.unique(np.concatenate([np.zeros(1), *(lv.thresholds for lv in levels)]))

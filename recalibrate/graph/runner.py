@@ -10,10 +10,10 @@ from typing import TypeVar
 
 import numpy as np
 
-from recalibrate.core.levels import Levels
+from recalibrate.core.levels import MARGIN_LIMIT, MARGIN_STEP, Levels
 from recalibrate.core.rounds import Encoder
 from recalibrate.data.table import Schema
-from recalibrate.graph.features import SCORE, Block, Columns, Feature, Rank
+from recalibrate.graph.features import Block, Columns, Feature, Number, Rank
 from recalibrate.graph.trees import MARGIN, Leaf, Node, by_level, columns_of, flatten
 
 E = TypeVar("E", bound=Encoder)
@@ -37,8 +37,8 @@ class Runner:
         The base model's score is at most this far from zero.
     builder
         Where nodes go.
-    score
-        The score now, a float64 column [N, 1].
+    output
+        The class whose score is changed; 0 where there is one score only.
     """
 
     columns: Columns
@@ -48,7 +48,9 @@ class Runner:
 
     def __post_init__(self) -> None:
         self.builder = self.columns.builder
-        self.score = self._drawn = self.columns.score
+        self.scores = list(self.columns.scores.values())
+        self.output = 0
+        self._drawn = self.scores[0]
         self._block: Block | None = None
         self._block_64 = ""
         self._joined: str | None = None
@@ -61,7 +63,28 @@ class Runner:
 
     def draw(self) -> None:
         """Level sets are those of the score as it is now."""
-        self._drawn = self.score
+        self._drawn = self.score if len(self.scores) == 1 else self._margin()
+
+    @property
+    def score(self) -> str:
+        """The score now, a float64 column [N, 1]."""
+        return self.scores[self.output]
+
+    @score.setter
+    def score(self, score: str) -> None:
+        self.scores[self.output] = score
+
+    def _margin(self) -> str:
+        """Log-odds of the class against the rest: ``kernels.classes.class_margins`` as nodes."""
+        builder, own = self.builder, self.output
+        others = [score for k, score in enumerate(self.scores) if k != own]
+        rest = builder.concat(others)
+        axis = builder.constant(np.array([1], dtype=np.int64))
+        top = builder.op("ReduceMax", rest, axis, keepdims=1)
+        shares = builder.op("Exp", builder.op("Sub", rest, top))
+        total = builder.op("Log", builder.op("ReduceSum", shares, axis, keepdims=1))
+        margin = builder.op("Sub", builder.op("Sub", self.score, top), total)
+        return builder.snap(builder.clip(margin, -MARGIN_LIMIT, MARGIN_LIMIT), MARGIN_STEP)
 
     def add(self, value: str, limit: float = inf) -> None:
         """Add to the score, at most +-limit."""
@@ -117,7 +140,7 @@ class Runner:
         """The matrix of all features that any tree looks at."""
         if self._block is None:
             plain = [f for f in self.features if not isinstance(f, Rank)]
-            self._block = self.columns.block(plain or [SCORE])
+            self._block = self.columns.block(plain or [Number(next(iter(self.columns.scores)))])
             self._block_64 = self.builder.cast(self._block.tensor, "float64")
         return self._block
 

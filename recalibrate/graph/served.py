@@ -21,8 +21,8 @@ from recalibrate.support.notices import listed
 from recalibrate.support.onnxfile import read_graph
 from recalibrate.support.ort import open_session
 
-ALWAYS = ("score", "score_margin")
-"""Outputs that every exported graph has."""
+ALWAYS = ({"score", "score_margin"}, {"probabilities", "score_margin"})
+"""Outputs of which every exported graph has one or the other pair."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +101,8 @@ class ServedModel:
     def predict(self, X: Any, base: Any = None, Z: Any = None) -> NDArray[np.float64]:
         """Calibrated mean, or probability of label 1 (float32 numbers, as the graph gives them).
 
+        Of more than two classes: the probabilities of all.
+
         Parameters
         ----------
         X
@@ -110,16 +112,24 @@ class ServedModel:
         Z
             H's own table, where ``fit`` was given one.
         """
-        return self.run(X, base, Z)["score"].astype(np.float64)
+        outputs = self.run(X, base, Z)
+        return outputs["score" if "score" in outputs else "probabilities"].astype(np.float64)
 
     def predict_proba(self, X: Any, base: Any = None, Z: Any = None) -> NDArray[np.float64]:
-        """Probabilities of labels 0 and 1, shape (n, 2)."""
+        """Probabilities of the classes, shape (n, K); of labels 0 and 1, shape (n, 2)."""
         outputs = self.run(X, base, Z)
         if "probabilities" not in outputs:
             raise AttributeError(
                 "predict_proba is for labels in [0, 1]; this model is a regression: use predict"
             )
         return outputs["probabilities"].astype(np.float64)
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The classes, in the order of the columns of :meth:`predict_proba`."""
+        if "probabilities" not in self.outputs:
+            raise AttributeError("a model that was fitted to numbers has no classes")
+        return np.array(self.facts.classes or (0, 1))
 
     def margins(self, X: Any, base: Any = None, Z: Any = None) -> NDArray[np.float64]:
         """Scores on the link's own scale (log-odds, or means scaled to [0, 1])."""
@@ -160,7 +170,7 @@ def load_served(source: str | os.PathLike[str] | bytes, threads: int | None = No
     except Exception as error:  # onnxruntime has exceptions of its own for each kind of fault
         raise ModelFileError(f"onnxruntime cannot read {shown}: {error}") from error
     told = {port.name for port in model.inputs}
-    if taken != told or not set(ALWAYS) <= set(model.outputs):
+    if taken != told or not any(pair <= set(model.outputs) for pair in ALWAYS):
         raise ModelFileError(
             f"{shown} has damaged metadata: its inputs {listed(sorted(taken))} and outputs "
             f"{listed(model.outputs)} are not those of an export"

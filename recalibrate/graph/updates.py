@@ -17,7 +17,7 @@ from recalibrate.data.table import Schema
 from recalibrate.graph.composing import compose_adding, compose_replacing
 from recalibrate.graph.errors import ExportError
 from recalibrate.graph.features import FeatureList
-from recalibrate.graph.forms import AddTrees, Draw, Place, SetTrees, Update, form_of
+from recalibrate.graph.forms import AddTrees, Draw, Place, SetTrees, Turn, Update, form_of
 from recalibrate.graph.trees import rounding
 
 
@@ -26,9 +26,11 @@ def plan_updates(rounds: Rounds, schema: Schema, features: FeatureList) -> list[
     planner = _Planner(schema, features)
     if rounds.start is not None:
         planner.round_to(rounds.start)
-    for step in rounds.steps:
+    for step in rounds.by_class:
         planner.add(step, rounds.encoders[step.encoder])
-    return _composed(_joined(planner.updates))
+    joined = _joined(planner.updates)
+    # Log-odds of a class are rounded anew at every step, which one tree for two would not do.
+    return _composed(joined) if rounds.outputs == 1 else joined
 
 
 def _joined(updates: list[Update]) -> list[Update]:
@@ -88,6 +90,7 @@ class _Planner:
         self.updates: list[Update] = []
         self.partition: Levels | None = None
         self.on_grid = False
+        self.output = 0
 
     def round_to(self, grid: Levels) -> None:
         """Round the score as it is."""
@@ -104,6 +107,9 @@ class _Planner:
 
     def add(self, step: Step, encoder: Encoder) -> None:
         """One more step."""
+        if step.output != self.output:
+            self.updates.append(Turn(step.output))
+            self.output, self.partition = step.output, None
         levels = self._draw(step.partition)
         known = levels.values if self.on_grid else None
         if step.replace and known is None:

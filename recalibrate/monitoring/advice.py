@@ -70,7 +70,7 @@ class RefitAdvice:
 
 
 def advise(
-    model: Any, X: Any, y: Any, state: State, base: Any, Z: Any, sample_weight: Any
+    model: Any, X: Any, y: Any, state: State, scores: Any, base: Any, Z: Any, sample_weight: Any
 ) -> RefitAdvice:
     """Refit on the earlier of some recent rows, and compare on the later."""
     if X is None or y is None:
@@ -85,7 +85,7 @@ def advise(
         raise ValueError(
             f"{n_rows} recent rows are too few for a refit: give {FEWEST_ROWS} or more."
         )
-    p = read_predictions(model, X, base, Z, None, state.scale, n_rows)[:, 0]
+    p = read_predictions(model, X, base, Z, scores, state.scale, n_rows)[:, 0]
     target = read_targets(y, state.scale, n_rows)[:, 0]
     weight, _ = read_weights(sample_weight, n_rows, None)
     cut = int(SHARE * n_rows)

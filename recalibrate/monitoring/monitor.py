@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from recalibrate.data.inputs import settle
+from recalibrate.data.labels import check_aligned
 from recalibrate.data.vectors import to_array
 from recalibrate.monitoring.batches import (
     Batch,
@@ -150,7 +152,9 @@ class Monitor:
         """
         if self._state is not None:
             raise ValueError("This monitor has begun already; make a new one for other groups.")
+        X, Z = settle(X), settle(Z)
         n_rows = rows_of(X, scores, None)
+        check_aligned(X, scores=scores, base=base)
         self._state = self._begin(X, scores, base, Z, n_rows)
         return self
 
@@ -210,7 +214,9 @@ class Monitor:
         UserWarning
             If a column has categories that no group is for.
         """
+        X, Z = settle(X), settle(Z)
         n_rows = rows_of(X, scores, y)
+        check_aligned(X, y=y, scores=scores, base=base, sample_weight=sample_weight, time=time)
         state = self._state or self._begin(X, scores, base, Z, n_rows)
         batch = self._read(state, X, y, n_rows, time, scores, base, Z, sample_weight)
         check_time(state, batch, late)
@@ -243,6 +249,7 @@ class Monitor:
         X_recent: Any = None,
         y_recent: Any = None,
         *,
+        scores: Any = None,
         base: Any = None,
         Z: Any = None,
         sample_weight: Any = None,
@@ -254,8 +261,8 @@ class Monitor:
         X_recent, y_recent : table, array-like, optional
             Recent rows in the order of time: the model is refitted on the first 60 % of them, and
             the report says what that gains on the others.
-        base, Z, sample_weight
-            Of these rows.
+        scores, base, Z, sample_weight
+            Of these rows, as for `update`.
 
         Returns
         -------
@@ -266,7 +273,7 @@ class Monitor:
         if X_recent is not None or y_recent is not None:
             from recalibrate.monitoring.advice import advise
 
-            advice = advise(self.model, X_recent, y_recent, state, base, Z, sample_weight)
+            advice = advise(self.model, X_recent, y_recent, state, scores, base, Z, sample_weight)
         return make_report(state, advice)
 
     def plot(self, most: int = 6) -> Figure:

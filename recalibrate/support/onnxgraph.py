@@ -145,6 +145,13 @@ class GraphBuilder:
         small = self.op("Exp", self.op("Neg", margin))
         return self.op("Div", self.number(1.0), self.op("Add", small, self.number(1.0)))
 
+    def softmax(self, scores: str) -> str:
+        """Probabilities of classes: `recalibrate.core.levels.softmax` as nodes."""
+        axis = self.constant(np.array([1], dtype=np.int64))
+        top = self.op("ReduceMax", scores, axis, keepdims=1)
+        shares = self.op("Exp", self.op("Sub", scores, top))
+        return self.op("Div", shares, self.op("ReduceSum", shares, axis, keepdims=1))
+
     def class_score(self, outputs: str, position: int, width: int, *, logits: bool) -> str:
         """Of one output per class: that of one class, or from logits its log-odds.
 

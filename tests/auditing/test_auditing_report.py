@@ -17,10 +17,11 @@ TOP = {
 }  # fmt: skip
 GROUP = {
     "name", "rows", "clusters", "share", "mean_outcome", "after", "before", "differences", "term",
-    "parts",
+    "parts", "effective_rows",
 }  # fmt: skip
 CALIBRATION = {
-    "mean_prediction", "gap", "gap_se", "low", "high", "p", "p_holm", "detectable", "mse",
+    "mean_prediction", "gap", "gap_se", "low", "high", "p", "p_holm", "detectable",
+    "detectable_low", "detectable_high", "mse",
     "log_loss", "ece", "ece_debiased", "k1", "k2", "kinf", "k2_unbiased", "k1_mass", "k2_mass",
     "kinf_mass", "ecce", "ecce_sigma", "ecce_p", "ecce_p_holm", "off", "curve",
 }  # fmt: skip

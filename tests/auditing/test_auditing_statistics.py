@@ -9,12 +9,15 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import ndtr
+from scipy.stats import binom
 
 from recalibrate.auditing import audit
 from recalibrate.auditing.measure.shift import Shifts
 from recalibrate.auditing.measure.simultaneous import critical_value, holm
 
 RUNS = 100
+SETS = 40
+"""Data sets of a kind here; `benchmarks/audit.py coverage` takes a thousand."""
 
 
 def load_kinds():
@@ -46,15 +49,15 @@ def covered(report):
 @pytest.mark.parametrize(
     "name",
     [
-        *("rare", "near certain", "weights", "clusters", "noisy", "certain", "small noisy"),
-        *("soft, off", "unequal", "lognormal", "claims", "clustered numbers", "small gamma"),
+        *("rare", "near certain", "weights", "clusters", "noisy", "certain", "rare noisy"),
+        *("soft, off", "unequal", "lognormal", "claims", "clustered numbers", "tweedie, off"),
     ],
 )
 def test_limits_cover_the_true_gaps_of_all_groups_at_once(name):
     """Calibrated or not, whatever the noise: limits of 95 % miss nothing in 95 % of samples."""
     kind = KINDS[name]
     count = alarms = cumulative = 0
-    for seed in range(RUNS):
+    for seed in range(SETS):
         rng = np.random.default_rng([seed, 10_000])
         X = kind.table(rng, kind.rows)
         rows = kind.draw(rng, X)
@@ -63,15 +66,14 @@ def test_limits_cover_the_true_gaps_of_all_groups_at_once(name):
         count += not ((table["low"] > truth) | (table["high"] < truth)).any()
         alarms += bool(table["off"].any())
         cumulative += table["ecce_p_holm"].min() < 0.05
-    # A binomial number: 95 of 100 expected, standard deviation 2.2. Fewer than 88 happen with
-    # probability .0015 and would mean limits that are too narrow. Where a group's own few rows
-    # and all others say different things the wider limits count, so that 100 is no surprise;
-    # `benchmarks/audit.py coverage` does the same with 1,000 data sets.
-    assert count >= 88
-    # And tests keep their error: at most 5 false alarms expected, more than 11 with .0015.
+    # Misses, and false alarms of each test, are at most binomial with 5 %: a bound that one kind
+    # in a thousand would break by chance. Where a group's own few rows and all others say
+    # different things the wider limits count, so that no miss at all is no surprise.
+    most = int(binom.isf(0.001, SETS, 0.05))
+    assert SETS - count <= most
     if kind.calibrated:
-        assert alarms <= 11
-        assert cumulative <= 11
+        assert alarms <= most
+        assert cumulative <= most
 
 
 @functools.cache
@@ -126,8 +128,6 @@ def test_repeating_every_row_changes_nothing_if_clusters_say_so():
 @pytest.mark.parametrize(("n", "p"), [(8, 0.5), (30, 0.02), (30, 0.1), (300, 0.01), (40, 0.97)])
 def test_scores_of_binary_labels_have_the_exact_tail_probabilities(n, p):
     """Half of P(S = s) counts: the mid-p value of the binomial distribution."""
-    from scipy.stats import binom
-
     s = np.arange(n + 1)
     exact = binom.sf(s, n, p) + binom.pmf(s, n, p) / 2
     s, exact = s[(exact > 1e-7) & (exact < 1 - 1e-7)], exact[(exact > 1e-7) & (exact < 1 - 1e-7)]
@@ -193,28 +193,60 @@ def test_holm_against_a_slow_one():
     assert sorted(found[[1, 5]]) == pytest.approx([0.05, 0.05])
 
 
-def test_detectable_gap_is_detected_80_times_in_100():
+@pytest.mark.parametrize(("base", "rows"), [(0.3, 1500), (0.02, 1500), (0.9, 300)])
+def test_detectable_gaps_are_detected_80_times_in_100(base, rows):
     rng = np.random.default_rng(0)
-    f = np.full(1500, 0.3)
-    gap = audit(f, None, (rng.random(1500) < f).astype(float)).full_table["detectable"][0]
-    found = 0
-    for _ in range(200):
-        y = (rng.random(1500) < f + gap).astype(float)
-        found += audit(f, None, y).full_table["low"][0] > 0
-    # 160 expected, standard deviation 6.
-    assert found == pytest.approx(160, abs=22)
+    f = np.full(rows, base)
+    table = audit(f, None, (rng.random(rows) < f).astype(float)).full_table
+    for gap in (table["detectable_low"][0], table["detectable_high"][0]):
+        found = 0
+        for _ in range(60):
+            y = (rng.random(rows) < f + gap).astype(float)
+            one = audit(f, None, y).full_table
+            found += bool(one["off"][0]) and np.sign(one["gap"][0]) == np.sign(gap)
+        # 48 expected, standard deviation 3.
+        assert found == pytest.approx(48, abs=10)
+
+
+def test_gaps_that_cannot_be_or_cannot_be_found_are_not_called_detectable():
+    f = np.full(40, 0.02)
+    table = audit(f, None, (np.arange(40) < 1).astype(float)).full_table
+    assert np.isnan(table["detectable_low"][0])  # not even no event at all would be surprising
+    assert 0 < table["detectable_high"][0] < 0.98
+    assert table["detectable"][0] == table["detectable_high"][0]
+
+
+def test_extreme_weights_are_said_to_tell_little():
+    rng = np.random.default_rng(0)
+    weight = np.where(np.arange(500) < 3, 1000.0, 1.0)
+    f = rng.uniform(0.2, 0.8, 500)
+    report = audit(f, None, rng.random(500) < f, sample_weight=weight)
+    assert report.groups[0].effective_rows == pytest.approx(weight.sum() ** 2 / (weight**2).sum())
+    assert report.groups[0].effective_rows < 5
+    assert np.isnan(report.table["low"][0])
+    assert "effective rows" in report.to_markdown()
+
+
+@pytest.mark.parametrize(("low", "width"), [(0.0, 1e-6), (1e6, 3.0), (-5.0, 1e5)])
+def test_bin_edges_of_a_regression_reproduce_its_bins(low, width):
+    rng = np.random.default_rng(0)
+    f = low + width * np.round(rng.normal(size=600), 2)
+    report = audit(f, None, f + width * rng.normal(size=600))
+    place = np.searchsorted(report.bin_edges, f, side="right")
+    assert tuple(np.bincount(place)) == report.groups[0].after.curve.rows
 
 
 @pytest.mark.parametrize(
     "mapped",
     [
         lambda x: (0.6 * x + 0.05, 0.9 * x + 0.02),
-        lambda x: (0.8 * x + 0.1, x),  # after is calibrated: all that its ECE shows is noise
+        lambda x: (0.8 * x + 0.1, x),
+        lambda x: (0.8 * x + 0.1, 0.81 * x + 0.1),  # nearly the same
     ],
 )
 def test_standard_errors_of_differences_are_those_of_repeated_samples(mapped):
     rng = np.random.default_rng(0)
-    columns = ["mse", "log_loss", "ece", "k1", "k2", "gap", "ecce"]
+    columns = ["mse", "log_loss", "gap"]
     values, errors = [], []
     for _ in range(100):
         x = rng.uniform(0.1, 0.9, 800)
@@ -223,12 +255,8 @@ def test_standard_errors_of_differences_are_those_of_repeated_samples(mapped):
         row = audit(after, None, y, baseline=before).full_table.iloc[0]
         values.append([row[f"change_{name}"] for name in columns])
         errors.append([row[f"change_{name}_se"] for name in columns])
-    ratio = np.median(errors, axis=0) / np.std(values, axis=0)
-    # A standard deviation of 100 values is known to 7 %; a bootstrap around noisy sums finds
-    # absolute values to vary somewhat more or less than they do around the true ones.
-    assert ratio[:-1] == pytest.approx(np.ones(len(columns) - 1), rel=0.3)
-    # The ECCE is told to first order, which is too much where noise chooses its extremes.
-    assert 0.9 < ratio[-1] < 2.0
+    # A standard deviation of 100 values is known to 7 %.
+    assert np.median(errors, axis=0) / np.std(values, axis=0) == pytest.approx(1.0, rel=0.22)
 
 
 def test_predictions_that_are_the_same_differ_by_nothing():
@@ -236,10 +264,8 @@ def test_predictions_that_are_the_same_differ_by_nothing():
     f = rng.uniform(0.1, 0.9, 600)
     y = (rng.random(600) < f).astype(float)
     row = audit(f, None, y, baseline=f).full_table.iloc[0]
-    for name in ("ece", "k1", "k2", "kinf", "ecce"):
-        assert row[f"change_{name}"] == 0
-        # Differences of equal numbers, summed in another order and squared.
-        assert row[f"change_{name}_se"] == pytest.approx(0, abs=1e-9)
+    for name in ("gap", "mse", "log_loss"):
+        assert row[f"change_{name}"] == row[f"change_{name}_se"] == 0
 
 
 def test_standard_errors_of_differences_respect_clusters():
@@ -250,7 +276,7 @@ def test_standard_errors_of_differences_respect_clusters():
     four = np.repeat(np.arange(500), 4)
     once = audit(after, None, y, baseline=before).full_table
     again = audit(after[four], None, y[four], baseline=before[four], cluster=four).full_table
-    for name in ("mse", "ece", "k2", "kinf", "ecce"):
+    for name in ("gap", "mse", "log_loss"):
         # Sums of float64 in another order.
         np.testing.assert_allclose(again[f"change_{name}"], once[f"change_{name}"], atol=1e-12)
         np.testing.assert_allclose(again[f"change_{name}_se"], once[f"change_{name}_se"], rtol=1e-9)

@@ -122,3 +122,14 @@ def test_actions_have_help(capsys):
     for action in ("init", "update", "report"):
         assert main(["monitor", action, "--help"]) == 0
         assert "--state" in capsys.readouterr().out
+
+
+def test_the_report_says_whether_a_refit_would_help(run, refused, weeks):
+    assert run(*init())[0] == 0
+    assert run(*update("week3"))[0] == 1
+    report = ["monitor", "report", "--state", "m.json", "--data", "week4.csv"]
+    code, out, _ = run(*report, "--label", "y", "--score-column", "p", "--drop", "id,day")
+    assert code == 1
+    assert "A refit on 480 recent rows would help" in " ".join(out.split())
+    assert "name their --label" in refused(*report)
+    assert "say what to watch" in refused(*report, "--label", "y")

@@ -275,6 +275,8 @@ def test_bad_batches_are_refused_and_change_nothing():
     refuse(monitor, "has 49 entries", X, y[1:], scores=p, time="2024-01-02")
     refuse(monitor, "weights of at most 1", X, y, scores=p, time="2024-01-02", sample_weight=y * 3)
     refuse(monitor, "not be missing", X, y * np.nan, scores=p, time="2024-01-02")
+    mixed = pd.Series(y).sample(frac=1, random_state=0)
+    refuse(monitor, "index of y holds the same rows", X, mixed, scores=p, time="2024-01-02")
     assert monitor.update(X, y, scores=p, time="2024-01-01", force=True) == ()
     assert monitor.report().n_rows == 100
 

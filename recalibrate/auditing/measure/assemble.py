@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from recalibrate.auditing.measure.curves import draw_curves
 from recalibrate.auditing.measure.limits import tellable
 from recalibrate.auditing.measure.measures import measure
-from recalibrate.auditing.measure.noise import Noise, find_noise
+from recalibrate.auditing.measure.noise import Noise, effective_rows, find_noise
 from recalibrate.auditing.measure.paired import compare
 from recalibrate.auditing.measure.redraws import critical_score, largest_scores
 from recalibrate.auditing.measure.sample import Sample
@@ -23,6 +23,8 @@ from recalibrate.auditing.measure.sweep import (
     Observer,
     Sums,
     correlate,
+    find_parents,
+    overlaps,
     sum_clusters,
     sum_groups,
 )
@@ -32,11 +34,15 @@ from recalibrate.data.vectors import Float64
 
 # Powers of the label's range that a measure is proportional to; 0 for pure numbers.
 _POWERS = {
-    "gap": 1, "gap_se": 1, "low": 1, "high": 1, "p": 0, "p_holm": 0, "detectable": 1, "mse": 2,
+    "gap": 1, "gap_se": 1, "low": 1, "high": 1, "p": 0, "p_holm": 0, "detectable": 1,
+    "detectable_low": 1, "detectable_high": 1, "mse": 2,
     "log_loss": 0, "ece": 1, "ece_debiased": 1, "k1": 1, "k2": 2, "kinf": 1, "k2_unbiased": 2,
     "k1_mass": 1, "k2_mass": 2, "kinf_mass": 1, "ecce": 1, "ecce_sigma": 0, "ecce_p": 0,
     "ecce_p_holm": 0,
 }  # fmt: skip
+
+_FLOATS = 80
+"""Halvings until no float64 is left between two that are some units of rounding apart."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +98,7 @@ class Findings:
             changes,
             self.segments.terms[g],
             self.segments.parts[g],
+            float(effective_rows(self.sums[0].total[g])),
         )
 
     def overall(self, side: int) -> Overall:
@@ -132,11 +139,20 @@ def find_everything(
         sum_groups(segments, sample, f, n_bins, observer)
         for f, observer in zip(predictions, observers, strict=True)
     ]
-    clusters = None if sample.cluster is None else sum_clusters(segments, sample, predictions)
-    noises = [find_noise(own, sample, clusters, side) for side, own in enumerate(sums)]
+    clusters = None
+    if sample.cluster is not None:
+        clusters = sum_clusters(
+            segments,
+            sample,
+            lambda rows: [sample.y[rows] - f[rows] for f in predictions],
+            len(predictions),
+        )
+    shares = [overlaps(segments, sample, f) for f in predictions]
+    parents = find_parents(shares[0], len(segments.names))
+    noises = [find_noise(own, sample, clusters, side, parents) for side, own in enumerate(sums)]
     criticals = [
-        _critical(segments, sample, f, own, noise, alpha)
-        for f, own, noise in zip(predictions, sums, noises, strict=True)
+        _critical(segments, sample, f, own, noise, shared, alpha)
+        for f, own, noise, shared in zip(predictions, sums, noises, shares, strict=True)
     ]
     scaled = [
         measure(own, sample, noise, *critical)
@@ -144,7 +160,7 @@ def find_everything(
     ]
     changes = {}
     if len(predictions) == 2:
-        compared = compare(segments, sample, predictions, sums, scaled, noises)
+        compared = compare(segments, sample, predictions, sums[0], scaled)
         changes = {
             name: (_unit(labels, name) * value, _unit(labels, name) * error)
             for name, (value, error) in compared.items()
@@ -153,7 +169,7 @@ def find_everything(
         Side(
             _in_units(found, labels),
             draw_curves(own, sample, noise, alpha, labels.unscale),
-            tuple(labels.unscale(own.bins.edges).tolist()),
+            tuple(_edges_in_units(own.bins.edges, labels).tolist()),
         )
         for own, noise, found in zip(sums, noises, scaled, strict=True)
     )
@@ -168,12 +184,13 @@ def _critical(
     f: Float64,
     sums: Sums,
     noise: Noise,
+    shared: Float64 | None,
     alpha: float,
 ) -> tuple[float, float]:
     """Normal scores that intervals of all groups at once, and tests, rely on."""
     n_groups = len(segments.names)
     told = tellable(noise)
-    correlation = correlate(segments, sample, f) if told.sum() > 1 else None
+    correlation = correlate(segments, sample, f, shared) if told.sum() > 1 else None
     if correlation is not None:
         correlation = correlation[told][:, told]
     normal = critical_value(correlation, max(int(told.sum()), 1), alpha)
@@ -198,6 +215,19 @@ def _in_units(found: dict[str, Float64], labels: Labels) -> dict[str, Float64]:
     means = ("mean_prediction", "mean_outcome")
     out = {name: labels.unscale(found[name]) for name in means} | {"off": found["off"]}
     return out | {name: _unit(labels, name) * found[name] for name in _POWERS}
+
+
+def _edges_in_units(edges: Float64, labels: Labels) -> Float64:
+    """The smallest numbers that are scaled to an edge or above: they cut as the edges do."""
+    slack = 8.0 * np.finfo(np.float64).eps * (abs(labels.low) + abs(labels.high))
+    low, high = (labels.unscale(edges) + side for side in (-slack, slack))
+    for _ in range(_FLOATS):
+        middle = low + 0.5 * (high - low)
+        reached = labels.scale(middle) >= edges
+        inside = (middle > low) & (middle < high)
+        low = np.where(inside & ~reached, middle, low)
+        high = np.where(inside & reached, middle, high)
+    return np.asarray(high)
 
 
 def _calibration(side: Side, g: int) -> Calibration:

@@ -37,8 +37,11 @@ def draw_curves(
     count = np.bincount(group, minlength=len(bins))
     by_count = np.array([critical_value(None, max(k, 1), alpha) for k in range(sums.n_bins + 1)])
     cut, design = by_count[count[group]], noise.bin_design[group]
-    points = _binary if sample.binary else _numbers
-    low, high = points(filled, design, cut, sums.law, place)
+    if sample.binary:
+        low, high = label_model(filled[:, None, :], design * filled[:, W2V]).limits(cut)
+    else:
+        spread = design * noise.relative[group]
+        low, high = _numbers(filled, design, spread, cut, sums.law, place)
     prediction = filled[:, F] / filled[:, WEIGHT]
     low, high = prediction + low, prediction + high
     if sample.unit:
@@ -55,20 +58,23 @@ def draw_curves(
     return curves
 
 
-def _binary(
-    filled: Float64, design: Float64, cut: Float64, law: Law, place: NDArray[np.intp]
-) -> tuple[Float64, Float64]:
-    """Limits of the gaps of bins, from sums of shape (bins, N_SUMS)."""
-    return label_model(filled[:, None, :], design * filled[:, W2V]).limits(cut)
-
-
 def _numbers(
-    filled: Float64, design: Float64, cut: Float64, law: Law, place: NDArray[np.intp]
+    filled: Float64,
+    design: Float64,
+    spread: Float64,
+    cut: Float64,
+    law: Law,
+    place: NDArray[np.intp],
 ) -> tuple[Float64, Float64]:
+    """Limits of the gaps of bins, from sums of shape (bins, N_SUMS).
+
+    Clusters make a bin's own variance ``design`` times larger, and that of all rows in the bin
+    counts ``spread`` times.
+    """
     mass, count = filled[:, WEIGHT], effective_rows(filled)
     own = design * sum_variance(filled)
-    pooled = design * filled[:, W2] * law.variance[place]
-    g = ratio(design**2 * filled[:, W3] * law.third[place], pooled**1.5)
+    pooled = spread * filled[:, W2] * law.variance[place]
+    g = ratio(spread**1.5 * design**0.5 * filled[:, W3] * law.third[place], pooled**1.5)
     moderated = law.moderate(own, pooled, count)
     _, low, high = judge_sums(filled[:, R], own, moderated, g, count, cut)
     told = (count >= FEWEST) & (moderated > 0)

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.auditing.measure.law import Law
-from recalibrate.auditing.measure.noise import Noise
+from recalibrate.auditing.measure.noise import Noise, moderate
 from recalibrate.auditing.measure.sample import Sample
 from recalibrate.auditing.measure.shift import label_model
 from recalibrate.auditing.measure.simultaneous import normal_score, two_sided, wider
@@ -40,7 +40,11 @@ FEWEST = 5.0
 PRIOR_EVENTS = 5.0
 """Events that the variance of all rows' 0/1 labels counts as, against that of a group."""
 
+POWER_80 = 0.8416212335729143  # normal quantile: a detectable gap is found 80 times in 100
+
 SYMMETRIC = 1e-6
+
+LIGHT = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,9 +67,47 @@ def judge(sums: Sums, sample: Sample, noise: Noise, critical: float) -> Judged:
         score = np.where(told, score, np.nan)
     low, high = (np.where(told, values, np.nan) for values in (low, high))
     if sample.unit:
-        mean = sums.total[:, F] / sums.total[:, WEIGHT]
-        low, high = np.maximum(low, -mean), np.minimum(high, 1.0 - mean)
+        mean, slack = sums.total[:, F] / sums.total[:, WEIGHT], _slack(sums, noise, critical)
+        low = np.maximum(low, np.maximum(-mean - slack, -1.0))
+        high = np.minimum(high, np.minimum(1.0 - mean + slack, 1.0))
     return Judged(score, two_sided(score), low, high)
+
+
+def detectable(sums: Sums, sample: Sample, noise: Noise, test: float) -> tuple[Float64, Float64]:
+    """Gaps below and above zero that a test at a score finds in 80 of 100 samples.
+
+    NaN where no gap that is possible would be found so often.
+    """
+    mass = sums.total[:, WEIGHT]
+    if sample.binary:
+        plain = not sample.weighted and sample.cluster is None
+        model = label_model(sums.cells.swapaxes(0, 1), sums.total[:, W2V] * noise.design)
+        below, above = model.detectable(test, POWER_80, np.full(len(mass), 1.0 * plain))
+    else:
+        none, error = np.zeros(len(mass)), np.sqrt(noise.moderated)
+        sides = noise.moderated, noise.moderated, noise.skewness, noise.count
+        _, low, high = judge_sums(none, *sides, test)
+        below, above = (-high - POWER_80 * error) / mass, (-low + POWER_80 * error) / mass
+    if sample.unit:
+        mean = sums.total[:, F] / mass
+        below = np.where(below >= -mean, below, np.nan)
+        above = np.where(above <= 1.0 - mean, above, np.nan)
+    told = tellable(noise) & (sample.binary | (noise.moderated > 0))
+    return np.where(told, below, np.nan), np.where(told, above, np.nan)
+
+
+def _slack(sums: Sums, noise: Noise, critical: float) -> Float64:
+    """How far a group's mean prediction may be from that of all such rows.
+
+    Outcomes between 0 and 1 bound a gap; but not by the predictions of the rows at hand alone.
+    """
+    cells = sums.cells.swapaxes(0, 1)
+    mass, f = cells[..., WEIGHT], ratio(cells[..., F], cells[..., WEIGHT])
+    total = sums.total[:, WEIGHT]
+    mean = sums.total[:, F] / total
+    variance = ratio((mass * (f - mean[:, None]) ** 2).sum(axis=1), total)
+    spread = np.sqrt(np.maximum(variance, variance[0]) * ratio(np.ones_like(total), noise.count))
+    return np.asarray(critical * spread)
 
 
 def tellable(noise: Noise) -> NDArray[np.bool_]:
@@ -80,11 +122,14 @@ def _binary(sums: Sums, noise: Noise, critical: float) -> tuple[Float64, Float64
     excess = ratio(noise.own, fitted)
     events = fitted * ratio(noise.count, sums.total[:, WEIGHT]) ** 2
     share = events / (events + PRIOR_EVENTS)
-    moderated = share * excess + (1.0 - share) * max(excess[0], 1.0)
+    moderated = moderate(excess, share, max(excess[0], 1.0), noise.parent, noise.count)
     dispersed = model.dispersed(np.maximum(moderated, excess))
     low, high = dispersed.limits(np.full(len(score), critical))
     gap = sums.total[:, R] / sums.total[:, WEIGHT]
     reach = critical * np.sqrt(noise.own) / sums.total[:, WEIGHT]
+    # Where all outcomes are equal, predictions alone make gaps vary, and few rows hide how much.
+    same = model.one_sided != 0.0
+    reach = np.where(same, np.maximum(reach, _slack(sums, noise, critical)), reach)
     return score, np.minimum(low, gap - reach), np.maximum(high, gap + reach)
 
 
@@ -138,7 +183,7 @@ def pooled_interval(
     Where the tail is the lighter one, half of the skewness counts: a single extreme outcome can
     make it look lighter than it is.
     """
-    up, down = np.where(g > 0, g, 0.5 * g), np.where(g > 0, 0.5 * g, g)
+    up, down = np.maximum(g, LIGHT * g), np.minimum(g, LIGHT * g)
     x = ratio(gap, error)
     score = np.where(x > 0, wilson(x, up), wilson(x, down))
     z = np.full(len(gap), critical)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from recalibrate.auditing.measure.limits import judge
+from recalibrate.auditing.measure.limits import detectable, judge
 from recalibrate.auditing.measure.noise import Noise, sum_variance
 from recalibrate.auditing.measure.sample import Sample
 from recalibrate.auditing.measure.simultaneous import holm
@@ -16,8 +16,6 @@ from recalibrate.data.vectors import Float64
 from recalibrate.metrics.binned import absolute_mean
 from recalibrate.metrics.cumulative import Excursion
 from recalibrate.metrics.levelsets import ratio
-
-POWER_80 = 0.8416212335729143  # normal quantile: a detectable gap is found 80 times in 100
 
 
 def measure(
@@ -40,8 +38,9 @@ def measure(
     judged = judge(sums, sample, noise, critical)
     found |= {"p": judged.p, "low": judged.low, "high": judged.high}
     found["off"] = np.abs(judged.score) > test
-    error = np.sqrt(total[:, W2V] if sample.binary else noise.moderated) / mass
-    found["detectable"] = np.where(np.isnan(judged.low), np.nan, (test + POWER_80) * error)
+    below, above = detectable(sums, sample, noise, test)
+    found |= {"detectable_low": below, "detectable_high": above}
+    found["detectable"] = np.fmax(-below, above)
     found |= _level_sets(sums, noise)
     found |= _equal_width(sums, sample, noise)
     found |= _cumulative(sums, sample, noise)

@@ -14,6 +14,7 @@ from recalibrate.auditing.measure.sweep import (
     W3,
     WEIGHT,
     ClusterSums,
+    Ints,
     R,
     Sums,
     together,
@@ -35,31 +36,43 @@ class Noise:
         Variance from the spread of the group's own residuals around the gap.
     moderated : ndarray
         The same together with the spread of all rows' residuals in the same bins.
+    relative : ndarray
+        That, as multiple of what all rows' residuals in the same bins alone say.
     skewness : ndarray
         Of the sum, if residuals are shaped as those of all rows in the same bins.
     design, bin_design : ndarray
         How many times larger clusters make a variance, of the group and of one of its bins; at
         least 1.
+    parent : ndarray of int
+        Number of the smallest group around every group, whose noise counts where its own rows
+        are few.
     """
 
     count: Float64
     own: Float64
     moderated: Float64
+    relative: Float64
     skewness: Float64
     design: Float64
     bin_design: Float64
+    parent: Ints
 
 
-def find_noise(sums: Sums, sample: Sample, clusters: ClusterSums | None, side: int) -> Noise:
-    """Noise of one set of predictions, number ``side`` of those in ``clusters``."""
+def find_noise(
+    sums: Sums, sample: Sample, clusters: ClusterSums | None, side: int, parent: Ints
+) -> Noise:
+    """Noise of one set of predictions, number ``side`` of those in ``clusters``.
+
+    What a group's rows cannot tell, those of its ``parent`` do.
+    """
     total = sums.total
-    squares, products, weights = total[:, W2R2], total[:, W2R], total[:, W2]
-    count = effective_rows(total)
-    if clusters is not None:
-        squares, products = clusters.squares[:, side, side], clusters.squares[:, side, -1]
-        weights, count = clusters.squares[:, -1, -1], clusters.count.astype(np.float64)
     gap = total[:, R] / total[:, WEIGHT]
-    spread = squares - 2.0 * gap * products + gap**2 * weights
+    if clusters is None:
+        squares, count = total[:, W2R2], effective_rows(total)
+        spread = squares - 2.0 * gap * total[:, W2R] + gap**2 * total[:, W2]
+    else:
+        squares, count = clusters.squares[:, side, side], clusters.count.astype(np.float64)
+        spread = clusters.spread(side, gap)
     # Equal residuals leave only rounding errors of the subtraction.
     spread = np.where(spread > 1e-12 * total[:, W2R2], spread, 0.0)
     own = ratio(spread * count, np.maximum(count - 1.0, 0.0))
@@ -67,15 +80,35 @@ def find_noise(sums: Sums, sample: Sample, clusters: ClusterSums | None, side: i
     design = np.maximum(ratio(squares, total[:, W2R2]), 1.0)
     design = share * design + (1.0 - share) * design[0]
     pooled = sums.by_quantile[..., W2] @ sums.law.variance * design
+    relative = moderate(ratio(own, pooled), share, 1.0, parent, count)
     third = sums.by_quantile[..., W3] @ sums.law.third * design**2
     return Noise(
         count,
         own,
-        sums.law.moderate(own, pooled, count),
+        pooled * relative,
+        relative,
         ratio(third, pooled**1.5),
         design,
         1.0 + (design - 1.0) * together(sample, sums),
+        parent,
     )
+
+
+def moderate(own: Float64, share: Float64, first: float, parent: Ints, size: Float64) -> Float64:
+    """Every group's own value by its share, the rest by the moderated value of its parent.
+
+    Examples
+    --------
+    >>> own, share = np.array([4.0, 8.0]), np.array([0.5, 0.25])
+    >>> moderate(own, share, 1.0, np.zeros(2, np.int64), np.array([9.0, 3.0]))
+    array([2.5  , 3.875])
+    """
+    found = own.copy()
+    found[0] = share[0] * own[0] + (1.0 - share[0]) * first
+    for g in np.argsort(-size, kind="stable"):
+        if g:
+            found[g] = share[g] * own[g] + (1.0 - share[g]) * found[parent[g]]
+    return found
 
 
 def effective_rows(sums: Float64) -> Float64:

@@ -93,7 +93,7 @@ class Shifts:
         return self._cumulant(self._best), second, ratio(third, second**1.5)
 
     @cached_property
-    def _one_sided(self) -> Float64:
+    def one_sided(self) -> Float64:
         """-1 where no label is 1, +1 where all are; with slack for rounding of weights."""
         slack = 1e-9 * self._total
         few, many = self.outcomes <= slack, self.outcomes >= self._total - slack
@@ -111,9 +111,9 @@ class Shifts:
             correction = np.log(wald / r) / r
         usable = (np.abs(r) > _CENTRE) & np.isfinite(correction)
         found = np.asarray(r + np.clip(np.where(usable, correction, skewness / 6.0), -_MOST, _MOST))
-        if not self._one_sided.any():
+        if not self.one_sided.any():
             return found
-        return np.where(self._one_sided == 0.0, found, self._edge(shift, here))
+        return np.where(self.one_sided == 0.0, found, self._edge(shift, here))
 
     @cached_property
     def _edge_chances(self) -> tuple[Float64, Float64]:
@@ -124,8 +124,8 @@ class Shifts:
     def _edge(self, shift: Float64, cumulant: Float64) -> Float64:
         """The same where all labels are equal: half the probability of just that."""
         none, every = self._edge_chances
-        chance = np.where(self._one_sided < 0, none, every + shift * self._total) - cumulant
-        return self._one_sided * _half_tail(self.information * chance)
+        chance = np.where(self.one_sided < 0, none, every + shift * self._total) - cumulant
+        return self.one_sided * _half_tail(self.information * chance)
 
     def scores_of(self, outcomes: Float64) -> Float64:
         """Scores, without a shift, of other outcomes, of shape (..., groups), of the same rows."""
@@ -177,6 +177,38 @@ class Shifts:
     def limits(self, critical: Float64) -> tuple[Float64, Float64]:
         """Gaps (mean outcome minus mean prediction) with scores within the critical value."""
         return self._gap_where(critical), self._gap_where(-critical)
+
+    def outcomes_where(self, wanted: Float64) -> Float64:
+        """Outcomes that have a score without a shift; NaN where not even all or none have."""
+        low, high = np.zeros(len(self.mass)), self._total.copy()
+        beyond = np.where(wanted > 0, high, low)
+        reached = np.abs(self.scores_of(beyond[None])[0]) >= np.abs(wanted)
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (low + high)
+            short = replace(self, outcomes=middle).score(np.zeros(len(middle))) < wanted
+            low, high = np.where(short, middle, low), np.where(short, high, middle)
+        return np.where(reached, 0.5 * (low + high), np.nan)
+
+    def detectable(self, test: float, power: float, step: Float64) -> tuple[Float64, Float64]:
+        """Gaps, below and above zero, whose outcomes are beyond a score of ``test`` often enough.
+
+        ``power`` is the normal score of how often. Sums of outcomes come in steps (0: any), of
+        which one that is partly beyond the score does not count.
+        """
+        found = []
+        for sign in (-1.0, 1.0):
+            edge = self.outcomes_where(np.full(len(self.mass), sign * test))
+            whole = np.where(step > 0, step, 1.0)
+            if sign < 0:
+                last = np.where(step > 0, np.floor(edge / whole + 1e-9) * whole + 0.5 * step, edge)
+                last = np.minimum(last, self._total)
+            else:
+                last = np.where(step > 0, np.ceil(edge / whole - 1e-9) * whole - 0.5 * step, edge)
+            told = np.isfinite(last)
+            moved = replace(self, outcomes=np.where(told, last, 0.5 * self._total))
+            gap = moved._gap_where(np.full(len(last), -sign * power))
+            found.append(np.where(told, gap, np.nan))
+        return found[0], found[1]
 
     def _gap_where(self, wanted: Float64) -> Float64:
         low, high = (np.full(len(self.mass), side) for side in (-_FARTHEST, _FARTHEST))

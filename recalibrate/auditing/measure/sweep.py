@@ -6,7 +6,7 @@ with their product.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -33,6 +33,9 @@ MOST_CORRELATED = 3_000
 
 PAIR_BUDGET = 50_000_000
 """Pairs of groups over all rows; beyond that every k-th row or cluster stands for the others."""
+
+ALL_BUT, MORE = 0.999, 1.2
+"""A group is around another one with all but this share of its rows, and so many times as many."""
 
 # Columns of the sums: of ones, of weights w, and of w times prediction, residual, ...
 ROWS, WEIGHT, F, R, R2, LOSS, W2, W2R, W2R2, W2V, W3 = range(11)
@@ -208,32 +211,41 @@ def _columns(sample: Sample, f: Float64, rows: Rows) -> dict[int, Float64]:
 class ClusterSums:
     """How the sums of clusters vary, per group.
 
-    ``squares[g, k, l]`` adds up products of a cluster's sums of w times residual, one k per set
-    of predictions, and (the last k) of w; ``count`` are clusters with rows in the group.
+    ``squares[g, k, l]`` adds up products of a cluster's sums of w times value k and l; the last
+    value is 1. ``count`` are clusters with rows in the group.
     """
 
     squares: Float64
     count: Ints
 
+    def spread(self, k: int, centre: Float64) -> Float64:
+        """Summed squares of the clusters' sums of w times (value k - centre)."""
+        own = self.squares[:, k, k] - 2.0 * centre * self.squares[:, k, -1]
+        found = own + centre**2 * self.squares[:, -1, -1]
+        # Equal values leave only rounding errors of the subtraction.
+        return np.where(found > 1e-12 * self.squares[:, k, k], found, 0.0)
 
-def sum_clusters(segments: Segments, sample: Sample, predictions: list[Float64]) -> ClusterSums:
-    """One pass in the order of clusters."""
+
+def sum_clusters(
+    segments: Segments, sample: Sample, values: Callable[[Rows], list[Float64]], count: int
+) -> ClusterSums:
+    """One pass in the order of clusters; ``values`` gives so many values of some rows."""
     from recalibrate.kernels import audit as kernels
 
-    n_groups, n_values = len(segments.names), len(predictions) + 1
+    n_groups = len(segments.names)
     last = np.full(n_groups, -1, dtype=np.int64)
-    count = np.zeros(n_groups, dtype=np.int64)
-    pending = np.zeros((n_groups, n_values))
-    squares = np.zeros((n_groups, n_values, n_values))
+    clusters = np.zeros(n_groups, dtype=np.int64)
+    pending = np.zeros((n_groups, count + 1))
+    squares = np.zeros((n_groups, count + 1, count + 1))
     cluster = cluster_numbers(sample)
     for _, rows, codes in blocks(segments, np.argsort(cluster, kind="stable")):
-        w, y = sample.weight[rows], sample.y[rows]
-        values = np.column_stack([*(w * (y - f[rows]) for f in predictions), w])
+        w = sample.weight[rows]
+        weighted = np.column_stack([*(w * value for value in values(rows)), w])
         kernels.add_cluster_squares(
-            codes, segments.offsets, cluster[rows], values, last, pending, count, squares
+            codes, segments.offsets, cluster[rows], weighted, last, pending, clusters, squares
         )
     kernels.end_clusters(pending, squares)
-    return ClusterSums(squares, count)
+    return ClusterSums(squares, clusters)
 
 
 def cluster_numbers(sample: Sample) -> Ints:
@@ -259,19 +271,46 @@ def together(sample: Sample, sums: Sums) -> float:
     return pairs[0] / pairs[1] if pairs[1] else 0.0
 
 
-def correlate(segments: Segments, sample: Sample, f: Float64) -> Float64 | None:
+def overlaps(segments: Segments, sample: Sample, f: Float64) -> Float64 | None:
+    """Variance under calibration that pairs of groups share; None for too many groups."""
+    n_groups = len(segments.names)
+    if n_groups > MOST_CORRELATED:
+        return None
+    shared = np.zeros((n_groups, n_groups))
+    _share_rows(segments, sample, f, shared)
+    return shared
+
+
+def find_parents(shared: Float64 | None, n_groups: int) -> Ints:
+    """The smallest group around every group: one with all of its rows, and others.
+
+    That of all rows, and of groups that no other one is around of, is all rows.
+    """
+    parent = np.zeros(n_groups, dtype=np.int64)
+    if shared is None:
+        return parent
+    size = np.diag(shared)
+    order = np.argsort(size, kind="stable")
+    for g in range(1, n_groups):
+        both = np.maximum(shared[g], shared[:, g])[order]
+        around = (both >= ALL_BUT * size[g]) & (size[order] > MORE * size[g])
+        if around.any():
+            parent[g] = order[int(around.argmax())]
+    return parent
+
+
+def correlate(
+    segments: Segments, sample: Sample, f: Float64, shared: Float64 | None
+) -> Float64 | None:
     """Correlation of the groups' residual sums under calibration; None for too many groups.
 
     A group without rows in the sample of rows or clusters is taken as independent of the others,
     which makes limits wider, never narrower.
     """
-    n_groups = len(segments.names)
-    if n_groups > MOST_CORRELATED:
+    if shared is None:
         return None
-    shared = np.zeros((n_groups, n_groups))
-    if sample.cluster is None:
-        _share_rows(segments, sample, f, shared)
-    else:
+    if sample.cluster is not None:
+        shared = np.zeros_like(shared)
         _share_clusters(segments, sample, f, shared)
     scale = np.sqrt(np.diag(shared))
     scale[scale == 0.0] = 1.0

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from recalibrate.auditing.records import Calibration, Coverage, GroupAudit
 from recalibrate.auditing.views import numbers
+from recalibrate.auditing.views.frames import weighs_rows
 from recalibrate.auditing.views.numbers import Digits
 
 if TYPE_CHECKING:
@@ -86,6 +87,9 @@ def gap_columns(report: AuditReport, digits: Digits) -> list[Column[GroupAudit]]
             "Smallest gap that the test would find 4 times out of 5",
         ),
     ]
+    if weighs_rows(report):
+        tip = "Rows of equal weight that would tell as much"
+        shown.insert(2, numeric("effective rows", lambda g: round(g.effective_rows, 1), tip=tip))
     if report.n_clusters is not None:
         tip = "People or households that the rows belong to"
         shown.insert(2, numeric("clusters", lambda g: g.clusters, tip=tip))

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from recalibrate.auditing.report import AuditReport
 
 _SHORT = (
-    "group", "rows", "clusters", "mean_prediction", "mean_outcome", "gap", "gap_se", "low", "high",
-    "p_holm", "detectable", "off", "before_gap", "before_off",
+    "group", "rows", "effective_rows", "clusters", "mean_prediction", "mean_outcome", "gap",
+    "gap_se", "low", "high", "p_holm", "detectable", "off", "before_gap", "before_off",
 )  # fmt: skip
 
 
@@ -25,6 +25,8 @@ def short_table(report: AuditReport) -> pd.DataFrame:
     shown = [name for name in _SHORT if name in frame]
     if report.n_clusters is None:
         shown.remove("clusters")
+    if not weighs_rows(report):
+        shown.remove("effective_rows")
     return frame[shown]
 
 
@@ -36,6 +38,11 @@ def full_table(report: AuditReport) -> pd.DataFrame:
     if report.kind == "regression":
         frame = frame.drop(columns=["log_loss", "before_log_loss"], errors="ignore")
     return frame
+
+
+def weighs_rows(report: AuditReport) -> bool:
+    """Whether weights make rows tell less than their number."""
+    return any(group.effective_rows < group.rows - 1e-6 * group.rows for group in report.groups)
 
 
 def worst_table(report: AuditReport, most: int) -> pd.DataFrame:
@@ -50,6 +57,7 @@ def _line(group: GroupAudit) -> dict[str, Any]:
     line = {
         "group": group.name,
         "rows": group.rows,
+        "effective_rows": group.effective_rows,
         "clusters": group.clusters,
         "share": group.share,
         "mean_prediction": after.pop("mean_prediction"),

@@ -32,9 +32,10 @@ def method_notes(
         _tests(kind, clustered),
         Note(
             "Detectable gap",
-            "About the smallest gap that would be called off in 80 of 100 samples of this "
-            "size. A smaller true gap may well exist.",
-            "(critical value + .84) * standard error under calibration",
+            "The gap nearest to zero that would be called off in 80 of 100 samples of this size, "
+            "if the log-odds of all rows of the group are shifted alike (numbers: if the outcomes "
+            "are); of either sign, and the larger of the two. None where no possible gap would be "
+            "found so often. A smaller true gap may well exist.",
         ),
         Note(
             "p-values",
@@ -90,11 +91,10 @@ def method_notes(
         notes.append(
             Note(
                 "Differences",
-                "After minus before on the same rows. Their standard errors come from the "
-                "influence of every row or cluster on the difference (delta method), to first "
-                "order; those of ECE and K1 from jointly normal residual sums of all bins, because "
-                "noise decides signs there. Those of Kinf and ECCE are too large where noise "
-                "decides the worst bin or the extremes.",
+                "After minus before on the same rows, for means over rows only: their standard "
+                "errors are those of the rows' (or clusters') differences. For ECE, K1, K2, Kinf "
+                "and ECCE noise decides signs and extremes, and no standard error of a difference "
+                "holds, so none is given.",
             )
         )
     return tuple(notes)

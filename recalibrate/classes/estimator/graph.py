@@ -80,7 +80,7 @@ class UseEstimators(Update):
             for model in self.table.models
             if model is not None
         ]
-        zero = builder.op("Mul", runner.columns.score, builder.number(0.0))
+        zero = builder.op("Mul", runner.score, builder.number(0.0))
         if not values:
             return zero, builder.op("Equal", zero, builder.number(0.0))
         every = builder.concat([zero, *values])

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.classes.linear.spec import UNIT, WIDEST, LinearTable, Quantiser, Term
-from recalibrate.core.learning import SCORE_COLUMN
+from recalibrate.core.learning import is_score
 from recalibrate.core.levels import Levels
 from recalibrate.core.rounds import Encoder
 from recalibrate.graph.features import feature_of
@@ -116,7 +116,7 @@ def _quantise(
     centre = np.array([[term.centre for term in terms]])
     factor = np.array([[term.factor for term in terms]])
     centred = builder.op("Sub", builder.cast(block, "float64"), builder.constant(centre))
-    scores = all(term.name == SCORE_COLUMN for term in terms)
+    scores = all(is_score(term.name) for term in terms)
     if not scores:  # scores are never missing
         centred = builder.op("Where", builder.op("IsNaN", block), builder.number(0.0), centred)
     units = builder.op("Round", builder.op("Mul", centred, builder.constant(factor)))

@@ -43,8 +43,11 @@ from recalibrate.rows.store import Fold
 from recalibrate.support.threads import take_turns
 
 LINE_ENCODER, MAIN_ENCODER = range(2)
-LEAST_ERRORS = 2.0
-"""Standard errors by which a stage has to lower the held-out loss; more of few rows."""
+LEAST_ERRORS = (1.0, 2.0)
+"""Standard errors by which line and boosting have to lower the held-out loss.
+
+The line is pulled towards the base as strongly as the rows are few, and can do little harm.
+"""
 
 
 def follow_classes(
@@ -154,12 +157,11 @@ class _Classes:
         base, line, boosted = (HeldOutScores(rows, z) for z in self._held_out(runs, sweeps))
         weight = base.weight(self.problem)
         losses = [each.losses(self.problem) for each in (base, line, boosted)]
-        least = LEAST_ERRORS + (len(rows) < FEW_ROWS)
         names = ("a line through the base's scores", "boosting")
         taken, notes = 0, []
         for stage, name in enumerate(names, start=1):
             gain, error = paired_gain(losses[taken], losses[stage], weight)
-            pays = error > 0 and gain / error > least
+            pays = error > 0 and gain / error > LEAST_ERRORS[stage - 1]
             notes.append(f"{name} {'pays' if pays else 'does not pay'}: {say_gain(gain, error)}")
             taken = stage if pays else taken
         y = self.y[rows]
