@@ -77,6 +77,7 @@ class TorchBase(DecidedBase):
         self._class = _read_class(target_class)
         self._names = _feature_names(model)
         self._whole: bool | None = None
+        self.classes: range | None = None  # as many as outputs, once there are some
         self.link: Link = decide_link(self._model.source, link)
         self.name = f"torch {type(model).__name__}"
         self._decision = Decision(
@@ -153,6 +154,7 @@ class TorchBase(DecidedBase):
                 )
             return None
         count = outputs.shape[1]
+        self.classes = range(count)
         chosen = self._class
         if chosen is None:
             chosen = 1 if count == 2 else EVERY
@@ -372,9 +374,9 @@ def _refuse_several(X: Any) -> None:
     parts = list(X.values()) if isinstance(X, dict) else X
     if isinstance(parts, tuple | list) and any(np.ndim(part) > 1 for part in parts[:9]):
         raise ValueError(
-            f"X is a {type(X).__name__} of {len(parts)} arrays, but a torch model is asked with one "
-            "tensor. Pass a function of X that calls the model with all of them and returns one "
-            "score per row (and a table for H as Z=)."
+            f"X is a {type(X).__name__} of {len(parts)} arrays, but a torch model is asked with "
+            "one tensor. Pass a function of X that calls the model with all of them and returns "
+            "one score per row (and a table for H as Z=)."
         )
 
 
