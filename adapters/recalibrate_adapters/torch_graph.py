@@ -58,6 +58,8 @@ def try_export(exporter: Exporter, model: Any, sample: Any) -> onnx.ModelProto |
     try:
         with _quiet():
             return exporter(model, sample)
+    except SystemError:  # the tracer's warning, an error for us, inside of torch's own code
+        return "torch cannot trace the model: what it does depends on the numbers in the rows"
     except ImportError as error:
         return f"torch's newer exporter, which knows more models, needs a package ({error})"
     except Exception as error:  # the model's own code runs here and may raise anything
