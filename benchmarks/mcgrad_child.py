@@ -1,4 +1,4 @@
-"""MCGrad's part of ``speed.py --mcgrad``: runs where mcgrad is, and needs ``measuring`` alone."""
+"""MCGrad's part of ``speed.py`` and ``groups.py``: runs where mcgrad is."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import pickle
 import sys
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 from measuring import best_of
 
 
 def main(path: Path) -> None:
-    """Fit and predict what the file says; prints the seconds."""
+    """Fit and predict what the file says; prints the seconds, and saves the predictions."""
     from mcgrad.methods import MCGrad, RegressionMCGrad
 
     given = pickle.loads(path.read_bytes())  # noqa: S301 written by speed.py a moment ago
@@ -24,6 +25,7 @@ def main(path: Path) -> None:
     }
     fit = best_of(given["repeats"], lambda: model.fit(rows, "score", "label", **columns))
     predict = best_of(2 * given["repeats"], lambda: model.predict(many, "score", **columns))
+    np.save(path.with_suffix(".npy"), np.asarray(model.predict(many, "score", **columns), float))
     print(json.dumps({"fit": vars(fit), "predict": vars(predict)}))
 
 

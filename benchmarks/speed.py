@@ -125,25 +125,31 @@ def many_rows(case: Case, base: str) -> tuple[pd.DataFrame, Floats]:
     return case.X[1].iloc[at].reset_index(drop=True), case.bases[base][1][at]
 
 
-def time_mcgrad(
-    python: str, case: Case, base: str, threads: int, repeats: int
-) -> tuple[Seconds, Seconds]:
-    """MCGrad's fit and predictions of the same rows, in another environment."""
+def ask_mcgrad(
+    python: str,
+    case: Case,
+    base: str,
+    used: Sequence[str],
+    rows: tuple[pd.DataFrame, Floats],
+    threads: int = 1,
+    repeats: int = 1,
+) -> tuple[Seconds, Seconds, Floats]:
+    """MCGrad's fit on some columns, in another environment, and its predictions of ``rows``."""
     _, texts, _ = lgbm_table(case, base, 0)
-    many, scores = many_rows(case, base)
+    texts = [name for name in texts if name in used]
 
     def columns(X: pd.DataFrame, scores: Floats, **more: Floats) -> dict[str, Any]:
         # It returns the base unchanged, with a line on the log, where a probability is 0 or 1.
         kept = np.clip(scores, SMALLEST, 1 - SMALLEST) if case.task == "binary" else scores
-        named = {str(c): X[c].astype(str) if c in texts else X[c] for c in X}
+        named = {str(c): X[c].astype(str) if c in texts else X[c] for c in used}
         return {name: np.asarray(values) for name, values in named.items()} | more | {"score": kept}
 
     given = {
         "binary": case.task == "binary",
         "rows": columns(case.X[0], case.bases[base][0], label=case.y[0]),
-        "many": columns(many, scores),
+        "many": columns(*rows),
         "categorical": texts,
-        "numerical": [str(c) for c in many if c not in texts],
+        "numerical": [name for name in used if name not in texts],
         "repeats": repeats,
     }
     with TemporaryDirectory() as folder:
@@ -154,7 +160,8 @@ def time_mcgrad(
             [python, str(Path(__file__).with_name("mcgrad_child.py")), str(path)],
             {**os.environ, "OMP_NUM_THREADS": str(threads)},
         )
-    return Seconds(**found["fit"]), Seconds(**found["predict"])
+        predictions = np.load(path.with_suffix(".npy"))
+    return Seconds(**found["fit"]), Seconds(**found["predict"]), predictions
 
 
 def measure(case: Case, base: str, threads: int, repeats: int, mcgrad: str | None = None) -> Line:
@@ -167,7 +174,10 @@ def measure(case: Case, base: str, threads: int, repeats: int, mcgrad: str | Non
     X, scores = many_rows(case, base)
     model.predict(X, base=scores)
     predict = best_of(2 * repeats + 1, lambda: model.predict(X, base=scores))
-    other = None if mcgrad is None else time_mcgrad(mcgrad, case, base, threads, repeats)
+    other = None
+    if mcgrad is not None:
+        used = [str(c) for c in X]
+        other = ask_mcgrad(mcgrad, case, base, used, (X, scores), threads, repeats)[:2]
     counts = (len(model.rounds.steps), trees)
     return Line(case.name, base, ours, theirs, predict, counts, other)
 

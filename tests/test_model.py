@@ -302,3 +302,17 @@ def test_model_does_not_hold_the_labels():
     model = fit_with(base, X, y, H, **PLAIN)
     assert len(model.labels.values) == 0
     assert model.labels.weight is None
+
+
+def test_refit_is_a_fit_on_top_with_the_same_class():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"sex": rng.choice(["F", "M"], 3000)})
+    model = rc.fit(lambda X: np.full(len(X), 0.4), X, rng.random(3000) < 0.4, rc.Groups("sex"))
+    recent = rng.random(3000) < np.where(X["sex"] == "F", 0.3, 0.5)
+    better = model.refit(X, recent)
+    assert better.H == model.H
+    assert np.array_equal(better.predict(X), rc.fit(model, X, recent, model.H).predict(X))
+    assert isinstance(model.refit(X, recent, "trees").H, rc.Trees)
+    scored = rc.fit(np.full(3000, 0.4), X, recent, rc.Groups("sex"))
+    with pytest.raises(ValueError, match="Pass its predictions"):
+        scored.refit(X, recent)

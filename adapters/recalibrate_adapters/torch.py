@@ -15,6 +15,7 @@ import operator
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,25 +23,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.data.scores import read_scores
-from recalibrate.data.table import find_columns
-from recalibrate.data.values import read_numbers
 from recalibrate.scores import Link, runs_code
 from recalibrate.support.errors import ModelFileError
 from recalibrate_adapters.agreement import Candidate, DecidedBase, Decision, first_line
 from recalibrate_adapters.classes import EVERY, class_score
-from recalibrate_adapters.frames import numbers
 from recalibrate_adapters.torch_graph import exporters, score_graph, try_export
 from recalibrate_adapters.torch_link import decide_link
+from recalibrate_adapters.torch_rows import (
+    MORE_COLUMNS,
+    holds_whole,
+    read_floats,
+    refuse_several,
+)
 
 if TYPE_CHECKING:
     import torch
 
 Scores = NDArray[np.float64]
 
-_MORE_COLUMNS = (
-    " If X has more columns than the model takes, tell it which ones are its own: "
-    'model.feature_names = ["age", ...].'
-)
 BATCH_BYTES = 2**25
 BATCH_ROWS = 8192
 PROBES = 256
@@ -84,7 +84,7 @@ class TorchBase(DecidedBase):
             link=self.link,
             native=self._native,
             candidates=self._candidates,
-            probes=lambda rows: [rows[:PROBES], rows[:1]],
+            probes=_first_rows,
         )
 
     def __repr__(self) -> str:
@@ -111,8 +111,8 @@ class TorchBase(DecidedBase):
             whole = not X.is_floating_point() and X.dtype != torch.bool
             rows: torch.Tensor = X.detach().to(torch.int64 if whole else floats)
         else:
-            _refuse_several(X)
-            rows = torch.from_numpy(_read_floats(X, self._names, floats == torch.float64))
+            refuse_several(X)
+            rows = torch.from_numpy(read_floats(X, self._names, floats == torch.float64))
             rows = rows.to(torch.int64) if self._takes_whole(X, rows) else rows
         if rows.ndim == 0 or len(rows) == 0:
             raise ValueError(f"X must have at least one row, but its shape is {tuple(rows.shape)}.")
@@ -122,7 +122,7 @@ class TorchBase(DecidedBase):
         """Whether whole numbers stay whole, as embeddings want them; found out by trying once."""
         import torch
 
-        if not _holds_whole(X) or not len(rows):
+        if not holds_whole(X) or not len(rows):
             return False
         if self._whole is None:
             self._whole = False
@@ -179,7 +179,7 @@ class TorchBase(DecidedBase):
                 failed.append(exported)
                 continue
             model = score_graph(exported, sample, width, self._column(outputs), self.link)
-            yield Candidate(model, lambda part: {"X": part.cpu().numpy()})
+            yield Candidate(model, _feed)
         if failed:  # all of them: the second may only lack a package
             yield "; ".join(dict.fromkeys(failed))
 
@@ -190,8 +190,7 @@ def read_script(path: Path, *, link: Link | None = None, target_class: Any = Non
     import torch
 
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of TorchScript as a whole
+        with _quiet_about_scripts():
             load: Callable[..., Any] = torch.jit.load
             model = load(str(path), map_location="cpu")
     except Exception as error:  # torch raises whatever its reader, or the file's code, does
@@ -217,6 +216,25 @@ def read_program(path: Path, *, link: Link | None = None, target_class: Any = No
     return TorchBase(program, link=link, target_class=target_class)
 
 
+@contextmanager
+def _quiet_about_scripts() -> Iterator[None]:
+    """TorchScript is deprecated as a whole, which is for its users to decide about."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        yield
+
+
+# Functions and not lambdas, so that a base can be sent to other processes.
+
+
+def _first_rows(rows: torch.Tensor) -> list[torch.Tensor]:
+    return [rows[:PROBES], rows[:1]]
+
+
+def _feed(rows: torch.Tensor) -> dict[str, NDArray[Any]]:
+    return {"X": rows.cpu().numpy()}
+
+
 class _Model:
     """Runs a torch model without leaving traces in it."""
 
@@ -239,6 +257,34 @@ class _Model:
         floating = [t for t in tensors if t.is_floating_point()]
         self.device = tensors[0].device if tensors else torch.device("cpu")
         self.dtype = floating[0].dtype if floating else torch.float32
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Programs have no pickles, but files; the module of one is made anew on the other side.
+        import torch
+
+        save: Any = None
+        if isinstance(self.source, torch.export.ExportedProgram):
+            save = torch.export.save
+        elif isinstance(self.source, torch.jit.ScriptModule):
+            save = torch.jit.save
+        if save is None:
+            return {"source": self.source}
+        content = BytesIO()
+        with _quiet_about_scripts():
+            save(self.source, content)
+        return {save.__module__.split(".")[1]: content.getvalue()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        import torch
+
+        ((kind, content),) = state.items()
+        if kind == "source":
+            source = content
+        else:
+            load: Any = torch.export.load if kind == "export" else torch.jit.load
+            with _quiet_about_scripts():
+                source = load(BytesIO(content))
+        self.__init__(source)  # type: ignore[misc]
 
     def place(self, rows: torch.Tensor) -> torch.Tensor:
         """Rows on the model's device; floating-point numbers in its precision."""
@@ -279,7 +325,7 @@ class _Model:
         except (RuntimeError, AssertionError, IndexError, TypeError, ValueError) as error:
             raise ValueError(
                 f"The torch model failed on {len(rows)} rows of shape {tuple(rows.shape[1:])} and "
-                f"type {rows.dtype}: {error}.{_MORE_COLUMNS if rows.ndim == 2 else ''}"
+                f"type {rows.dtype}: {error}.{MORE_COLUMNS if rows.ndim == 2 else ''}"
             ) from error
         if not isinstance(outputs, torch.Tensor):
             raise ValueError(
@@ -331,53 +377,6 @@ def _feature_names(model: Any) -> tuple[str, ...] | None:
     if not isinstance(names, Sequence) or isinstance(names, str) or not names:
         return None
     return tuple(str(name) for name in names)
-
-
-def _read_floats(X: Any, names: tuple[str, ...] | None, wide: bool) -> NDArray[Any]:
-    """A DataFrame's columns, or an array of any rank, as float32 or float64."""
-    if hasattr(X, "to_pandas"):
-        X = X.to_pandas()
-    dtype = np.float64 if wide else np.float32
-    if hasattr(X, "iloc"):
-        given = [str(name) for name in X.columns]
-        chosen = find_columns(names or given, given)
-        try:
-            columns = [numbers(given[j], X.iloc[:, j], wide=wide) for j in chosen]
-        except ValueError as error:
-            raise ValueError(f"{error}{'' if names else _MORE_COLUMNS}") from error
-        return np.column_stack(columns).astype(dtype)
-    array = np.asarray(X)
-    if names is not None and array.shape[1:] != (len(names),):
-        raise ValueError(
-            f"X has shape {array.shape}, but the torch model takes {len(names)} columns."
-        )
-    if array.dtype.kind == "f":
-        with np.errstate(over="ignore"):  # beyond float32 is infinite, as documented
-            return np.array(array, dtype=dtype)
-    if array.ndim == 2:
-        columns = [read_numbers(f"x{j}", array[:, j], wide=wide) for j in range(array.shape[1])]
-        return np.column_stack(columns).astype(dtype)
-    flat = read_numbers("X", array.reshape(-1), wide=wide)
-    return flat.astype(dtype).reshape(array.shape)
-
-
-def _holds_whole(X: Any) -> bool:
-    """Whether all numbers are of an integer type."""
-    if hasattr(X, "to_pandas"):
-        X = X.to_pandas()
-    types = list(X.dtypes) if hasattr(X, "iloc") else [np.asarray(X).dtype]
-    return all(getattr(kind, "kind", "") in "iu" for kind in types)
-
-
-def _refuse_several(X: Any) -> None:
-    """One tensor is what a base model takes."""
-    parts = list(X.values()) if isinstance(X, dict) else X
-    if isinstance(parts, tuple | list) and any(np.ndim(part) > 1 for part in parts[:9]):
-        raise ValueError(
-            f"X is a {type(X).__name__} of {len(parts)} arrays, but a torch model is asked with "
-            "one tensor. Pass a function of X that calls the model with all of them and returns "
-            "one score per row (and a table for H as Z=)."
-        )
 
 
 def _check_probabilities(outputs: Scores) -> None:

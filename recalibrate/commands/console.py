@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from typing import TextIO
+
+from recalibrate.commands.interrupts import Interrupts
+from recalibrate.support.notices import printable
 
 
 @dataclass(frozen=True)
@@ -20,15 +24,23 @@ class Console:
         Name of the subcommand, for messages.
     quiet
         Whether only errors, warnings and what was asked for are shown.
+    interrupts
+        Whether Ctrl-C was pressed.
     """
 
     command: str
     quiet: bool = False
+    interrupts: Interrupts = field(default_factory=Interrupts)
 
     @property
     def progress(self) -> bool | None:
         """The argument ``progress`` of `recalibrate.fit`: by default a bar on a terminal."""
         return False if self.quiet else None
+
+    def check_interrupts(self) -> None:
+        """Stop here if Ctrl-C was pressed: what was going on may have ended early, in silence."""
+        if self.interrupts.seen:
+            raise KeyboardInterrupt
 
     def say(self, text: str) -> None:
         """Print a result."""
@@ -41,7 +53,7 @@ class Console:
 
     def step(self, text: str) -> None:
         """Say what takes its time, if somebody is looking."""
-        if not self.quiet and sys.stderr.isatty():
+        if not self.quiet and sys.stderr is not None and sys.stderr.isatty():
             _write(sys.stderr, f"{text} ...")
 
     def fail(self, text: str) -> None:
@@ -57,13 +69,34 @@ class Console:
         _write(sys.stderr, f"recalibrate {self.command}: error: {in_one_line(text)}")
 
 
-def _write(stream: TextIO, text: str) -> None:
-    """A line; characters that the stream cannot show are written as their codes."""
+def _write(stream: TextIO | None, text: str) -> None:
+    """A line; characters that the stream cannot or should not show are written as their codes."""
+    if stream is None:  # closed before the program began
+        return
+    text = printable(text)
     try:
         stream.write(f"{text}\n")
+        stream.flush()
     except UnicodeEncodeError as error:
-        shown = text.encode(error.encoding, "backslashreplace").decode(error.encoding)
-        stream.write(f"{shown}\n")
+        _write(stream, text.encode(error.encoding, "backslashreplace").decode(error.encoding))
+    except (OSError, ValueError):  # whoever read it (head, for example) has seen enough
+        silence(stream)
+
+
+def settle() -> None:
+    """Write what is left, or the interpreter would end with an error of its own."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            try:
+                stream.flush()
+            except (OSError, ValueError):
+                silence(stream)
+
+
+def silence(stream: TextIO) -> None:
+    """Send what is written from now on nowhere: what the program does does not depend on it."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def in_one_line(text: str) -> str:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import os
 import re
-import sys
 import traceback
 from collections.abc import Sequence
 from typing import NoReturn
 
 from recalibrate import __version__
 from recalibrate.commands import audit, demo, export, fit, inspect, monitor, predict
-from recalibrate.commands.console import Console, shown_warnings
+from recalibrate.commands.console import Console, settle, shown_warnings
 from recalibrate.commands.interrupts import watch_interrupts
 from recalibrate.commands.options import add_common
 from recalibrate.groups.expressions import GroupSyntaxError
 
-FINE, GATE_FAILED, BAD_INPUT, FAULT, INTERRUPTED = 0, 1, 2, 3, 130
+BAD_INPUT, FAULT, INTERRUPTED = 2, 3, 130
 COMMANDS = (fit, predict, audit, monitor, export, inspect, demo)
 BAD_INPUT_ERRORS = (OSError, ValueError, TypeError, ImportError, MemoryError)
 """What the library raises for things that the user can put right."""
@@ -75,19 +73,23 @@ def build_parser() -> argparse.ArgumentParser:
 def run(argv: Sequence[str] | None = None) -> int:
     """Run a command; see `recalibrate.commands.main`."""
     try:
+        return _run(argv)
+    finally:
+        settle()
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    try:
         args = build_parser().parse_args(argv)
     except SystemExit as end:  # --help, or wrong usage, already explained
         return int(end.code or 0)
-    console = Console(args.command, quiet=args.quiet)
     with watch_interrupts() as interrupts:
+        console = Console(args.command, args.quiet, interrupts)
         try:
             with shown_warnings(console):
                 code: int = args.run(args, console)
-                sys.stdout.flush()
+            console.check_interrupts()
             return code
-        except BrokenPipeError:  # whoever read the output (head, for example) has seen enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return FINE
         except KeyboardInterrupt:
             return _interrupted(console)
         except Exception as error:

@@ -10,7 +10,6 @@ run by onnxruntime and compared with the model on rows made for the purpose, and
 
 from __future__ import annotations
 
-import json
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from recalibrate.commands.data import read_frame
 from recalibrate.commands.models import base_scores, known_text, open_saved
 from recalibrate.commands.options import add_base, add_table
 from recalibrate.commands.outputs import Outputs
+from recalibrate.support.strictjson import parse
 
 SUMMARY = "write a recalibrated model as one ONNX graph"
 
@@ -73,7 +73,7 @@ def _audit_summary(file: str | None) -> Any:
     if file is None:
         return None
     try:
-        content = json.loads(Path(file).read_text(encoding="utf-8"))
+        content = parse(Path(file).read_bytes(), "it", finite=False)
         return {key: content[key] for key in ("verdict", "rows", "alpha", "overall")}
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(

@@ -88,6 +88,7 @@ def run(args: Namespace, console: Console) -> int:
     console.step(f"reading {args.data}")
     rows = read_labelled(args, score=args.score_column)
     model = _fit(args, console, rows, rows.others["score"] if base is None else base, H)
+    console.check_interrupts()  # an interrupted fit gives the rounds that it has
     if exported is not None:
         console.step("exporting, and comparing the graph with the model")
         sample = slice(0, PARITY_ROWS)

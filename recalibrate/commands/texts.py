@@ -6,14 +6,14 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from recalibrate.core.kinds import CLASSES, class_of
+from recalibrate.core.kinds import read_text as read_class
 from recalibrate.support.shorthand import split_commas
 
 if TYPE_CHECKING:
     from recalibrate.classes.groups.spec import Groups
-    from recalibrate.core.learning import FunctionClass
 
-_CALL = re.compile(r"\s*(\w+)\s*(?:\((.*)\))?\s*", re.DOTALL)
+__all__ = ["read_class", "read_groups", "read_names"]
+_CALL = re.compile(r"\s*groups\s*\((.*)\)\s*", re.DOTALL)
 
 
 def read_names(texts: Sequence[str], columns: Sequence[str]) -> list[str]:
@@ -44,24 +44,4 @@ def read_groups(text: str) -> Groups:
     from recalibrate.classes.groups.spec import Groups
 
     called = _CALL.fullmatch(text)
-    inside = called[2] if called and called[1] == "groups" and called[2] is not None else text
-    return Groups.read(split_commas(inside), text)
-
-
-def read_class(text: str) -> FunctionClass:
-    """A class of functions from its short text; nothing is evaluated.
-
-    Examples
-    --------
-    >>> read_class("trees(depth=3, features=[age, sex])")
-    Trees(depth=3, features=('age', 'sex'))
-    """
-    called = _CALL.fullmatch(text)
-    kind = "" if called is None else called[1].lower()
-    if called is None or kind not in CLASSES:
-        wrong = f"{text!r} is not a class of functions"
-        if called is not None:
-            wrong = f"there is no class {called[1]!r}"
-        known = [each for kind in CLASSES for each in class_of(kind).shorthand]
-        raise ValueError(f"{wrong}; write for example {', '.join(known)}")
-    return class_of(kind).read(split_commas(called[2] or ""), text)
+    return Groups.read(split_commas(called[1] if called else text), text)

@@ -86,7 +86,8 @@ class Pace:
     l2
         See :class:`Penalty`.
     levels
-        Level sets of every round; None: as many as the rows can fill.
+        Numbers of level sets of every round, to be tried on held-out rows; None: as many as the
+        rows can fill.
     step
         Share of every fitted correction that is taken.
     patience
@@ -94,17 +95,27 @@ class Pace:
         were left too early; many more cost time and gain little (cross-validated).
     draws
         Whether every learner sees a share of the rows, drawn anew: for classes that draw anyway.
-    categories_first
-        Whether columns of many categories are moved before boosting: for classes that would
-        split them a few categories at a time.
     """
 
     l2: float = 0.0
-    levels: int | None = 3
+    levels: tuple[int | None, ...] = (1, 3)
     step: float = 0.1
     patience: int = 25
     draws: bool = False
-    categories_first: bool = False
+
+    def levels_for(self, n_rows: int) -> tuple[int, ...]:
+        """Numbers of level sets to try with so many rows."""
+        numbers = (level_count(n_rows) if count is None else count for count in self.levels)
+        return tuple(dict.fromkeys(numbers))
+
+
+ROWS_PER_LEVEL = 1000
+FEWEST_LEVELS, MOST_LEVELS = 3, 10
+
+
+def level_count(n_rows: int) -> int:
+    """Level sets that so many rows can fill."""
+    return int(np.clip(n_rows // ROWS_PER_LEVEL, FEWEST_LEVELS, MOST_LEVELS))
 
 
 @dataclass(frozen=True, eq=False)

@@ -148,13 +148,23 @@ def _parquet_files(text: str) -> list[str]:
     path = Path(text)
     if path.is_file():
         return [text]
-    found = sorted(map(str, path.rglob("*.parquet")) if path.is_dir() else _matches(text))
+    found = sorted(_files_in(path) if path.is_dir() else _matches(text))
     if not found:
         raise FileNotFoundError(
             f"X is the text {text!r}, but there is no such Parquet file, no folder with files "
             "*.parquet in it, and no file that the pattern matches"
         )
     return found
+
+
+def _files_in(folder: Path) -> list[str]:
+    """Files of a folder, without what begins with a dot or _: others' scraps, not rows."""
+    return [
+        str(file)
+        for file in folder.rglob("*.parquet")
+        if file.is_file()
+        and not any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
+    ]
 
 
 def _matches(pattern: str) -> list[str]:

@@ -191,6 +191,10 @@ class Schema:
         for column in schema.columns:
             if not isinstance(column.name, str) or column.kind not in ("numeric", "categorical"):
                 raise ValueError(f"Not a saved schema: bad column {column.name!r}.")
+            if column.kind == "numeric" and column.categories:
+                raise ValueError(
+                    f"Not a saved schema: {column.name!r} is numeric, with categories."
+                )
             if len(column._codes) != len(column.categories):
                 raise ValueError(f"Not a saved schema: repeated categories in {column.name!r}.")
         if len(schema._positions) != len(schema.columns) or not isinstance(schema.named, bool):

@@ -201,6 +201,11 @@ def read_option(name: str, value: Any, kind: type[T]) -> T:
 def refuse_unknown(unknown: dict[str, Any]) -> None:
     """Say where an argument that ``fit`` does not take belongs."""
     for name, value in unknown.items():
+        if name in ("groups", "group"):
+            terms = value if isinstance(value, list) else ["sex", "race*sex"]
+            raise TypeError(
+                f"fit() has no argument {name!r}: the groups to be right for are H, as in H={terms}"
+            )
         for option, kind in (("loop", Loop), ("engine", Engine)):
             if name in {field.name for field in fields(kind)}:
                 raise TypeError(

@@ -97,8 +97,11 @@ def fit(
         second of the base model's (else the larger) counts as 1, unless ``positive`` says
         otherwise. Labels of a classifier always name classes.
     H
-        The class to be multicalibrated for, such as ``Trees(...)`` or ``Groups(...)``, or the
-        short name of one, such as "trees".
+        The class to be multicalibrated for: ``Groups(...)``, ``Trees(...)``, ``Linear(...)``, ...;
+        a list of group expressions such as ``["sex", "race*sex"]``; or a short text such as
+        "trees" or "groups(sex, race*sex)". Every correction is then a function in H on level sets
+        of the score, or a function of the score alone: no column counts that H does not name.
+        Without H the default looks at all columns.
     Z
         H's own table, where X is not a table.
     sample_weight

@@ -37,8 +37,10 @@ from recalibrate.fitting.training import Training, prepare
 from recalibrate.fitting.validation import Fitted, Verdict, judge, run_folds
 from recalibrate.model import Recalibrated
 from recalibrate.rows.dealing import deal, restrict, set_aside, split
+from recalibrate.rows.marks import fingerprints
 from recalibrate.rows.store import Encoded, Fold, Store, weights_of
 from recalibrate.support.notices import warn_user
+from recalibrate.support.provenance import Provenance, library_version, today
 
 FEW_EFFECTIVE = 0.05
 """Share of the rows that those of equal weight have to make up; survey weights leave a third."""
@@ -68,8 +70,14 @@ class Run:
     progress: bool | None
 
     def follow(self, plan: Plan) -> Recalibrated:
-        """The model."""
+        """The model, and where it comes from."""
         warn_of_weights(weights_of(self.store), self.store.size.n_rows)
+        data, base = fingerprints(self.store)  # before rows are let go
+        model = self._follow(plan)
+        origin = Provenance(library_version(), today(), data, base, self.seed)
+        return replace(model, provenance=origin)
+
+    def _follow(self, plan: Plan) -> Recalibrated:
         if plan.paper:
             settings = paper_settings(plan.alpha, plan.B, plan.loop, self.seed)
             B = 1.0 if plan.B is None else plan.B

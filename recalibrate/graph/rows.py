@@ -172,7 +172,13 @@ class RowMaker:
         }
         rows[name] = values
         try:
-            asked(Rows(self._table(rows), [name] * len(values), self._no_scores(len(values))))
+            asked(
+                Rows(
+                    self._table(rows, len(values)),
+                    [name] * len(values),
+                    self._no_scores(len(values)),
+                )
+            )
         except Exception:  # any framework may raise anything
             if len(values) == 1:
                 return values[:0]
@@ -202,7 +208,7 @@ class RowMaker:
                 values[name][at : at + len(own)] = own
                 about[at : at + len(own)] = [name] * len(own)
                 at += len(own)
-        return Rows(self._table(values), about, self._base_scores(rng, n_rows))
+        return Rows(self._table(values, n_rows), about, self._base_scores(rng, n_rows))
 
     def _columns(self) -> dict[str, tuple[Column | None, Input]]:
         """Columns of the graph by name, with what H knows of them."""
@@ -244,13 +250,13 @@ class RowMaker:
         more = [np.nan] * kinds.missing + [np.inf, -np.inf] * kinds.infinite
         return np.concatenate([own, near, more * REPEATS])
 
-    def _table(self, values: dict[str, NDArray[Any]]) -> Any:
+    def _table(self, values: dict[str, NDArray[Any]], n_rows: int) -> Any:
+        """A table of columns, of which there may be none."""
         import pandas as pd
 
         schema = self.model.schema
         if schema.named:
-            return pd.DataFrame(values)
-        n_rows = len(next(iter(values.values())))
+            return pd.DataFrame(values, index=range(n_rows))
         names = [name for name in schema.names if not is_score(name)]
         columns = [values.get(name, np.zeros(n_rows)) for name in names]
         plain = all(column.dtype != object for column in columns)

@@ -17,7 +17,7 @@ from recalibrate.graph.facts import Facts, read_facts
 from recalibrate.graph.feeds import Feed, make_feed
 from recalibrate.graph.inputs import Input
 from recalibrate.support.errors import ModelFileError
-from recalibrate.support.notices import listed
+from recalibrate.support.notices import listed, printable
 from recalibrate.support.onnxfile import read_graph
 from recalibrate.support.ort import open_session
 
@@ -147,7 +147,9 @@ class ServedModel:
 
     def __repr__(self) -> str:
         facts = self.metadata
-        return f"<ServedModel: {facts['base']}, H={facts['H']}, {facts['rounds']} rounds>"
+        return printable(
+            f"<ServedModel: {facts['base']}, H={facts['H']}, {facts['rounds']} rounds>"
+        )
 
 
 def load_served(source: str | os.PathLike[str] | bytes, threads: int | None = None) -> ServedModel:

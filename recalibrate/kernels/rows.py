@@ -259,3 +259,21 @@ def count_cells(
         at = (f[i] - low) * scale
         k = 0 if at < 0.0 else (last if at >= last else int(at))
         out[k] += 1 if unit else weight[i]
+
+
+@kernel
+def label_cells(
+    column: NDArray[np.int32],
+    y: NDArray[np.float64],
+    weight: NDArray[np.int64],
+    label_scale: float,
+    out: NDArray[np.int64],
+) -> None:
+    """Weight and quantised labels of the rows by a column's value from -c to c, c = len // 2."""
+    unit = weight.shape[0] == 0
+    centre = out.shape[0] // 2
+    for i in range(column.shape[0]):
+        k = min(max(np.int64(column[i]) + centre, 0), out.shape[0] - 1)
+        w = np.int64(1) if unit else weight[i]
+        out[k, 0] += w
+        out[k, 1] += int(np.rint(float(w) * y[i] * label_scale))

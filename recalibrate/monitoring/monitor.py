@@ -102,7 +102,8 @@ class Monitor:
     ...     y = rng.random(1000) < np.where(drifted, 0.55, 0.4)
     ...     for group in monitor.update(X, y, scores=np.full(1000, 0.4), time=week):
     ...         print(f"week {week}: {group}")
-    week 11: sex = F
+    week 10: sex = F
+    week 11: all
     >>> monitor.table.set_index("group").loc["sex = F", "since"]
     '10'
     """

@@ -94,14 +94,14 @@ def _verdict(report: MonitorReport) -> Markup:
 def _tiles(report: MonitorReport) -> Markup:
     digits = digits_of(report)
     worst = max(report.groups, key=lambda group: group.evidence)
-    first = min((group.alarm_time for group in report.alarms), default="")
+    hints = f"{len(report.hints)} hints without labels" if report.hints else ""
     gap = digits.signed(worst.gap_since) if worst.alarm else digits.signed(worst.gap)
     return element(
         "div",
         tile(
             "groups with an alarm",
             f"{len(report.alarms)} of {len(report.groups)}",
-            first and f"first: {first}",
+            hints,
         ),
         tile(
             "strongest evidence",
@@ -160,8 +160,8 @@ def _over_time(report: MonitorReport) -> Markup:
     panels = [element("div", *_charts(report, *pair), class_="pair") for pair in pairs[:_CHARTS]]
     text = (
         "On the left the evidence, with the line of alarm (dashed). On the right the gap of every "
-        "bucket of time alone (points, larger for more rows), and the tolerance (dashed). Groups "
-        "with the strongest evidence first."
+        "bucket of time alone (points, larger for more rows), the gap so far with its limits "
+        "(band), and the tolerance (dashed). Groups with the strongest evidence first."
     )
     return join([element("p", text), *panels])
 
@@ -198,7 +198,6 @@ def _charts(report: MonitorReport, group: GroupStatus, history: History) -> list
         label=f"Evidence over time: {group.name}",
         show=report.show_time,
         rules=(math.log10(1 / report.alpha),),
-        bands=False,
     )
     second = time_chart(
         gaps,
@@ -206,11 +205,30 @@ def _charts(report: MonitorReport, group: GroupStatus, history: History) -> list
         label=f"Gap over time: {group.name}",
         show=report.show_time,
         rules=(-report.tolerance, report.tolerance),
-        bands=False,
+        behind=_running(report, history),
     )
     remark = f"alarm: {group.alarm_time}" if group.alarm else "no alarm"
     since = f"off since {group.since}" if group.since else f"{group.rows:,} rows"
     return [_figure(first, group.name, remark), _figure(second, group.name, since)]
+
+
+def _running(report: MonitorReport, history: History) -> list[Point]:
+    """The gap so far with its limits at the end of every bucket."""
+    digits = digits_of(report)
+    return [
+        Point(
+            x,
+            gap,
+            low,
+            high,
+            0.0,
+            f"so far, {report.show_time(x)}: {digits.signed(gap)} "
+            f"({digits.signed(low)} to {digits.signed(high)})",
+        )
+        for x, gap, low, high in zip(
+            report.ends, history.running, history.low, history.high, strict=True
+        )
+    ]
 
 
 def _figure(chart: Markup, title: str, remark: str) -> Markup:

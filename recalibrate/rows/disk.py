@@ -24,6 +24,7 @@ from recalibrate.rows.memory import MemoryStore
 from recalibrate.rows.pieces import columns_of, gather, sample_pieces
 from recalibrate.rows.spool import SpooledFiles
 from recalibrate.rows.store import Selection, Size, Weigh, encode_blocks, size_of, sum_sizes
+from recalibrate.support.threads import map_ahead
 
 T = TypeVar("T")
 
@@ -101,7 +102,8 @@ class DiskStore:
             return (k, work(k, piece)) if piece.n_rows else None
 
         with ThreadPoolExecutor(self.threads) as pool:
-            yield from filter(None, pool.map(on_piece, range(len(self.ranges))))
+            pieces = range(len(self.ranges))
+            yield from filter(None, map_ahead(pool, on_piece, pieces, self.threads))
 
     def _piece(self, k: int) -> Problem:
         rows, problem, files = self.ranges[k], self.problem, self.files

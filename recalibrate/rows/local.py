@@ -11,6 +11,7 @@ import numpy as np
 from recalibrate.core.fixedpoint import Scale
 from recalibrate.core.part import Part, Statistic, Sums
 from recalibrate.core.rounds import Rounds, Scores
+from recalibrate.support.threads import map_ahead
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -79,7 +80,9 @@ class LocalSource:
         return np.concatenate([part.scores(log) for part in self.parts])
 
     def _map(self, work: Callable[[T], R], items: Iterable[T]) -> Iterable[R]:
-        return map(work, items) if self._pool is None else self._pool.map(work, items)
+        if self._pool is None:
+            return map(work, items)
+        return map_ahead(self._pool, work, items, len(self._shares))
 
     def close(self) -> None:
         """Let the threads go."""

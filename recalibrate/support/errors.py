@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from recalibrate.support.notices import printable
+
 
 class ModelFileError(ValueError):
     """A file that is not a whole, valid model of this library; says what is wrong with it.
@@ -18,3 +20,7 @@ class ModelFileError(ValueError):
     ...     print(type(error).__name__)
     ModelFileError
     """
+
+    def __init__(self, message: str) -> None:
+        # What a file says must not steer the terminal that shows it.
+        super().__init__(printable(message))

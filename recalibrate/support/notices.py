@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from collections.abc import Sequence
@@ -18,6 +19,27 @@ def warn_user(message: str) -> None:
 def _is_inside(module: str) -> bool:
     package = __name__.partition(".")[0]
     return module.partition(".")[0] in (package, f"{package}_adapters")
+
+
+_STEERING = re.compile(
+    "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069\\ud800-\\udfff]"
+)
+"""Control characters but tab and line feed, changes of direction, halves of characters."""
+
+
+def printable(text: str) -> str:
+    r"""A text without what steers a terminal: such characters are written as their codes.
+
+    Examples
+    --------
+    >>> printable("\x1b[31mred\r")
+    '\\x1b[31mred\\x0d'
+    """
+    return _STEERING.sub(lambda found: f"\\{_code(ord(found[0]))}", text)
+
+
+def _code(number: int) -> str:
+    return f"x{number:02x}" if number < 256 else f"u{number:04x}"
 
 
 def listed(items: Sequence[object], limit: int = 30) -> str:

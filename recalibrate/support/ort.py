@@ -22,6 +22,7 @@ def open_session(model: bytes | str, threads: int | None = None) -> Any:
     """
     import onnxruntime
 
+    onnxruntime.disable_telemetry_events()  # this library tells nobody what it is used for
     options = onnxruntime.SessionOptions()
     if threads is not None:
         options.intra_op_num_threads = threads

@@ -9,6 +9,7 @@ from typing import Any
 
 from recalibrate.support.notices import listed
 
+MOST_DEPTH = 10
 _CLOSING = {"(": ")", "[": "]"}
 _PARAMETER = re.compile(r"\s*(\w+)\s*=(?!=)\s*(.*\S)\s*", re.DOTALL)
 
@@ -71,13 +72,15 @@ def read_parameters(known: Sequence[str], arguments: Sequence[str], text: str) -
     return given
 
 
-def _value(text: str, whole: str) -> Any:
+def _value(text: str, whole: str, depth: int = 0) -> Any:
     """A number, True, False, None, a text with or without quotes, or a list of these."""
+    if depth > MOST_DEPTH:
+        raise ValueError(f"lists are nested deeper than {MOST_DEPTH} levels in {whole[:80]!r}...")
     if text.startswith("[") and text.endswith("]"):
-        return [_value(part, whole) for part in split_commas(text[1:-1])]
+        return [_value(part, whole, depth + 1) for part in split_commas(text[1:-1])]
     try:
         value = ast.literal_eval(text)
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
         value = text.strip("`")
     if not isinstance(value, bool | int | float | str | None):
         raise ValueError(f"cannot read the value {text!r} in {whole!r}")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import pairwise
 from threading import Lock
 from typing import Generic, TypeVar
@@ -46,6 +46,26 @@ def share_out(work: Callable[[T], R], items: Iterable[T], threads: int) -> list[
         return [work(item) for item in todo]
     with ThreadPoolExecutor(min(threads, len(todo))) as pool:
         return list(pool.map(work, todo))
+
+
+def map_ahead(
+    pool: ThreadPoolExecutor, work: Callable[[T], R], items: Iterable[T], ahead: int
+) -> Iterator[R]:
+    """``work`` on every item, in their order; at most ``ahead`` results wait to be taken.
+
+    ``Executor.map`` runs through all items at once, and holds what nobody asked for yet.
+    """
+    waiting: deque[Future[R]] = deque()
+    try:
+        for item in items:
+            if len(waiting) >= ahead:
+                yield waiting.popleft().result()
+            waiting.append(pool.submit(work, item))
+        while waiting:
+            yield waiting.popleft().result()
+    finally:  # an error, or nobody wants the rest
+        for future in waiting:
+            future.cancel()
 
 
 def take_turns(tasks: Iterable[Generator[None, None, R]], threads: int) -> list[R]:

@@ -1,6 +1,8 @@
 """What is special about torch models; what all adapters promise is in test_contract.py."""
 
+import copy
 import logging
+import pickle
 import warnings
 
 import numpy as np
@@ -433,3 +435,18 @@ def test_a_class_of_several_by_the_labels_themselves():
         for labels in (y, y == 2)
     ]
     np.testing.assert_array_equal(both[0].predict(X), both[1].predict(X))
+
+
+def as_program(model):
+    rows = {0: torch.export.Dim("N")}
+    return torch.export.export(model.eval(), (torch.zeros(2, 4),), dynamic_shapes=(rows,))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of TorchScript as a whole
+@pytest.mark.parametrize("form", [lambda model: model, script, as_program], ids=["", "jit", "pt2"])
+def test_bases_can_be_sent_to_other_processes(form):
+    base = as_base(form(nn.Sequential(linear(), nn.Sigmoid())))
+    expected = base.scores(ROWS), base._native(base._read(ROWS))
+    for again in (pickle.loads(pickle.dumps(base)), copy.deepcopy(base)):  # noqa: S301 - our own
+        np.testing.assert_array_equal(again.scores(ROWS), expected[0])
+        np.testing.assert_array_equal(again._native(again._read(ROWS)), expected[1])

@@ -86,6 +86,39 @@ def test_a_closed_pipe_is_no_error(folder):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def shell(line, folder):
+    """Exit code of the first command of a pipe, or of one whose streams were closed."""
+    script = f"{line}; exit ${{PIPESTATUS[0]}}"
+    command = ["bash", "-c", script.replace("recalibrate ", f"{sys.executable} -m recalibrate ")]
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=120, check=False
+    )
+    return done.returncode, done.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="bash")
+def test_exit_codes_do_not_depend_on_who_listens(folder):
+    """A gate that fails must not pass because its output is cut, or goes nowhere."""
+    gate = "recalibrate audit rows.csv --label y --score-column p --drop id --max-gap 0.0001"
+    gate += " --rule estimate --groups sex"
+    for listening in ("| true", ">&- 2>&-"):
+        assert shell(f"{gate} {listening}", folder)[0] == 1, listening
+    for listening in ("2>&-", "2>&1 | true"):
+        assert shell(f"recalibrate inspect none.rcal {listening}", folder)[0] == 2, listening
+    assert shell("recalibrate --help | true", folder) == (0, "")
+
+
+@pytest.mark.parametrize("option", ["--H", "--groups"])
+def test_deep_lists_in_arguments_are_bad_input(option, folder, capsys):
+    deep = "[" * 5000 + "]" * 5000
+    command = "fit" if option == "--H" else "audit"
+    args = [command, folder / "rows.csv", "--label", "y", "--score-column", "p"]
+    for text in (f"trees(features={deep})", f"groups({deep})", deep, "(" * 9999 + ")" * 9999):
+        more = ["-o", folder / "never.rcal"] if command == "fit" else []
+        assert main([*map(str, args), option, text, *map(str, more)]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+
+
 def interrupt(script, args, folder):
     """Run a script until it says that it waits, then press Ctrl-C; what it said, and errors."""
     process = subprocess.Popen(
@@ -142,6 +175,36 @@ def test_an_interrupted_fit_leaves_nothing_behind(folder, tmp_path):
     assert said.startswith("waiting ['.")  # only the temporary file
     assert "m.rcal" not in said
     assert err == f"recalibrate fit: {MESSAGE}"
+    assert list(tmp_path.iterdir()) == []
+
+
+KEPT = """
+import signal, sys
+from recalibrate.commands import main
+from recalibrate.core import boost
+
+own, rounds = boost._Run.round, []
+
+def wait(self):
+    rounds.append(own(self))
+    if len(rounds) == 2:
+        print("waiting", flush=True)
+        signal.pause()
+
+boost._Run.round = wait
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+def test_an_interrupted_fit_is_no_fit(folder, tmp_path):
+    """In Python it gives the rounds that it has; a pipeline must not take that for a model."""
+    args = [
+        "fit", folder / "rows.csv", "--label", "y", "--score-column", "p", "--drop", "id",
+        "--H", "trees", "--alpha", "0.001", "-o", "m.rcal",
+    ]  # fmt: skip
+    _, err = interrupt(KEPT, args, tmp_path)
+    assert err.endswith(f"recalibrate fit: {MESSAGE}")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -8,7 +8,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import recalibrate as rc
-from recalibrate.data.inputs import settle
+from recalibrate.data.inputs import open_frames, settle
 
 RNG = np.random.default_rng(0)
 N = 1200
@@ -128,3 +128,16 @@ class TestPieces:
             model.predict(folder / "none")
         with pytest.raises(ValueError, match="X has no rows"):
             model.predict(iter([]))
+
+
+def test_scraps_in_a_folder_are_not_rows(tmp_path):
+    """As in Spark, pyarrow and Dask: what begins with a dot or _ is left out, folders too."""
+    frame = pd.DataFrame({"a": [1.0]})
+    for name in ("b.parquet", "year=2024/a.parquet"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        frame.to_parquet(tmp_path / name)
+    for name in ("_temporary/0.parquet", ".part.parquet", "_metadata.parquet", ".x/1.parquet"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"half of a file")
+    (tmp_path / "folder.parquet").mkdir()
+    assert sum(len(piece) for piece in open_frames(tmp_path)) == 2

@@ -2,6 +2,7 @@
 
 import importlib.util
 import sys
+from collections import Counter
 from pathlib import Path
 
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "fuzz_files.py"
@@ -15,11 +16,10 @@ def load_script():
     return module
 
 
-def test_damaged_files_are_refused_or_predict():
+def test_damaged_files_are_refused_or_predict(tmp_path):
     script = load_script()
-    outcomes, findings = script.fuzz(script.make_cases(), 1000, seed=1)
-    assert not findings
-    assert sum(outcomes.values()) == 1000
+    job = script.rcal_job(script.make_cases(), 1, tmp_path)
+    outcomes = Counter(map(job, range(1000)))
     assert outcomes["bytes: refused"] > 300
     # Edits that leave a sane model must occur, or the fuzzer would not get past the first check.
     assert outcomes["edits: predicts"] > 20

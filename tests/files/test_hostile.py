@@ -329,6 +329,14 @@ def test_groups_take_columns_for_what_they_are(files, tmp_path):
     assert_refused(forged, "take column 'sex' for categorical", tmp_path)
 
 
+def test_numbers_have_no_categories(files, tmp_path):
+    """They would be found in a prediction only."""
+    forged = Forgery(files["trees"])
+    number = next(c for c in forged.model["schema"]["columns"] if c["kind"] == "numeric")
+    number["categories"] = [["str", "a"]]
+    assert_refused(forged, "is numeric, with categories", tmp_path)
+
+
 # --- levels and steps ---------------------------------------------------------------------------
 
 

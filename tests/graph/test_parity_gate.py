@@ -210,3 +210,16 @@ def test_a_path_that_cannot_be_written_is_refused_first(tmp_path):
     with pytest.raises(ParityError):
         model.to_onnx(tmp_path / "model.onnx")
     assert (tmp_path / "model.onnx").read_bytes() == b"old"
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_model_without_corrections_and_columns(named):
+    """Its graph takes base scores only; rows to compare on have no columns."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 1))
+    X = pd.DataFrame(X, columns=["a"]) if named else X
+    model = rc.fit(np.full(300, 0.5), X, rng.random(300) < 0.5)
+    assert model.n_rounds_ == 0
+    served = load_served(model.to_onnx().SerializeToString())
+    assert "base_score" in {port.name for port in served.inputs}
+    assert served.predict(X[:2], base=[0.25, 0.5]).tolist() == [0.25, 0.5]

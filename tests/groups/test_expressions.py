@@ -329,3 +329,34 @@ def test_any_text_gives_a_term_or_a_syntax_error(text):
         assert ex.parse(ex.to_text(outcome)) == outcome
     else:
         assert 0 <= outcome.position <= len(text)
+
+
+@pytest.mark.parametrize("text", ["1" * 200_000 + "x", "1." + "1" * 200_000 + "x", "1e" * 100_000])
+def test_long_numbers_take_linear_time(text):
+    with pytest.raises(ex.GroupSyntaxError):
+        ex.parse(f"age < {text}")
+
+
+def test_many_operands_take_linear_time():
+    term = ex.parse(" and ".join(["age > 1"] * 50_000))
+    assert ex.to_text(term).count("age") == 50_000
+
+
+WRAPS = ("not {}", "(a == 1 or b == 1 and {})", "(not {})", "a in (1,) and not ({} or b == 1)")
+
+
+@pytest.mark.parametrize("wrap", WRAPS)
+def test_canonical_text_of_deep_terms_can_be_read(wrap):
+    """It has brackets that the term was written without."""
+    text, read = "age < 1", 0
+    for _ in range(60):
+        text = wrap.format(text)
+        try:
+            term = ex.parse(text)
+        except ex.GroupSyntaxError:
+            break
+        assert ex.parse(ex.to_text(term)) == term
+        read += 1
+    assert read > 10
+    with pytest.raises(ex.GroupSyntaxError, match="nested"):
+        ex.parse(text)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
+import weakref
 
 import numpy as np
 import pandas as pd
@@ -27,7 +29,7 @@ from test_streaming import (
 import recalibrate as rc
 from recalibrate.bases.graphbase import GraphBase
 from recalibrate.bases.protocol import as_base
-from recalibrate.rows.dask.shipping import travelling
+from recalibrate.rows.dask.shipping import pack, travelling
 from recalibrate.rows.dask.workers import OnWorkers
 
 pytestmark = [
@@ -267,3 +269,13 @@ def test_rows_that_are_not_what_they_were_are_refused(client, monkeypatch, tmp_p
     with pytest.raises(RuntimeError, match="are not what they were"):
         fit_with("score", X, "label", sample_weight="w", **LOOP)
     assert len(killed) == 2
+
+
+def test_workers_forget_models_with_their_packages():
+    packed = pack(as_base(lambda X: np.zeros(len(X))))
+    model = packed.open()
+    assert packed.open() is model
+    seen = weakref.ref(model)
+    del packed, model
+    gc.collect()
+    assert seen() is None

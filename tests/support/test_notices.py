@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from recalibrate import LSBoostClassifier, Trees, fit
-from recalibrate.support.notices import warn_user
+from recalibrate.support.errors import ModelFileError
+from recalibrate.support.notices import printable, warn_user
 
 X = np.arange(200.0)[:, None]
 Y = np.arange(200) % 2
@@ -32,3 +33,10 @@ def test_called_from_deep_inside(call):
         call()
     assert caught[0].filename == __file__
     assert caught[0].lineno == inspect.getsourcelines(call)[1] + 1
+
+
+def test_texts_do_not_steer_the_terminal():
+    evil = "\x1b]0;title\x07\r\x9b31m \u202e \ud800"
+    assert printable(evil) == r"\x1b]0;title\x07\x0d\x9b31m \u202e \ud800"
+    assert printable("two\nlines\tand \u00e9\u4e2d") == "two\nlines\tand \u00e9\u4e2d"
+    assert str(ModelFileError("no \x1b[31mred")) == r"no \x1b[31mred"

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import _thread
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
 import pytest
 
 from recalibrate.support import threads
-from recalibrate.support.threads import resolve_threads, share_out, take_turns, threads_for
+from recalibrate.support.threads import (
+    map_ahead,
+    resolve_threads,
+    share_out,
+    take_turns,
+    threads_for,
+)
 
 
 def test_as_many_as_given_or_as_there_are_cores():
@@ -113,3 +120,26 @@ def test_ctrl_c_does_not_wait_for_the_tasks():
         signal.signal(signal.SIGINT, before)
     assert tasks.begun == tasks.ended
     assert len(tasks.begun) < 3
+
+
+def test_no_more_is_worked_out_than_somebody_asked_for():
+    """Results that wait are rows in memory."""
+    begun = []
+    with ThreadPoolExecutor(2) as pool:
+        found = map_ahead(pool, lambda k: begun.append(k) or k, range(100), 3)
+        assert [next(found) for _ in range(5)] == [0, 1, 2, 3, 4]
+        found.close()
+    assert len(begun) <= 5 + 3
+
+
+def test_errors_reach_whoever_asks():
+    def work(k):
+        if k == 3:
+            raise ValueError("three")
+        return k
+
+    with ThreadPoolExecutor(2) as pool:
+        found = map_ahead(pool, work, range(100), 2)
+        assert [next(found) for _ in range(3)] == [0, 1, 2]
+        with pytest.raises(ValueError, match="three"):
+            next(found)

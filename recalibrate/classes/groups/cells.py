@@ -22,6 +22,7 @@ from recalibrate.classes.groups.spec import GroupEncoder, GroupTable
 from recalibrate.core.fixedpoint import INT64_BITS, Scale, snap
 from recalibrate.core.learning import Lesson, Task
 from recalibrate.core.part import Draft, Part, Sums
+from recalibrate.core.source import StatsSource
 from recalibrate.kernels.histogram import count_rows
 from recalibrate.kernels.routing import Placement
 
@@ -36,19 +37,23 @@ For 0/1 labels the variance of the sum, p (1 - p) per row, is what counts as eve
 class CellSums:
     """Statistic: words summed by level set, term and group; squared responses by level.
 
-    Where rows differ in weight, also w s by level set, term and group: the variance of g.
+    ``terms`` are those that count; None: all. Where rows differ in weight, also w s by level set,
+    term and group: the variance of g.
     """
 
     draft: Draft
     encoder: int
     levels: int
     offsets: NDArray[np.int64]
+    terms: NDArray[np.int32] | None = None
 
     def of(self, part: Part) -> Sums:
         codes = part.blocks[self.encoder]
         words = part.words(self.draft)
         level = part.levels(self.draft)
-        features = np.arange(codes.shape[1], dtype=np.int32)
+        features = self.terms
+        if features is None:
+            features = np.arange(codes.shape[1], dtype=np.int32)
         slot = np.arange(self.levels, dtype=np.int32)
         placement = Placement(level, np.empty(0, dtype=np.int32), len(level))
         sums = count_rows(codes, features, self.offsets, words, placement, slot, self.levels)
@@ -62,6 +67,21 @@ class CellSums:
         heavy = np.rint(both).astype(np.int64)[:, None]
         spread = count_rows(codes, features, self.offsets, heavy, placement, slot, self.levels)
         return sums, squares, spread
+
+    def real(self, source: StatsSource) -> tuple[NDArray[Any], ...]:
+        """Rows, s, g and the variance of g if s is, [level set, group over all terms]; squares."""
+        scale, shape = source.scale, (self.levels, int(self.offsets[-1]))
+        words, squares, *weighed = source.sums(self)
+        rows, mass, response = scale.unpack(words.reshape(*shape, scale.words))
+        s: NDArray[Any] = mass * scale.weight_step
+        g: NDArray[Any] = response * scale.response_step
+        spread = s
+        if weighed:
+            unit = scale.weight_step / scale.weight_factor * 2.0 ** self.cut(scale)
+            # By Cauchy and Schwarz; all that is left of cells too light for the sums.
+            least_spread = s**2 / np.maximum(rows, 1)
+            spread = np.maximum(weighed[0].reshape(shape) * unit, least_spread)
+        return rows, s, g, spread, squares
 
     @staticmethod
     def cut(scale: Scale) -> int:
@@ -91,22 +111,11 @@ class CellLearner:
 
     def sums(self, task: Task) -> CellTotals:
         """Rows, sums and noise of all cells, [level set, group over all terms]."""
-        scale = task.source.scale
         offsets = self._starts
         statistic = CellSums(task.draft, self.index, task.levels, offsets)
-        words, squares, *weighed = task.source.sums(statistic)
-        shape = (task.levels, int(offsets[-1]))
-        rows, mass, response = scale.unpack(words.reshape(*shape, scale.words))
-        s: NDArray[Any] = mass * scale.weight_step
-        g: NDArray[Any] = response * scale.response_step
+        rows, s, g, spread, squares = statistic.real(task.source)
         noise = self._noise(task, squares, s[:, offsets[0] : offsets[1]].sum(axis=1))
-        spread, events = s, s
-        if weighed:
-            unit = scale.weight_step / scale.weight_factor * 2.0 ** CellSums.cut(scale)
-            # By Cauchy and Schwarz; all that is left of cells too light for the sums.
-            least_spread = s**2 / np.maximum(rows, 1)
-            spread = np.maximum(weighed[0].reshape(shape) * unit, least_spread)
-            events = np.divide(s**2, spread, out=np.zeros(shape), where=spread > 0)
+        events = np.divide(s**2, spread, out=np.zeros(s.shape), where=spread > 0)
         variance = spread * noise
         least = LEAST_CELL_EVENTS if task.draft.log.link == "logit" else 0.0
         usable = (rows >= LEAST_CELL_ROWS) & (variance > 0) & (events > least)

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from recalibrate.classes.leastsquares import Coefficients, check_systems, fit_levels, no_products
 from recalibrate.core.fixedpoint import snap
-from recalibrate.core.learning import FunctionClass, Lesson, Pace, Task, is_score
-from recalibrate.core.levels import Link
+from recalibrate.core.learning import FunctionClass, Lesson, Task, is_score
 from recalibrate.core.part import Draft, Part, Sums
 from recalibrate.core.rounds import Block, Scores
 from recalibrate.core.source import StatsSource
@@ -24,13 +23,6 @@ from recalibrate.groups.groupset import GroupSet, bind, bind_columns
 from recalibrate.kernels import gram as kernels
 
 _MIN_ROWS = re.compile(r"\s*min_rows\s*=\s*(\d+)\s*")
-GROUP_PRIOR = 100.0
-"""Ridge on the shifts of groups in a default fit: a group is believed to be off by about .1 of
-log-odds.
-
-With less, groups of a few hundred rows follow their noise (cross-validated: 100 and 300 have a
-lower held-out loss and smaller gaps than 10).
-"""
 
 
 @dataclass(frozen=True, init=False)
@@ -105,10 +97,6 @@ class Groups(FunctionClass):
         if not terms:
             raise ValueError(f"{text!r} names no group; write for example {cls.shorthand[0]}")
         return cls(*terms, min_rows=min_rows)
-
-    def pace(self, link: Link) -> Pace:
-        """It cannot split on the score, and gets as many level sets as there are rows for."""
-        return Pace(GROUP_PRIOR, levels=None, step=0.3, patience=10)
 
     def bind(self, columns: Columns, *, index: int = 0) -> GroupLearner:
         """The groups on some columns."""

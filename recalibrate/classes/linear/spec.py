@@ -65,8 +65,8 @@ class Linear(FunctionClass):
     base_score: bool = False
 
     def pace(self, link: Link) -> Pace:
-        """It cannot split on the score, and gets as many level sets as there are rows for."""
-        return Pace(LINEAR_PRIOR, levels=None, step=0.3, patience=10)
+        """It cannot split on the score, and may get as many level sets as there are rows for."""
+        return Pace(LINEAR_PRIOR, levels=(1, 3, None), step=0.3, patience=10)
 
     def bind(self, columns: Columns, *, index: int = 0) -> LinearLearner:
         """The class on some columns."""

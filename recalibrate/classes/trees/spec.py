@@ -121,7 +121,7 @@ class Trees(FunctionClass):
         """Trees that split on the score need no level sets; those that draw columns draw rows."""
         l2 = TREE_PRIOR / 4 if link == "logit" else TREE_PRIOR
         draws = self.base_score and self.feature_share < 1
-        return Pace(l2, levels=1 if self.base_score else 3, draws=draws, categories_first=True)
+        return Pace(l2, levels=(1,) if self.base_score else (1, 3), draws=draws)
 
     def richer(self) -> Trees:
         """Trees that are one deeper."""

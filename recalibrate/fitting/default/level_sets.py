@@ -10,7 +10,7 @@ refitted on all rows.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 from statistics import NormalDist
 from typing import cast
@@ -23,10 +23,10 @@ from recalibrate.classes.groups.cells import CellLearner
 from recalibrate.classes.groups.spec import GroupEncoder, GroupTable
 from recalibrate.core.boost import Settings, boost, draw_levels
 from recalibrate.core.fixedpoint import Scale
-from recalibrate.core.learning import FunctionClass, Penalty, Task, everyone
+from recalibrate.core.learning import FunctionClass, Penalty, Task, everyone, level_count
 from recalibrate.core.part import Draft, Rows
-from recalibrate.core.rounds import Rounds, Scores, Step
-from recalibrate.fitting.validation import row_losses
+from recalibrate.core.rounds import Rounds, Step
+from recalibrate.fitting.default.judging import HeldOutScores
 from recalibrate.groups.groupset import GroupSet, bind
 from recalibrate.rows.memory import rows_in_memory
 
@@ -34,11 +34,12 @@ FALSE_ALARM = 0.05
 """Chance that noise moves all rows, any single column, or any pair, of an unmoved base."""
 PASSES = 3
 """Looks at the same rows, which share that chance."""
-MOVED_LIMIT, MOVED_CURVE_LIMIT = 1.0, 0.0
+MOVED_LIMIT, MOVED_CURVE_LIMIT, SOME_ROWS = 1.0, 0.0, 5000
 """Limits of columns and pairs, and of the curve, for a model that was moved anyway.
 
 Its predictions carry the noise of the rows it was fitted on, and cells are moved only by the
-share of their gaps that is more than noise: being strict saves nothing (cross-validated).
+share of their gaps that is more than noise: being strict saves nothing (cross-validated). But in
+fewer rows than the last number dozens of pairs find little but noise.
 """
 CLASSES_LIMIT, CLASSES_CURVE_LIMIT = 2.5, 1.0
 """The same where there are several classes: K times as many cells offer themselves, and being as
@@ -50,46 +51,21 @@ MOST_CURVE_ROUNDS = 5
 STEP, MOST_ROUNDS = 0.5, 40
 MOST_PAIRED_COLUMNS = 12
 LEAST_TERM_ROWS = 100
-ROWS_PER_LEVEL = 1000
-FEWEST_LEVELS, MOST_LEVELS = 3, 10
-
-
-@dataclass(frozen=True, eq=False)
-class HeldOutScores:
-    """Scores of rows by models that were fitted without them."""
-
-    rows: NDArray[np.intp]
-    scores: Scores
-
-    def losses(self, problem: Problem) -> Scores:
-        """Loss of every row."""
-        return row_losses(problem.labels.values[self.rows], self.scores, problem.link)
-
-    def weight(self, problem: Problem) -> Scores | None:
-        """Weights of the rows."""
-        weight = problem.labels.weight
-        return None if weight is None else weight[self.rows]
-
-
-def level_count(n_rows: int) -> int:
-    """Level sets that so many rows can fill."""
-    return int(np.clip(n_rows // ROWS_PER_LEVEL, FEWEST_LEVELS, MOST_LEVELS))
-
-
-def weight_spread(weight: Scores | None) -> float:
-    """Sum of squared weights over sum of weights: the variance that weights add to a sum."""
-    return 1.0 if weight is None else float(np.sum(weight**2) / np.sum(weight))
 
 
 def add_level_sets(
     log: Rounds,
     problem: Problem,
-    H: FunctionClass,
+    H: FunctionClass | None,
     held_out: HeldOutScores,
     scale: Scale,
     threads: int,
 ) -> tuple[Rounds, str]:
-    """The model with the level-set steps that held-out rows call for, and a note on them."""
+    """The model with the level-set steps that held-out rows call for, and a note on them.
+
+    Terms are H's groups, or the columns that it sees and their pairs; without H the curve of all
+    rows alone.
+    """
     stage = _Stage(problem, held_out, scale, threads, moved=bool(log.steps))
     learner = stage.candidates(H)
     if learner is None:
@@ -138,8 +114,10 @@ class _Stage:
             max_rounds=MOST_ROUNDS,
         )
 
-    def candidates(self, H: FunctionClass) -> CellLearner | None:
-        """Terms to test: H's own groups, or all its columns and pairs of them."""
+    def candidates(self, H: FunctionClass | None) -> CellLearner | None:
+        """Terms to test: everyone, and H's own groups, or all its columns and pairs of them."""
+        if H is None:
+            return self._learner(self._bind([self.everyone], 1), pairs=0)
         if H.terms:
             return self._learner(self._bind([self.everyone, *H.terms], H.min_rows), pairs=0)
         quoted = [f"`{name}`" for name in H.reads(self.table.schema) if "`" not in name]
@@ -207,7 +185,7 @@ class _Stage:
         # The first term is everyone, a family of its own.
         one, columns, both = (_limit(n * self.outputs) for n in (1, max(singles - 1, 1), pairs))
         limits = [one, *[columns] * (singles - 1), *[both] * pairs]
-        if self.moved:
+        if self.moved and (self.outputs > 1 or len(self.y) >= SOME_ROWS):
             generous = MOVED_LIMIT if self.outputs == 1 else CLASSES_LIMIT
             limits[1:] = [generous] * (len(limits) - 1)
         return CellLearner(GroupEncoder(groups), np.array(limits))

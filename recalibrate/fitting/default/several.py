@@ -23,11 +23,13 @@ from recalibrate.classes.linear.spec import Quantiser
 from recalibrate.core.boost import Boosted, History, Settings
 from recalibrate.core.learning import FunctionClass, is_score
 from recalibrate.core.rounds import Rounds, Scores
-from recalibrate.fitting.default.level_sets import HeldOutScores, add_level_sets
-from recalibrate.fitting.default.line import LINE_CLASS
+from recalibrate.fitting.default.judging import HeldOutScores, class_weights, correction_weight
+from recalibrate.fitting.default.level_sets import add_level_sets
 from recalibrate.fitting.default.sample import Sample
 from recalibrate.fitting.default.scaling import Scaling, fit_scaling
+from recalibrate.fitting.default.score import LINE_CLASS
 from recalibrate.fitting.default.settings import (
+    DEFAULT_CLASS,
     FEW_ROWS,
     MORE_STEPS,
     MOST_WEIGHT,
@@ -35,7 +37,6 @@ from recalibrate.fitting.default.settings import (
     REFIT_RUNS,
     main_settings,
 )
-from recalibrate.fitting.default.shrinkage import class_weights, correction_weight
 from recalibrate.fitting.default.stages import Stage
 from recalibrate.fitting.validation import Fitted, paired_gain, say_gain
 from recalibrate.rows.memory import EncodedInMemory
@@ -63,7 +64,9 @@ def follow_classes(
     stages = _Classes(sample, H, folds, threads, seed)
     choice = stages.choose(stages.run_folds())
     log, history = stages.refit(choice, progress)
-    log, note = add_level_sets(log, sample.problem, H, choice.held_out, sample.scale, threads)
+    # With H given, no column counts that it does not name.
+    terms = H if H.terms or H is DEFAULT_CLASS else None
+    log, note = add_level_sets(log, sample.problem, terms, choice.held_out, sample.scale, threads)
     history = replace(history, held_out=choice.curve)
     return Boosted(log.pruned(), history, None, log), stages.main.settings, (*choice.notes, note)
 
@@ -176,7 +179,7 @@ class _Classes:
             first, second = found or (1.0, 1.0)
             notes.append(f"held-out rows want {first:.3g} of the line, {second:.3g} of boosting")
         elif taken == 1 and not whole and len(rows) >= FEW_ROWS:
-            share, errors = correction_weight(y, line.scores, boosted.scores, "logit", weight)
+            share, errors = correction_weight(line, boosted, self.problem)
             second = min(share, 1.0) if errors > PART_ERRORS else 0.0
             if second:
                 notes.append(f"boosting is taken in part: {second:.0%}, {errors:.1f} errors from 0")

@@ -20,6 +20,7 @@ from recalibrate.groups.expressions.tree import (
     Or,
     Predicate,
     Term,
+    nesting,
 )
 from recalibrate.support.notices import listed
 
@@ -104,8 +105,14 @@ class _Parser:
                 raise self.error(f"column {factor.name!r} is crossed with itself", start)
             factors.append(factor)
             if self.peek().kind == "end":
-                return Term(tuple(factors), self.text.strip())
+                return self.checked(Term(tuple(factors), self.text.strip()))
             self.expect("op", "*", "or the end")
+
+    def checked(self, term: Term) -> Term:
+        """Refuse a term whose canonical text, which has more brackets, could not be read."""
+        if nesting(term) >= _MAX_DEPTH:
+            raise self.error(f"nested more than {_MAX_DEPTH} deep; split it into several terms")
+        return term
 
     def factor(self) -> Column | Predicate:
         after = self.peek(1)

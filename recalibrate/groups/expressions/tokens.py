@@ -10,7 +10,7 @@ from recalibrate.data.values import Value
 from recalibrate.groups.expressions.tree import NAME, RESERVED
 
 _TOKEN = re.compile(
-    rf"""(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)(?!\w)
+    rf"""(?P<number>(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?+)(?!\w)
        | (?P<name>{NAME.pattern})
        | `(?P<quoted>(?:``|[^`])*)`
        | (?P<string>'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")

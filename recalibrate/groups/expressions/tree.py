@@ -104,6 +104,26 @@ def columns_of(node: Term | Column | Predicate | Condition) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for child in children for name in columns_of(child)))
 
 
+def nesting(node: Term | Column | Predicate | Condition) -> int:
+    """How deep `to_text` nests brackets and negations.
+
+    Examples
+    --------
+    >>> from recalibrate.groups.expressions import parse
+    >>> nesting(parse("not age < 25")), nesting(parse("a == 1 or b == 1 and c == 1"))
+    (2, 1)
+    """
+    if isinstance(node, Term):
+        return max(map(nesting, node.factors)) + (len(node.factors) > 1)
+    if isinstance(node, Predicate):
+        return nesting(node.condition)
+    if isinstance(node, And | Or):
+        return max(nesting(o) + isinstance(o, And | Or) for o in node.operands)
+    if isinstance(node, Not) and not isinstance(node.operand, IsMissing):
+        return 1 + nesting(node.operand) + (not isinstance(node.operand, Not))
+    return 0
+
+
 def to_text(node: Term | Column | Predicate | Condition) -> str:
     """Canonical text; parsing it gives an equal node back.
 
@@ -155,10 +175,11 @@ def _name_text(name: str) -> str:
 
 def _and_parts(operands: tuple[Condition, ...]) -> Iterator[str]:
     """Texts of the operands; a lower bound followed by an upper bound becomes a chain."""
-    rest = list(operands)
-    while rest:
-        first = rest.pop(0)
-        second = rest[0] if rest else None
+    at = 0
+    while at < len(operands):
+        first = operands[at]
+        second = operands[at + 1] if at + 1 < len(operands) else None
+        at += 1
         if (
             isinstance(first, Compare)
             and isinstance(second, Compare)
@@ -166,7 +187,7 @@ def _and_parts(operands: tuple[Condition, ...]) -> Iterator[str]:
             and first.op in (">", ">=")
             and second.op in ("<", "<=")
         ):
-            rest.pop(0)
+            at += 1
             name = _name_text(first.column)
             yield f"{first.value!r} {MIRROR[first.op]} {name} {second.op} {second.value!r}"
         else:

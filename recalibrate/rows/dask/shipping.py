@@ -7,8 +7,8 @@ it arrives. Any other has to be an object that can be pickled, and its framework
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 
@@ -19,20 +19,20 @@ from recalibrate.support.optional import require
 
 @dataclass(frozen=True, eq=False)
 class Packed:
-    """A base or model, packed; opened once in every process."""
+    """A base or model, packed; opened once by every worker, and forgotten with its package."""
 
-    number: str
     content: bytes
+
+    def __getstate__(self) -> dict[str, bytes]:
+        return {"content": self.content}
 
     def open(self) -> Any:
         """The base or model."""
-        if self.number not in _OPENED:
-            pickle = require("distributed.protocol.pickle", "dask")
-            _OPENED[self.number] = pickle.loads(self.content)
-        return _OPENED[self.number]
+        return self._opened
 
-
-_OPENED: dict[str, Any] = {}
+    @cached_property
+    def _opened(self) -> Any:
+        return require("distributed.protocol.pickle", "dask").loads(self.content)
 
 
 def travelling(base: Base) -> Base:
@@ -54,7 +54,7 @@ def pack(base: Base, model: Any = None) -> Packed:
             f"with the same scores, and pickling it failed ({error}). Compute its scores as a "
             "column and pass the column's name as the base model."
         ) from error
-    return Packed(uuid4().hex, content)
+    return Packed(content)
 
 
 def predict_partitions(model: Any, X: Any, base: Any = None) -> Any:

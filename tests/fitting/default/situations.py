@@ -51,12 +51,14 @@ def people(seed, n, *, off=None, score=None):
 
 
 def decisions(model):
-    """Stage -> whether it was taken, in the order of the notes; level sets last."""
+    """Stage -> whether it was taken, in the order of the notes."""
     taken = {}
     for note in model.notes:
-        for verdict in (" pays: ", " does not pay by itself: "):
+        if note.startswith((SCORE, "the score stays as it is")):
+            taken[SCORE] = note.startswith(f"{SCORE}: ") or note.endswith("and a curve")
+        for verdict in (" pays: ", " does not pay by itself: ", " pay: ", " are left out: "):
             if verdict in note:
-                taken[note.split(verdict)[0]] = verdict == " pays: "
+                taken[note.split(verdict)[0]] = verdict in (" pays: ", " pay: ")
         if note.startswith("boosting is taken in part"):
             taken["boosting"] = True
         if note.startswith("level sets: "):
@@ -64,11 +66,13 @@ def decisions(model):
     return taken
 
 
-LINE = "a line through the base score"
+SCORE = "a function of the score"
 CERTAIN = "moving certain gaps"
 LARGE = "moving the categories of large columns"
 BOOSTING = "boosting"
 LEVEL_SETS = "level sets"
+SHIFTS = "shifts of groups"
+ON_LEVELS = "shifts of groups on level sets"
 
 
 def most(trials, chance):

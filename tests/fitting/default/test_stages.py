@@ -65,7 +65,7 @@ def test_interrupted_refit_keeps_its_rounds_at_full_strength(monkeypatch, thread
 
     def interrupted(self, task):
         main = threading.current_thread() is threading.main_thread()
-        if refit and main and self.index == 2:
+        if refit and main and self.index == 1:
             refit.append(True)
             if len(refit) == after:
                 raise KeyboardInterrupt

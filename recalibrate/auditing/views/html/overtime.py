@@ -63,17 +63,22 @@ def time_chart(
     label: str,
     show: Callable[[float], str],
     rules: Sequence[float],
-    bands: bool,
+    behind: Sequence[Point] = (),
 ) -> Markup:
-    """A series over time, with level lines at ``rules``; what is not finite is left out."""
-    known = [p for p in points if p.y == p.y]
-    ends = [end for p in known for end in ((p.y, p.low, p.high) if bands else (p.y,))]
-    x, y = extent([p.x for p in points]), extent([*ends, *rules])
+    """A series over time, with level lines at ``rules``; what is not finite is left out.
+
+    ``behind`` is another series with a band, cut off where it is much wider than in the end.
+    """
+    known, others = ([p for p in own if p.y == p.y] for own in (points, behind))
+    last = [end for p in others[-1:] for end in (p.low, p.high)]
+    x, y = extent([p.x for p in points]), extent([*(p.y for p in known), *last, *rules])
     frame = Frame.around(_WIDTH, _HEIGHT, x, y)
     room = 0.12 * (frame.x.stop - frame.x.start)  # half of a date stands beyond its tick
     frame = replace(
         frame, x=TimeScale(*x, frame.x.start + room / 2, frame.x.stop - room, show=show)
     )
     lines = [frame.reference(lambda _, at=rule: at) for rule in rules]  # type: ignore[misc]
-    series = frame.series(known, "after", bands=bands)
-    return frame.svg(frame.axes("", title), *lines, series, label=label)
+    series = [frame.series(known, "after", bands=False)]
+    if others:
+        series.insert(0, frame.series(others, "before", bands=True))
+    return frame.svg(frame.axes("", title), *lines, *series, label=label)

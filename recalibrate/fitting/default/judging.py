@@ -1,0 +1,193 @@
+"""Held-out scores, and what they say about a correction: whether to take it, and how much of it.
+
+Whether a correction lowers the held-out loss is a blunt question: one that points the right way
+but goes too far may not lower it at all. Where it points is asked here too, and how far to go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import fsum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recalibrate.bases.problem import Problem
+from recalibrate.core.levels import from_margin, softmax
+from recalibrate.core.part import Rows
+from recalibrate.core.rounds import Scores
+from recalibrate.fitting.default.evidence import Counts, laplace
+from recalibrate.fitting.validation import FoldRun, row_losses
+from recalibrate.rows.store import Fold, Numbered
+
+FEWEST_FOLDS = 3
+"""Folds that have a spread worth the name."""
+NEWTON_STEPS = 20
+LEAST, MOST = 0.5, 2.0
+"""Weights of classes outside of these say that something else is wrong."""
+WEIGHT_DEVIATIONS = 0.5, 0.25, 0.25
+"""Standard deviations of the priors of intercept and weights around 0 and 1.
+
+Log-odds; of other scores the intercept in standard deviations of the label.
+"""
+
+
+def weight_spread(weight: Scores | None) -> float:
+    """Sum of squared weights over sum of weights: the variance that weights add to a sum."""
+    # Sums that do not depend on the order of the rows.
+    return 1.0 if weight is None else fsum(weight**2) / fsum(weight)
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutScores:
+    """Scores of rows by models that were fitted without them.
+
+    ``folds`` are those of the rows where the user dealt them: rows of a fold may then belong
+    together, and only folds are independent. None: all rows are.
+    """
+
+    rows: NDArray[np.intp]
+    scores: Scores
+    folds: NDArray[np.intp] | None = None
+
+    def losses(self, problem: Problem) -> Scores:
+        """Loss of every row."""
+        return row_losses(problem.labels.values[self.rows], self.scores, problem.link)
+
+    def weight(self, problem: Problem) -> Scores:
+        """Weights of the rows."""
+        weight = problem.labels.weight
+        return np.ones(len(self.rows)) if weight is None else weight[self.rows]
+
+
+def held_out_scores(
+    runs: Sequence[FoldRun], rows: Rows, folds: Sequence[Fold], stage: int, steps: int = 0
+) -> HeldOutScores:
+    """Held-out scores before a stage, or after so many steps of it."""
+    numbers = [run.rows.of(0) for run in runs]
+    scores = []
+    for run, at in zip(runs, numbers, strict=True):
+        own = rows.take(at)
+        log = run.fitted.log.first(run.fitted.ends[stage] + steps)
+        scores.append(log.apply(own.blocks, own.base))
+    dealt = all(isinstance(fold.held_out, Numbered) for fold in folds)
+    of = np.repeat(np.arange(len(runs)), [len(own) for own in numbers])
+    own_folds = of if dealt and len(runs) >= FEWEST_FOLDS else None
+    return HeldOutScores(np.concatenate(numbers), np.concatenate(scores), own_folds)
+
+
+def error_of_sum(values: Scores, folds: NDArray[np.intp] | None) -> float:
+    """Standard error of the sum of independent numbers, or of numbers in independent folds.
+
+    A spread of few folds is itself uncertain: it is stretched so that two standard errors are as
+    rare as for many rows (Student's t).
+    """
+    error = float(np.sqrt(np.sum(values**2)))
+    if folds is None:
+        return error
+    from scipy.special import ndtr, stdtrit
+
+    sums = np.bincount(folds, values)
+    count = len(sums)
+    stretch = float(stdtrit(count - 1, ndtr(2.0))) / 2.0
+    return max(error, stretch * float(np.sqrt(count * np.var(sums, ddof=1))))
+
+
+def held_out_gain(
+    before: HeldOutScores, after: HeldOutScores, problem: Problem
+) -> tuple[float, float]:
+    """Mean fall of the loss and its standard error."""
+    w = before.weight(problem)
+    gain = before.losses(problem) - after.losses(problem)
+    total = float(np.sum(w))
+    mean = float(np.sum(w * gain)) / total
+    centred = w * gain if before.folds is not None else w * (gain - mean)
+    return mean, error_of_sum(centred, before.folds) / total
+
+
+def correction_weight(
+    before: HeldOutScores, after: HeldOutScores, problem: Problem
+) -> tuple[float, float]:
+    r"""Best share of a correction, and how many standard errors it is from zero.
+
+    With residuals r = y - mean(before) and the correction d = after - before, one Newton step
+    from zero gives :math:`\sum w r d / \sum w v d^2` (v = p (1 - p) on the log-odds, else 1).
+    The standard error of the numerator is :math:`\sqrt{\sum (w r d)^2}`, whatever the noise.
+    """
+    w, y = before.weight(problem), problem.labels.values[before.rows]
+    mean = from_margin(before.scores, problem.link)
+    step = after.scores - before.scores
+    if y.ndim == 2:
+        pull = w * np.sum((y - mean) * step, axis=1)
+        size = float(np.sum(w * _covariance(mean, step, step)))
+    else:
+        curvature = mean * (1.0 - mean) if problem.link == "logit" else np.ones(len(y))
+        pull = w * (y - mean) * step
+        size = float(np.sum(w * curvature * step**2))
+    noise = error_of_sum(pull, before.folds)
+    if size <= 0 or noise <= 0:
+        return 0.0, 0.0
+    return float(np.sum(pull)) / size, float(np.sum(pull)) / noise
+
+
+def take_share(before: HeldOutScores, after: HeldOutScores, share: float) -> HeldOutScores:
+    """Scores with a share of a correction."""
+    return replace(before, scores=before.scores + share * (after.scores - before.scores))
+
+
+def best_weights(
+    problem: Problem, at: HeldOutScores, parts: Sequence[Scores], spread: float
+) -> tuple[float, ...]:
+    """Intercept and a weight for every part of held-out scores, with priors around 0 and 1.
+
+    Boosted scores are over-confident on new rows even at the best number of steps: the weights
+    of what was learned are below 1.
+    """
+    y, weight = problem.labels.values[at.rows], at.weight(problem)
+    total = np.sum(parts, axis=0)
+    noise = 1.0
+    if problem.link != "logit":
+        noise = max(float(np.average((y - total) ** 2, weights=weight)), np.finfo(float).tiny)
+    counts = Counts(total, weight, weight * y, problem.link, noise, spread)
+    deviations = np.array(WEIGHT_DEVIATIONS[: 1 + len(parts)])
+    deviations[0] *= 1.0 if problem.link == "logit" else float(np.sqrt(noise))
+    found, _ = laplace(counts, np.column_stack([np.ones(len(y)), *parts]), deviations)
+    no_change = np.concatenate([[0.0], np.ones(len(parts))])
+    # Twelve digits: the last ones depend on how the machine adds up.
+    return tuple(round(float(value), 12) for value in found + no_change)
+
+
+def class_weights(
+    y: Scores, parts: Sequence[Scores], weight: Scores | None
+) -> tuple[float, ...] | None:
+    """A weight for every part of held-out scores of classes; None if some are out of range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> z = np.log(np.array([[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]]))
+    >>> class_weights(np.exp(z), [2 * z], None)
+    (0.5,)
+    """
+    w = np.ones(len(y)) if weight is None else weight
+    found: NDArray[np.float64] = np.ones(len(parts))
+    for _ in range(NEWTON_STEPS):
+        z = sum((c * part for c, part in zip(found, parts, strict=True)), np.zeros(y.shape))
+        p = softmax(z)
+        hessian = np.array([[np.sum(w * _covariance(p, a, b)) for b in parts] for a in parts])
+        slope = np.array([np.sum(w * np.sum((y - p) * part, axis=1)) for part in parts])
+        try:
+            step = np.linalg.solve(hessian, slope)
+        except np.linalg.LinAlgError:  # a part that is constant
+            return None
+        found = found + step
+        if not np.isfinite(found).all() or float(np.abs(step).max()) < 1e-10:
+            break
+    usable = np.isfinite(found).all() and (found >= LEAST).all() and (found <= MOST).all()
+    return tuple(round(float(value), 12) for value in found) if usable else None
+
+
+def _covariance(p: Scores, a: Scores, b: Scores) -> Scores:
+    """Of two scores under the probabilities of classes, row by row."""
+    return np.asarray(np.sum(p * a * b, axis=1) - np.sum(p * a, axis=1) * np.sum(p * b, axis=1))

@@ -1,0 +1,155 @@
+"""H = named groups: a function of the score, shifts of groups, and shifts on level sets.
+
+All three have few numbers, or numbers whose variance the data say, and are judged by their
+evidence (``score``, ``shifts``). Folds only see to it that nothing gets worse on rows that were not
+fitted, and tell for every group how far it was off, how far it was moved and what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import cast
+
+import numpy as np
+
+from recalibrate.classes.groups.spec import GroupLearner
+from recalibrate.classes.linear.spec import LinearLearner
+from recalibrate.core.boost import History, Settings
+from recalibrate.core.learning import FunctionClass
+from recalibrate.core.levels import from_margin
+from recalibrate.core.rounds import Rounds
+from recalibrate.core.source import StatsSource
+from recalibrate.fitting.default.judging import (
+    HeldOutScores,
+    held_out_gain,
+    held_out_scores,
+    weight_spread,
+)
+from recalibrate.fitting.default.sample import Sample
+from recalibrate.fitting.default.score import LINE_CLASS, ScoreStage
+from recalibrate.fitting.default.settings import HARM_ERRORS
+from recalibrate.fitting.default.shifts import LEVELS, Shifts
+from recalibrate.fitting.validation import Fitted, run_folds, say_gain
+from recalibrate.rows.store import Fold
+
+NAMES = "shifts of groups", "shifts of groups on level sets"
+MOST_SHOWN = 40
+"""Groups of the table in the summary: those that were off most."""
+
+
+class GroupStages:
+    """The stages for named groups, bound to the rows."""
+
+    def __init__(
+        self, sample: Sample, H: FunctionClass, folds: Sequence[Fold], threads: int
+    ) -> None:
+        problem = sample.problem
+        self.problem, self.sample, self.folds, self.threads = problem, sample, folds, threads
+        spread = weight_spread(problem.labels.weight)
+        line = cast(LinearLearner, sample.bind(LINE_CLASS, 0))
+        groups = cast(GroupLearner, sample.bind(H, 1))
+        self.score = ScoreStage(line, problem, spread)
+        self.shifts = Shifts(groups.encoder, 1)
+        self.start = Rounds(problem.link, None, (line.encoder, groups.encoder))
+        self.encoded = sample.encode(self.start.encoders, draws=False)
+        self.settings = Settings(link=problem.link, levels=LEVELS)
+
+    def follow(self, progress: bool | None) -> tuple[Rounds, History, tuple[str, ...]]:
+        """The model, held-out losses by stage, and what was decided."""
+        runs = run_folds(
+            self.encoded, self.sample.scale, self.folds, self._fit_fold, threads=self.threads
+        )
+        held_out = [held_out_scores(runs, self.encoded.rows, self.folds, k) for k in range(4)]
+        with self.sample.open(self.start.encoders) as source:
+            log, note = self._score(source)
+            notes, at = [note], [bool(log.steps)]
+            for k, more in enumerate((self._everyone, self._level_sets)):
+                gain, error = held_out_gain(held_out[k + 1], held_out[k + 2], self.problem)
+                new = log if gain < -HARM_ERRORS * error else more(source, log)
+                verdict = "pay" if new is not log else "are left out"
+                notes.append(f"{NAMES[k]} {verdict}: {say_gain(gain, error)}")
+                at.append(new is not log)
+                log = new
+        last = held_out[max(np.flatnonzero([True, *at]))]
+        notes.append(self._table(held_out[0], last))
+        weight = held_out[0].weight(self.problem)
+        curve = [float(np.average(each.losses(self.problem), weights=weight)) for each in held_out]
+        return log, History(held_out=tuple(curve)), tuple(notes)
+
+    def _fit_fold(
+        self, source: StatsSource, held_out: StatsSource
+    ) -> Generator[None, None, Fitted]:
+        """All stages without a fold's rows."""
+        log = self._score(source)[0]
+        ends = [0, len(log.steps)]
+        for more in (self._everyone, self._level_sets):
+            yield
+            log = more(source, log)
+            ends.append(len(log.steps))
+        return Fitted(log, (), tuple(ends))
+
+    def _score(self, source: StatsSource) -> tuple[Rounds, str]:
+        """Functions of the score alone, and a note on them."""
+        log, found = self.score.fit(source, self.start)
+        curved = self.shifts.on_curve(source, log)
+        return curved, found.note + (", and a curve" if curved is not log else "")
+
+    def _everyone(self, source: StatsSource, log: Rounds) -> Rounds:
+        return self.shifts.on_everyone(source, log, self.score)
+
+    def _level_sets(self, source: StatsSource, log: Rounds) -> Rounds:
+        return self.shifts.on_level_sets(source, log)
+
+    def _table(self, before: HeldOutScores, after: HeldOutScores) -> str:
+        """For every group how far it was off, was moved, and what is left, on held-out rows."""
+        problem, labels = self.problem, self.problem.labels
+        size = labels.high - labels.low
+        w, y = before.weight(problem), labels.values[before.rows]
+        old, new = (from_margin(each.scores, problem.link) for each in (before, after))
+        block = self.encoded.rows.take(before.rows).blocks[1]
+        offsets, names = self.shifts.encoder.offsets, self.shifts.encoder.groups.labels
+        found: list[tuple[str, int, float, float, float]] = []
+        for t in range(block.shape[1]):
+            count = int(offsets[t + 1] - offsets[t]) + 1
+            sums = [
+                np.bincount(block[:, t], weights=each, minlength=count)[1:]
+                for each in (w, w * (y - old), w * (new - old), w**2 * (y - old) ** 2)
+            ]
+            rows = np.bincount(block[:, t], minlength=count)[1:]
+            mass = np.where(sums[0] > 0, sums[0], 1.0)
+            off, moved, error = sums[1] / mass, sums[2] / mass, np.sqrt(sums[3]) / mass
+            numbers = (rows.tolist(), *((size * each).tolist() for each in (off, moved, error)))
+            found += zip(names[offsets[t] : offsets[t + 1]], *numbers, strict=True)
+        return show_groups(found)
+
+
+def show_groups(groups: Sequence[tuple[str, int, float, float, float]]) -> str:
+    """Name, rows, gap before, move and standard error of every group, as a table.
+
+    Examples
+    --------
+    >>> print(show_groups([("sex = F", 900, 0.05, 0.04, 0.01)]))
+    by group, on held-out rows (gap = mean label - mean prediction):
+      group    rows      off    moved     left   error
+      sex = F   900  +0.0500  +0.0400  +0.0100  0.0100
+    """
+    far = sorted(groups, key=lambda group: -abs(group[2]) / max(group[4], 1e-300))
+    chosen = {group[0] for group in far[:MOST_SHOWN]}
+    shown = [group for group in groups if group[0] in chosen]
+    width = max([5, *(len(group[0]) for group in shown)])
+    rows = max([5, *(len(f"{group[1]:,}") for group in shown)])
+    lines = [
+        "by group, on held-out rows (gap = mean label - mean prediction):",
+        f"  {'group':<{width}}{'rows':>{rows + 1}}      off    moved     left   error",
+    ]
+    for name, count, off, moved, error in shown:
+        numbers = "".join(f"{_short(value):>9}" for value in (off, moved, off - moved))
+        lines.append(f"  {name:<{width}}{count:>{rows + 1},}{numbers}{_short(error)[1:]:>8}")
+    if len(shown) < len(groups):
+        lines.append(f"  and {len(groups) - len(shown)} groups that were off less")
+    return "\n".join(lines)
+
+
+def _short(value: float) -> str:
+    """A number with its sign in at most eight characters."""
+    return f"{value:+.4f}" if abs(value) < 100 else f"{value:+.4g}"
