@@ -130,6 +130,7 @@ SETTINGS = codec.Record(
         "seed": SEED,
     },
     since={"step_doubles": (2, None), "row_share": (2, 1.0)},
+    absent={"least_rounds": 0},
 )
 
 HISTORY = codec.Record(History)

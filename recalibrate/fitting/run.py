@@ -84,7 +84,9 @@ class Run:
             return self.paper(settings, float(plan.alpha or 0.0), B, plan.validation)
         if plan.default:
             return self.recipe(plan.cv, plan.validation)
-        settings = loop_settings(self.store.problem, plan.loop, self.seed, self.borders)
+        settings = loop_settings(
+            self.store.problem, plan.loop, self.seed, self.borders, self.from_constant
+        )
         return self.loop(settings, plan.cv, plan.validation)
 
     def borders(self, levels: int) -> NDArray[np.float64]:
@@ -101,6 +103,11 @@ class Run:
         found = distribution(self.store.map, reader, targets)
         inner = cut_at_quantiles(found.values, found.mass, levels)
         return np.concatenate([found.values[:1], inner, found.values[-1:]])
+
+    def from_constant(self) -> bool:
+        """Whether the base says the same of all rows."""
+        ends = [end for piece in self.store.map(range_of_base) for end in piece]
+        return min(ends) == max(ends)
 
     def paper(self, settings: Settings, alpha: float, B: float, validation: Any) -> Recalibrated:
         """Algorithm 1 on all rows but those that validate, which only estimate."""
@@ -238,6 +245,11 @@ def ranked_values(levels: int, n_rows: int, heaviest: float | None, piece: Probl
     if labels.weight is None or heaviest is None:
         return values, np.empty(0, dtype=np.int64)
     return values, integer_weights(labels.weight, levels, n_rows, heaviest)
+
+
+def range_of_base(piece: Problem) -> tuple[float, float]:
+    """Work: smallest and largest base score."""
+    return float(np.min(piece.base)), float(np.max(piece.base))
 
 
 def warn_of_weights(weights: Weights | None, n_rows: int) -> None:
