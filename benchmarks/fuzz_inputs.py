@@ -83,10 +83,16 @@ def damage_file(data: bytes, suffix: str, rng: np.random.Generator) -> bytes:
 
 def file_job(folder: Path, seed: int) -> Callable[[int], str]:
     """Damage a file, open it, score rows."""
+    # Imported here, once, and not by every child; none of them starts threads for that.
+    import lightgbm
+    import onnxruntime
+    import xgboost
+
     import recalibrate as rc
     from recalibrate.bases.protocol import as_base
     from recalibrate.support.errors import ModelFileError
 
+    del lightgbm, onnxruntime, xgboost
     files = sorted(path for path in folder.iterdir() if path.is_file())
     contents = [path.read_bytes() for path in files]
     X = sample(ROWS)[0]
