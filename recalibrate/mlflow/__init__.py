@@ -73,7 +73,9 @@ def log_model(
 
     models = require("mlflow.models", "mlflow")
     given = {"model": model, "X_sample": X_sample, "onnx": onnx}
-    logged = models.Model.log(artifact_path=None, name=name, flavor=flavor, **given, **options)
+    logged: ModelInfo = models.Model.log(
+        artifact_path=None, name=name, flavor=flavor, **given, **options
+    )
     if report is not None:
         log_report(report)
     return logged
@@ -113,10 +115,7 @@ def load_model(model_uri: str) -> Recalibrated:
     """The model that was logged; loading runs no code of the file, and unpickles nothing."""
     artifacts = require("mlflow.artifacts", "mlflow")
     folder = Path(artifacts.download_artifacts(artifact_uri=model_uri))
-    found = load(folder / MODEL)
-    if not isinstance(found, Recalibrated):
-        raise ValueError(f"{model_uri!r} holds no recalibrated model: {found!r}")
-    return found
+    return _read(folder / MODEL)
 
 
 def log_report(report: AuditReport, folder: str = "audit") -> None:
@@ -150,10 +149,17 @@ class _Served:
 
 def _load_pyfunc(path: str) -> _Served:
     """Entry point of MLflow's ``python_function``."""
-    return _Served(load(path))
+    return _Served(_read(path))
 
 
-def _predicted(model: Any, X: Any) -> Any:
+def _read(path: Any) -> Recalibrated:
+    found = load(path)
+    if not isinstance(found, Recalibrated):
+        raise ValueError(f"{str(path)!r} holds no recalibrated model: {found!r}")
+    return found
+
+
+def _predicted(model: Recalibrated, X: Any) -> Any:
     means = model.labels.kind == "regression"
     return model.predict(X) if means else model.predict_proba(X)
 
