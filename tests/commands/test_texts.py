@@ -35,6 +35,14 @@ from recalibrate.support.shorthand import split_commas
         ),
     ],
 )
+def test_a_backslash_before_the_closing_quote_of_a_text():
+    """Two backslashes are one that stands for itself: the text ends."""
+    from recalibrate.support.shorthand import split_commas
+
+    assert split_commas(r"race == 'a\\', sex") == [r"race == 'a\\'", "sex"]
+    assert split_commas(r"race == 'a\', sex'") == [r"race == 'a\', sex'"]
+
+
 def test_classes(text, expected):
     assert read_class(text) == expected
 
