@@ -223,7 +223,7 @@ def _known_to(y: Any, known: Known) -> Known:
 def _labels_for(estimator: Any, labels: Labels) -> NDArray[Any]:
     """Labels as the estimator takes them: classes as they were given, or numbers."""
     if labels.kind == "classes":
-        return np.array(labels.classes)[labels.values.argmax(axis=1)]
+        return np.asarray(np.array(labels.classes)[labels.values.argmax(axis=1)])
     if labels.kind == "binary":
         return np.array(labels.classes or (0, 1))[labels.values.astype(np.intp)]
     if _is_classifier(estimator):
