@@ -148,6 +148,11 @@ class Distribution:
     mass: NDArray[np.int64]
     complete: bool
 
+    @property
+    def known_anywhere(self) -> bool:
+        """Whether these are all wherever the rows are: of many, rows in pieces know a few."""
+        return self.complete and len(self.values) <= MOST_DISTINCT
+
 
 # ---- what is sent to where the rows are
 

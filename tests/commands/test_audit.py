@@ -160,7 +160,7 @@ def test_what_is_wrong_is_said(refused, folder, new_rows):
     assert "unknown column 'gender'" in refused(*base("--groups", "gender"))
     assert "no file 'm.json'" in refused(*base("--model", "m.json"))
     Path("m.onnx").write_bytes(b"not a graph")
-    assert "'m.onnx' is not an ONNX file" in refused(*base("--model", "m.onnx"))
+    assert "'m.onnx' is not an ONNX graph" in refused(*base("--model", "m.onnx"))
 
 
 def test_nothing_is_overwritten(refused, new_rows):

@@ -165,7 +165,7 @@ def column_terms(columns: Columns, name: str) -> Terms:
     power = int(exponent) - (1 if fraction == 0.5 else 0)
     factor = float(2.0 ** (UNIT_BITS - power))
     error = 0.5 / UNIT
-    if found.complete:
+    if found.known_anywhere:
         units = (found.values.astype(np.float64) - centre) * factor
         error = float(np.abs(units - np.rint(units)).max()) / UNIT
     return Terms([Term("value", name, centre, factor), *terms], [error, *(0.0 for _ in terms)])
