@@ -1,15 +1,19 @@
 """Damage model files in every way, and see that each ends in a refusal or in a sane model.
 
-    python benchmarks/fuzz_files.py --mutations 10000
+    python benchmarks/fuzz_files.py --mutations 10000 --tables 2000
 
-Three kinds of damage, in turns: bytes (flipped, overwritten, cut, inserted), which the checksum
-must catch; bytes with a new, valid checksum; and edits of the header and the arrays with a valid
-checksum, aimed at what a loader trusts: counts, indices, kinds, tree children, thresholds.
+Half of the mutations are of .rcal files. Three kinds of damage, in turns: bytes (flipped,
+overwritten, cut, inserted), which the checksum must catch; bytes with a new, valid checksum; and
+edits of the header and the arrays with a valid checksum, aimed at what a loader trusts: counts,
+indices, kinds, tree children, thresholds. Every damaged file is loaded; it must be refused with a
+ModelFileError, or give a model that predicts rows (or refuses them with a ValueError).
 
-Every damaged file is loaded; it must be refused with a ModelFileError, or give a model that
-predicts rows (or refuses them with a ValueError). Anything else is a finding: another error, a
-crash, or more than --seconds for one file. Kernels are compiled with bounds checks, so that an
-index that leaves its array is an error instead of luck.
+The other half are base models' files and exported graphs (fuzz_inputs.py), which must be refused
+or score rows. Random tables are fitted, which must be refused in words or give finite predictions.
+
+Anything else is a finding: another error, a crash, more than --seconds of processor time or 2 GB
+for one input. All run in children (fuzz_children.py). Kernels are compiled with bounds checks, so
+that an index that leaves its array is an error instead of luck.
 """
 
 from __future__ import annotations
@@ -23,7 +27,6 @@ import os
 import sys
 import tempfile
 import warnings
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +34,6 @@ from typing import Any
 
 import numpy as np
 
-MOST_FINDINGS = 10
 HOSTILE_NUMBERS = [-1, 0, 1, 2, 255, 2**16, 2**26, 2**31 - 1, 2**31, 2**53, 2**63, -(2**63), 10**40]
 HOSTILE_VALUES: list[Any] = [
     *HOSTILE_NUMBERS, 0.5, -0.5, 1e308, -1e308, 5e-324, True, False, None, "", "nan", "inf", "-inf",
@@ -226,11 +228,17 @@ def _edit_array(header: dict[str, Any], arrays: list[np.ndarray], rng: np.random
 
 def _edit_graph(header: dict[str, Any], arrays: list[np.ndarray], rng: np.random.Generator) -> None:
     """A number, size, name or operator somewhere in the base model's graph."""
+    k = header["model"]["base"]["graph"]
+    arrays[k] = np.frombuffer(edit_graph(arrays[k].tobytes(), rng), np.uint8)
+    header["arrays"][k] = ["|u1", [len(arrays[k])]]
+
+
+def edit_graph(content: bytes, rng: np.random.Generator) -> bytes:
+    """A graph with a number, size, name or operator changed."""
     import onnx
 
-    k = header["model"]["base"]["graph"]
-    model = onnx.ModelProto.FromString(arrays[k].tobytes())
-    parts = [model.graph]
+    model = onnx.ModelProto.FromString(content)
+    parts: list[Any] = [model]
     places = []
     while parts:
         part = parts.pop()
@@ -259,9 +267,8 @@ def _edit_graph(header: dict[str, Any], arrays: list[np.ndarray], rng: np.random
         else:
             getattr(part, field.name)[at] = changed
     except (TypeError, ValueError):  # a kind of enumeration
-        return
-    arrays[k] = np.frombuffer(model.SerializeToString(), np.uint8)
-    header["arrays"][k] = ["|u1", [len(arrays[k])]]
+        return content
+    return bytes(model.SerializeToString())
 
 
 KINDS = {"bytes": damage_bytes, "signed bytes": damage_and_sign, "edits": edit}
@@ -287,55 +294,69 @@ def judge(case: Case, data: bytes, folder: Path) -> str:
     return "predicts"
 
 
-def fuzz(
-    cases: list[Case], mutations: int, seed: int, *, seconds: float | None = None
-) -> tuple[Counter[str], list[str]]:
-    """Outcomes by kind of damage, and findings (of which there must be none)."""
-    outcomes: Counter[str] = Counter()
-    findings: list[str] = []
-    with tempfile.TemporaryDirectory() as name, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # overflowing numbers of a forged model
-        for k in range(mutations):
-            rng = np.random.default_rng([seed, k])
-            kind, damage = list(KINDS.items())[k % len(KINDS)]
-            case = cases[(k // len(KINDS)) % len(cases)]
+def rcal_job(cases: list[Case], seed: int, folder: Path) -> Callable[[int], str]:
+    """Damage a .rcal file, load it, predict; the outcome by kind of damage."""
+
+    def job(k: int) -> str:
+        rng = np.random.default_rng([seed, k])
+        kind, damage = list(KINDS.items())[k % len(KINDS)]
+        case = cases[(k // len(KINDS)) % len(cases)]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # overflowing numbers of a forged model
             data = damage(case.data, rng)
-            if seconds is not None:
-                faulthandler.dump_traceback_later(seconds, exit=True)
-            try:
-                outcome = judge(case, data, Path(name)) if data != case.data else "unchanged"
-            except Exception as error:
-                outcome = "FINDING"
-                findings.append(f"mutation {k} ({kind} of {case.name}): {error!r}")
-            faulthandler.cancel_dump_traceback_later()
-            outcomes[f"{kind}: {outcome}"] += 1
-            if kind == "bytes" and outcome not in ("refused", "unchanged", "FINDING"):
-                findings.append(f"mutation {k}: damaged bytes of {case.name} were accepted")
-            if len(findings) >= MOST_FINDINGS:
-                break
-    return outcomes, findings
+            outcome = judge(case, data, folder) if data != case.data else "unchanged"
+        if kind == "bytes" and outcome not in ("refused", "unchanged"):
+            raise AssertionError(f"damaged bytes of {case.name} were accepted")
+        return f"{kind}: {outcome}"
+
+    return job
 
 
 def main(arguments: list[str] | None = None) -> int:
+    from fuzz_children import in_child, run_in_children
+    from fuzz_inputs import file_job, table_job, write_files
+
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--mutations", type=int, default=10_000)
+    parser.add_argument("--mutations", type=int, default=10_000, help="half of them .rcal files")
+    parser.add_argument("--tables", type=int, default=2_000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--seconds", type=float, default=60.0, help="most time for one file")
+    parser.add_argument("--seconds", type=int, default=20, help="most processor time for one input")
+    parser.add_argument("--budget", type=float, help="most seconds for each of the three parts")
     options = parser.parse_args(arguments)
-    cases = make_cases()
-    outcomes, findings = fuzz(cases, options.mutations, options.seed, seconds=options.seconds)
-    for name, count in sorted(outcomes.items()):
-        print(f"{name:32}{count:8}")
-    for finding in findings:
-        print(finding)
-    print("no findings" if not findings else f"{len(findings)} findings")
-    return 1 if findings else 0
+    limits = {"seconds": options.seconds, "budget": options.budget}
+    seed, found = options.seed, 0
+    with tempfile.TemporaryDirectory() as name:
+        files, scratch = Path(name, "files"), Path(name, "scratch")
+        files.mkdir()
+        scratch.mkdir()
+        in_child(lambda: write_files(files))
+        jobs = {
+            "base model files and exported graphs": (file_job(files, seed), options.mutations // 2),
+            "random tables": (table_job(seed), options.tables),
+            # Last, because models are fitted in this process for it, which starts threads.
+            ".rcal files": (lambda k: rcal(k), options.mutations - options.mutations // 2),
+        }
+        for title, (job, count) in jobs.items():
+            if title == ".rcal files":
+                rcal = rcal_job(make_cases(), seed, scratch)
+            outcomes, findings = run_in_children(job, count, **limits)
+            print(f"{title}: {sum(outcomes.values()):,}")
+            for outcome, times in sorted(outcomes.items()):
+                print(f"  {outcome:34}{times:8,}")
+            for finding in findings:
+                print(f"  {finding}")
+            found += len(findings)
+            sys.stdout.flush()
+    print("no findings" if not found else f"{found} findings")
+    return 1 if found else 0
 
 
 if __name__ == "__main__":
     faulthandler.enable()
-    # Before numba is imported; the cache must not mix with that of unchecked kernels.
-    os.environ["NUMBA_BOUNDSCHECK"] = "1"
+    sys.modules["fuzz_files"] = sys.modules["__main__"]  # for the other parts of the fuzzer
+    # Before numba is imported; the cache must not mix with that of unchecked kernels. One thread,
+    # because threads do not survive a fork.
+    os.environ |= {"NUMBA_BOUNDSCHECK": "1", "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
     with tempfile.TemporaryDirectory() as cache:
         os.environ["NUMBA_CACHE_DIR"] = cache
         sys.exit(main())

@@ -24,6 +24,7 @@ from recalibrate.data.labels import Labels
 from recalibrate.data.scores import read_scores
 from recalibrate.data.table import Schema
 from recalibrate.support.notices import printable, warn_user
+from recalibrate.support.provenance import Provenance
 from recalibrate.support.threads import threads_for
 
 if TYPE_CHECKING:
@@ -54,6 +55,9 @@ class Recalibrated:
         Whether H was given a table of its own (``Z=``).
     n_rows
         Number of calibration rows; 0 where it is not known.
+    provenance
+        Library version, date, seed, and fingerprints of the calibration rows and of the base
+        model; None for models of files that do not say.
     """
 
     base: Base
@@ -68,6 +72,7 @@ class Recalibrated:
     notes: tuple[str, ...] = field(default=())
     own_table: bool = False
     n_rows: int = 0
+    provenance: Provenance | None = None
 
     @property
     def n_rounds_(self) -> int:
@@ -91,6 +96,17 @@ class Recalibrated:
         if labels.chosen is not None:
             return np.array([False, True])
         return np.array(labels.classes or (0, 1))
+
+    @property
+    def fingerprint_(self) -> str:
+        """Of the fitted model, a checksum: equal for equal corrections of the same base.
+
+        It covers all that predictions depend on; the base counts by its own fingerprint, that of
+        its scores for the calibration rows. A model that is loaded again has the same one.
+        """
+        from recalibrate.files import fingerprint
+
+        return fingerprint(self)
 
     def as_base(self) -> Base:
         """The model as a base: `fit` appends rounds to it on new labels."""
@@ -266,7 +282,7 @@ class Recalibrated:
         """Write the model to a file (.rcal), from which :func:`recalibrate.load` reads it.
 
         The file appears whole or not at all, holds no pickled objects, and its bytes are the
-        same for the same model.
+        same for the same model (fitted on the same day, or with SOURCE_DATE_EPOCH set).
 
         Parameters
         ----------
@@ -471,7 +487,13 @@ class Recalibrated:
         """What was fitted and what was decided, in words."""
         from recalibrate.explain.summary import summarise
 
-        return printable(summarise(self))
+        return summarise(self)
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: the summary as a table."""
+        from recalibrate.explain.summary import summarise
+
+        return summarise(self)._repr_html_()
 
     def __repr__(self) -> str:
         return printable(

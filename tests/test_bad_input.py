@@ -554,3 +554,21 @@ def test_any_whole_number_is_a_seed(seed):
 )
 def test_bad_base_models(model, error, words):
     refused(words, error, base_model=model)
+
+
+def test_text_that_is_no_unicode_is_refused_at_the_door():
+    """Files, graphs and reports could not hold it."""
+    X = pd.DataFrame({"s": pd.Series(["a\ud800", "b"] * 10, dtype=object)})
+    y = [0.0, 1.0] * 10
+    for call in (
+        lambda: rc.fit(np.full(20, 0.5), X, y),
+        lambda: rc.audit(np.full(20, 0.5), X, y, groups="s"),
+    ):
+        with pytest.raises(ValueError, match=r"'s' has the text 'a\\ud800'.*surrogate"):
+            call()
+
+
+def test_labels_whose_squares_overflow_are_refused_by_an_audit():
+    y = np.linspace(0, 1, 20) * 1e160
+    with pytest.raises(ValueError, match=r"span 0 to 1e\+160: squared errors.*Rescale"):
+        rc.audit(y, None, y)

@@ -21,6 +21,7 @@ from recalibrate.core.part import Part, Rows, Statistic, Sums
 from recalibrate.core.rounds import Rounds, Scores
 from recalibrate.data.columns import Columns
 from recalibrate.data.table import read_table
+from recalibrate.files import to_bytes
 from recalibrate.rows.local import LocalSource, add_up
 from recalibrate.rows.memory import rows_in_memory
 
@@ -272,6 +273,53 @@ def test_any_layout_of_the_words_learns_the_same(name):
         with rows_in_memory(bench.rows, scale) as source:
             models.append(content(bench.boost(source)))
     assert models[0] == models[1] == models[2]
+
+
+# ---- files of small tables
+
+SMALL = {
+    "default": {},
+    "groups": {"H": rc.Groups("c0")},
+    "linear": {"H": rc.Linear()},
+    "paper": {"H": rc.Linear(), "alpha": 0.05, "validation": 0.3},
+    "quantiles": {
+        "loop": rc.Loop(levels=5, rounded=True, level_kind="quantile", max_rounds=5),
+        "validation": False,
+    },
+}
+
+
+def small_table(seed):
+    """Few rows, values that tie, two zeros, missing values, labels of all kinds."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.choice([15, 60, 300]))
+    zeros = np.where(rng.random(n) < 0.5, -0.0, 0.0)
+    kinds = (
+        lambda: rng.choice(list("abc"), n),
+        lambda: np.where(rng.random(n) < 0.5, zeros, 0.5),
+        lambda: np.where(rng.random(n) < 0.3, np.nan, rng.normal(size=n)),
+    )
+    X = pd.DataFrame({f"c{j}": kinds[rng.integers(3)]() for j in range(2)})
+    p = rng.uniform(0.1, 0.9, n)
+    labels = (rng.random(n) < p) * 1.0, p, np.where(rng.random(n) < 0.2, zeros, 100 * p)
+    kind = seed % 3
+    weight = None if rng.random() < 0.5 else rng.gamma(1.0, size=n)
+    return X, labels[kind], p if kind < 2 else np.where(p < 0.2, zeros, 90 * p), weight, rng
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("name", SMALL)
+def test_files_of_small_tables_do_not_depend_on_the_order_of_rows(name, seed):
+    """Notes, errors and certificates included."""
+    X, y, base, weight, rng = small_table(seed)
+
+    def saved(rows):
+        own = None if weight is None else weight[rows]
+        model = rc.fit(base[rows], X.iloc[rows], y[rows], sample_weight=own, **SMALL[name])
+        return to_bytes(model)[0]
+
+    assert saved(np.arange(len(y))) == saved(rng.permutation(len(y)))
 
 
 # ---- weights

@@ -166,7 +166,7 @@ class OnnxBase(DecidedBase):
                 part = {
                     n: np.pad(v, fill + [(0, 0)] * (v.ndim - 1), "edge") for n, v in part.items()
                 }
-            found = self._source.session.run([self._output.name], part)[0]
+            found = self._source.run(self._output.name, part)
             parts.append(as_matrix(found, self._output.classes)[:count])
         return np.concatenate(parts)
 
@@ -226,6 +226,15 @@ class _Source:
     def __getstate__(self) -> dict[str, Any]:
         # A session cannot be copied or sent to another process; it is made anew there.
         return {**self.__dict__, "_session": None}
+
+    def run(self, output: str, feed: dict[str, NDArray[Any]]) -> Any:
+        """An output for some tensors; a ValueError where the graph does not run on them."""
+        try:
+            return self.session.run([output], feed)[0]
+        except Exception as error:  # onnxruntime has no common class for its errors
+            raise ValueError(
+                f"The ONNX {self.shown} does not run on these rows: {error}"
+            ) from error
 
     @property
     def session(self) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from recalibrate.support.errors import ModelFileError
-from recalibrate.support.strictjson import MOST_CONTAINERS, MOST_NESTING
+from recalibrate.support.strictjson import MOST_NESTING, MOST_PARTS
 
 NUMBERS = {
     "i": ">i1", "U": ">u1", "I": ">i2", "u": ">u2", "l": ">i4", "m": ">u4", "L": ">i8", "M": ">u8",
@@ -85,7 +85,7 @@ class _Reader:
         if marker not in "[{":
             return self.number(marker)
         self.containers += 1
-        if depth >= MOST_NESTING or self.containers > MOST_CONTAINERS:
+        if depth >= MOST_NESTING or self.containers > MOST_PARTS:
             raise ModelFileError("it has too many lists and objects, or too many in each other")
         return self.array(depth + 1) if marker == "[" else self.object(depth + 1)
 

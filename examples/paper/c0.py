@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from common import LEARNERS, RULES, Trial, boost, count, options, save
+from common import LEARNERS, RULES, Trial, boost, options, save
 from matplotlib.figure import Figure
 from surfaces import C0, Data, draw_map, sample
 
@@ -23,11 +23,12 @@ SHOWN_ROUNDS = (2, 4, 6, 8, 10)
 def show_table(trial: Trial, most: int) -> None:
     print(f"{'stop rule':<32} {'rounds':>7} {'training error':>15} {'test error':>11} {'R2':>7}")
     for name, gamma in RULES.items():
+        rounds, error, explained = trial.at(gamma, most)
         stop = trial.stop(gamma)
-        at = most if stop is None else stop
+        trained = trial.train[most if stop is None else stop]
         print(
-            f"{f'{name} (gamma {gamma:g})':<32} {count(stop, most):>7} {trial.train[at]:>15.2e} "
-            f"{trial.test[at]:>11.2e} {trial.explained(at):>7.4f}"
+            f"{f'{name} (gamma {gamma:g})':<32} {rounds:>7} {trained:>15.2e} "
+            f"{error:>11.2e} {explained:>7.4f}"
         )
     print(f"{'paper (gamma not stated)':<32} {PAPER_ROUNDS:>7} {'-':>15} {'-':>11} {'-':>7}")
 

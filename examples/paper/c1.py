@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from common import COLOURS, LEARNERS, RULES, Trial, boost, count, numbers, options, save
+from common import COLOURS, LEARNERS, RULES, Trial, boost, numbers, options, save
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from surfaces import C1, Data, draw_map, sample
@@ -28,8 +28,8 @@ def show_line(name: str, trial: Trial, most: int) -> str:
     """A class's stopping rounds and R2, one pair for every rule."""
     line = f"{trial.levels:>6}  {name:<8}"
     for gamma in RULES.values():
-        stop = trial.stop(gamma)
-        line += f"  {count(stop, most):>14} {trial.explained(most if stop is None else stop):>7.3f}"
+        rounds, _, explained = trial.at(gamma, most)
+        line += f"  {rounds:>14} {explained:>7.3f}"
     return line
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.auditing.comparison import AuditComparison, audit_each
 from recalibrate.auditing.findings import Discoveries, Richness
 from recalibrate.auditing.measure.assemble import Findings, find_everything
 from recalibrate.auditing.measure.changes import changes
@@ -20,17 +21,44 @@ from recalibrate.auditing.predictions import (
     read_baseline,
     read_predictions,
 )
+from recalibrate.auditing.provenance import find_audited
 from recalibrate.auditing.report import AuditReport
 from recalibrate.auditing.slices import audit_slices, cut_slices
 from recalibrate.auditing.views.notes import method_notes
 from recalibrate.data.inputs import is_collection, is_streamed, settle
-from recalibrate.data.labels import Labels, check_aligned, read_labels
+from recalibrate.data.labels import Labels, check_aligned, check_squares, read_labels
 from recalibrate.data.table import Table, read_table
 from recalibrate.data.vectors import Float64
 from recalibrate.groups.cells import BANDS
 from recalibrate.support.checks import check_number, check_whole
 
 
+@overload
+def audit(
+    model_or_scores: Mapping[str, Any],
+    X: Any,
+    y: Any,
+    groups: Any = None,
+    *,
+    base: Any = None,
+    Z: Any = None,
+    positive: Any = None,
+    baseline: Any = None,
+    H: Any = None,
+    richer: Any = None,
+    cluster: Any = None,
+    sample_weight: Any = None,
+    thresholds: Sequence[float] = (),
+    reference: str | Sequence[str] | None = None,
+    by: Any = None,
+    time: Any = None,
+    depth: int = 1,
+    min_rows: int | None = None,
+    bands: int = BANDS,
+    bins: int = 10,
+    alpha: float = 0.05,
+) -> AuditComparison: ...
+@overload
 def audit(
     model_or_scores: Any,
     X: Any,
@@ -54,7 +82,31 @@ def audit(
     bands: int = BANDS,
     bins: int = 10,
     alpha: float = 0.05,
-) -> AuditReport:
+) -> AuditReport: ...
+def audit(
+    model_or_scores: Any,
+    X: Any,
+    y: Any,
+    groups: Any = None,
+    *,
+    base: Any = None,
+    Z: Any = None,
+    positive: Any = None,
+    baseline: Any = None,
+    H: Any = None,
+    richer: Any = None,
+    cluster: Any = None,
+    sample_weight: Any = None,
+    thresholds: Sequence[float] = (),
+    reference: str | Sequence[str] | None = None,
+    by: Any = None,
+    time: Any = None,
+    depth: int = 1,
+    min_rows: int | None = None,
+    bands: int = BANDS,
+    bins: int = 10,
+    alpha: float = 0.05,
+) -> AuditReport | AuditComparison:
     """Measure calibration, over all rows and in groups.
 
     Use rows that trained neither the base model nor the calibration.
@@ -63,7 +115,8 @@ def audit(
     ----------
     model_or_scores : model, callable or array-like
         A calibrated model (``predict(X, base=, Z=)``), a base model that an adapter knows, a
-        callable, or an array of predictions on the scale of the label.
+        callable, or an array of predictions on the scale of the label. A mapping of names to
+        several of these audits them side by side on the same rows.
     X : table
         Features, one row per label. May be None if predictions are arrays and groups are masks.
         For rows in pieces (Parquet files, an iterable of DataFrames) and for a Dask DataFrame
@@ -126,7 +179,7 @@ def audit(
 
     Returns
     -------
-    AuditReport
+    AuditReport, or AuditComparison for several models
         ``report.table`` has one row per group, ``report.notes`` say how numbers are computed.
 
     Raises
@@ -159,7 +212,11 @@ def audit(
     >>> bool(report.table["low"][1] > 0.05)
     True
     """
+    options = dict(locals())
+    if isinstance(model_or_scores, Mapping):
+        return audit_each(audit, **options)
     X, Z, known = settle(X), settle(Z), None
+    given = model_or_scores, baseline
     if groups is None and getattr(getattr(model_or_scores, "H", None), "terms", ()):
         groups = model_or_scores.H  # what it was fitted for is looked at first
     if is_collection(X) or (Z is None and X is not None and is_streamed(X)):
@@ -180,6 +237,7 @@ def audit(
     check_aligned(X, y=y, sample_weight=sample_weight, cluster=cluster)
     known = known if known is not None else audited_classes(model_or_scores, positive)
     labels = read_labels(y, n_rows=n_rows, sample_weight=sample_weight, known=known)
+    check_squares(labels)
     clusters = None if cluster is None else read_clusters(cluster, n_rows)
     after = read_predictions(model_or_scores, X, base, Z, labels, "model_or_scores")
     before = read_baseline(baseline, model_or_scores, X, base, Z, labels)
@@ -216,6 +274,7 @@ def audit(
         **_findings(found),
         left_out=left_out,
         coverage=covered,
+        audited=find_audited(*given, predictions[0], segments, sample, labels),
         notes=method_notes(
             labels.kind,
             n_bins=bins,

@@ -36,6 +36,8 @@ class Subgroup:
         Rows in the half that tested it, which the numbers below come from.
     mean_prediction, mean_outcome, gap, gap_se : float
         On that half; gap is outcome minus prediction.
+    corrected_gap, low, high : float
+        The gap without what being chosen for its size adds to it, and limits of the true gap.
     p, p_holm : float
         Two-sided, by itself and adjusted for all candidates (weighted Holm).
     """
@@ -51,6 +53,9 @@ class Subgroup:
     mean_outcome: float
     gap: float
     gap_se: float
+    corrected_gap: float
+    low: float
+    high: float
     p: float
     p_holm: float
 
@@ -58,7 +63,9 @@ class Subgroup:
         p = "< 0.0001" if self.p_holm < 1e-4 else f"= {self.p_holm:.2g}"
         return (
             f"{self.rule}: predicted {self.mean_prediction:.3g}, observed "
-            f"{self.mean_outcome:.3g} (gap {self.gap:+.2g}), n = {self.rows:,}, adjusted p {p}"
+            f"{self.mean_outcome:.3g} (gap {self.gap:+.2g}; "
+            f"corrected for the search {self.corrected_gap:+.2g}, {self.low:+.2g} to "
+            f"{self.high:+.2g}), n = {self.rows:,}, adjusted p {p}"
         )
 
 

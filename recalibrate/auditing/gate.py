@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from recalibrate.auditing.records import GroupAudit
+from recalibrate.auditing.findings import Subgroup
+from recalibrate.auditing.records import Calibration, GroupAudit
 from recalibrate.support.checks import check_number, check_whole
 
 Rule = Literal["certain", "estimate", "proven"]
@@ -54,10 +55,12 @@ def find_violations(
     min_rows: int,
     rule: Rule,
     largest: float | None = None,
+    subgroups: Sequence[Subgroup] | None = None,
 ) -> list[Violation]:
     """Groups that break the tolerance; see `AuditReport.check` for what the arguments mean.
 
-    ``largest`` is the size that no gap exceeds, where there is one.
+    ``largest`` is the size that no gap exceeds, where there is one; ``subgroups``, where they
+    are judged too, were found by searching.
     """
     if max_gap is None and alpha is None:
         raise ValueError("check needs a tolerance: max_gap=, alpha=, or both")
@@ -71,43 +74,56 @@ def find_violations(
     check_whole("min_rows", min_rows, least=1)
     if rule not in get_args(Rule):
         raise ValueError(f'rule must be "certain", "estimate" or "proven", got {rule!r}')
-    found = []
+    found, tests = [], 2 if subgroups is None else 3
     for group in groups:
-        if group.rows < min_rows:
-            continue
+        own, reasons = group.after, []
+        if max_gap is not None:
+            reasons.append(_gap_reason(own, own.gap, max_gap, rule))
+        if alpha is not None:
+            reasons.append(_noise_reason(group, alpha / tests))
+        found.append(
+            Violation(group.name, group.rows, own.gap, own.low, own.high, _joined(reasons))
+        )
+    for each in subgroups or ():
         reasons = []
         if max_gap is not None:
-            reasons.append(_gap_reason(group, max_gap, rule))
-        if alpha is not None:
-            reasons.append(_noise_reason(group, alpha))
-        why = "; ".join(reason for reason in reasons if reason)
-        if why:
-            own = group.after
-            found.append(Violation(group.name, group.rows, own.gap, own.low, own.high, why))
-    return found
+            reasons.append(_gap_reason(each, each.corrected_gap, max_gap, rule))
+        if alpha is not None and each.p_holm < alpha / tests:
+            reasons.append(_more_than_noise(each.corrected_gap, each.p_holm))
+        name = f"found by searching: {each.rule}"
+        sizes = each.corrected_gap, each.low, each.high
+        found.append(Violation(name, each.rows, *sizes, _joined(reasons)))
+    return [each for each in found if each.why and each.rows >= min_rows]
 
 
-def _gap_reason(group: GroupAudit, max_gap: float, rule: Rule) -> str:
-    own = group.after
+def _joined(reasons: Sequence[str]) -> str:
+    return "; ".join(reason for reason in reasons if reason)
+
+
+def _gap_reason(own: Calibration | Subgroup, gap: float, max_gap: float, rule: Rule) -> str:
     told = own.low == own.low
     limits = f"limits {own.low:.4g} to {own.high:.4g}" if told else "too few rows for limits"
     if rule == "estimate":
-        return f"gap {own.gap:.4g} exceeds {max_gap:g}" if abs(own.gap) > max_gap else ""
+        return f"gap {gap:.4g} exceeds {max_gap:g}" if abs(gap) > max_gap else ""
     if rule == "certain":
         beyond = own.low > max_gap or own.high < -max_gap
-        return f"gap {own.gap:.4g} exceeds {max_gap:g} beyond noise, {limits}" if beyond else ""
+        return f"gap {gap:.4g} exceeds {max_gap:g} beyond noise, {limits}" if beyond else ""
     # NaN limits prove nothing, so this is written to fail on them.
     proven = own.low >= -max_gap and own.high <= max_gap
     return "" if proven else f"gap is not shown to be within {max_gap:g}, {limits}"
 
 
+def _more_than_noise(gap: float, p: float) -> str:
+    return f"gap {gap:.4g} is more than noise (adjusted p {p:.2g})"
+
+
 def _noise_reason(group: GroupAudit, alpha: float) -> str:
-    """Two tests look at every group, so each gets half of alpha."""
+    """What the tests of a group say, each at its part of the allowed error."""
     own = group.after
     reasons = []
-    if own.p_holm < alpha / 2:
-        reasons.append(f"gap {own.gap:.4g} is more than noise (adjusted p {own.p_holm:.2g})")
-    if own.ecce_p_holm < alpha / 2:
+    if own.p_holm < alpha:
+        reasons.append(_more_than_noise(own.gap, own.p_holm))
+    if own.ecce_p_holm < alpha:
         reasons.append(
             f"cumulative error {own.ecce:.4g} is more than noise "
             f"({own.ecce_sigma:.2g} sigma, adjusted p {own.ecce_p_holm:.2g})"

@@ -235,3 +235,47 @@ class Note:
     title: str
     text: str
     formula: str = ""
+
+
+@dataclass(frozen=True)
+class Audited:
+    """What was audited: enough to tell whether a report is about this model and these rows.
+
+    Attributes
+    ----------
+    what, baseline : str
+        The predictions and those that they are compared with, in a few words; empty without.
+    version : str
+        Of this library.
+    date : str
+        Day of the audit (UTC), or that of SOURCE_DATE_EPOCH where it is set.
+    data : str
+        Fingerprint of the audited rows: labels, weights and what the groups read. The same for
+        the same rows, whatever their order.
+    predictions : str
+        Fingerprint of these rows with their predictions.
+    model : str or None
+        Fingerprint of a recalibrated model (``model.fingerprint_``); None for other predictions.
+    base, base_fingerprint : str or None
+        Kind of its base model, and the fingerprint of that.
+    H : str or None
+        The class that it was fitted for.
+    fitted_rows, fitted_data, fitted_date, fitted_version, seed
+        Calibration rows of the model, their fingerprint, and when and how it was fitted.
+    """
+
+    what: str
+    baseline: str
+    version: str
+    date: str
+    data: str
+    predictions: str
+    model: str | None = None
+    base: str | None = None
+    base_fingerprint: str | None = None
+    H: str | None = None
+    fitted_rows: int | None = None
+    fitted_data: str | None = None
+    fitted_date: str | None = None
+    fitted_version: str | None = None
+    seed: int | None = None

@@ -2,37 +2,27 @@
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from recalibrate.auditing.findings import Changes, Discoveries, Richness
 from recalibrate.auditing.gate import AuditFailed, Rule, Violation, find_violations
 from recalibrate.auditing.rates import Rates
-from recalibrate.auditing.records import Coverage, GroupAudit, LeftOut, Note, Overall
-from recalibrate.auditing.views import plots, text
+from recalibrate.auditing.records import Audited, Coverage, GroupAudit, LeftOut, Note, Overall
+from recalibrate.auditing.views import text
 from recalibrate.auditing.views.frames import full_table, short_table, worst_table
-from recalibrate.auditing.views.plain import plain
-from recalibrate.support.atomic import atomic_write
+from recalibrate.auditing.views.shown import Shown
 from recalibrate.support.checks import check_whole
 from recalibrate.support.notices import printable
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
     from recalibrate.auditing.slices import Slices
 
-SCHEMA = "recalibrate.audit"
-SCHEMA_VERSION = 1
-
-Path = str | os.PathLike[str]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AuditReport:
+class AuditReport(Shown):
     """The result of `audit`: plain data, and views of it.
 
     Attributes
@@ -73,6 +63,8 @@ class AuditReport:
         labels other than 0/1 without thresholds.
     coverage : tuple of Coverage
         Per column, crossing or condition: rows in its groups, missing, left out, in none.
+    audited : Audited or None
+        What was audited: model and rows with their fingerprints, versions, dates.
     slices : Slices or None
         The same by slices of time.
 
@@ -98,7 +90,8 @@ class AuditReport:
     changes: Changes | None = None
     rates: Rates | None = None
     coverage: tuple[Coverage, ...] = ()
-    slices: Slices | None = None
+    audited: Audited | None = None
+    slices: Slices | None = field(default=None, metadata={"json": False})  # its table is
 
     @property
     def table(self) -> pd.DataFrame:
@@ -154,16 +147,19 @@ class AuditReport:
         alpha: float | None = None,
         min_rows: int = 1,
         rule: Rule = "certain",
+        search: bool = False,
     ) -> tuple[Violation, ...]:
         """Groups that break a tolerance; the arguments are those of `check`."""
-        largest = None if self.kind == "regression" else 1.0
+        if search and self.discoveries is None:
+            raise ValueError("search=True judges what was found: audit with H= to search")
         found = find_violations(
             self.groups,
             max_gap=max_gap,
             alpha=alpha,
             min_rows=min_rows,
             rule=rule,
-            largest=largest,
+            largest=None if self.kind == "regression" else 1.0,
+            subgroups=self.discoveries.subgroups if search and self.discoveries else None,
         )
         return tuple(found)
 
@@ -174,6 +170,7 @@ class AuditReport:
         alpha: float | None = None,
         min_rows: int = 1,
         rule: Rule = "certain",
+        search: bool = False,
     ) -> AuditReport:
         """Raise unless all groups keep a tolerance: a gate for pipelines.
 
@@ -193,6 +190,9 @@ class AuditReport:
             every acceptable gap. "estimate": when the estimated gap does, noise or not; small
             groups often will. "proven": unless the limits show it to be acceptable; groups too
             small to tell then fail.
+        search : bool
+            Judge the subgroups that were found by searching (``H=`` of `audit`), too, by their
+            corrected gaps. Every test then gets a third of alpha.
 
         Returns
         -------
@@ -215,185 +215,15 @@ class AuditReport:
         >>> [violation.group for violation in report.violations(max_gap=0.05)]
         ['SEX == 2']
         """
-        found = self.violations(max_gap=max_gap, alpha=alpha, min_rows=min_rows, rule=rule)
+        found = self.violations(
+            max_gap=max_gap, alpha=alpha, min_rows=min_rows, rule=rule, search=search
+        )
         if found:
-            raise AuditFailed(found, len(self.groups))
+            searched = self.discoveries.subgroups if search and self.discoveries else ()
+            raise AuditFailed(found, len(self.groups) + len(searched))
         return self
-
-    def to_dict(self) -> dict[str, Any]:
-        """The report as dicts, lists, strings and finite numbers; see `to_json`."""
-        groups = [plain(group) for group in self.groups]
-        for group in groups:
-            group["differences"] = _by_measure(group["differences"])
-        return {
-            "schema": SCHEMA,
-            "schema_version": SCHEMA_VERSION,
-            "kind": self.kind,
-            "rows": self.n_rows,
-            "clusters": self.n_clusters,
-            "alpha": self.alpha,
-            "critical": plain(self.critical),
-            "bin_edges": plain(self.bin_edges),
-            "before_bin_edges": plain(self.before_bin_edges),
-            "verdict": self.verdict,
-            "overall": {
-                "after": plain(self.overall),
-                "before": plain(self.overall_before),
-                "differences": groups[0]["differences"],
-            },
-            "groups": groups,
-            "left_out": plain(self.left_out),
-            "notes": plain(self.notes),
-            "discoveries": plain(self.discoveries),
-            "richness": plain(self.richness),
-            "changes": plain(self.changes),
-            "rates": plain(self.rates),
-            "coverage": plain(self.coverage),
-            "slices": None if self.slices is None else plain(self.slices.table.to_dict("records")),
-        }
-
-    def to_json(self, path: Path | None = None, *, indent: int | None = 2) -> str:
-        """The report as JSON text, also written to a file where a path is given.
-
-        The schema is stable: within a ``schema_version`` keys may be added, none is renamed,
-        removed or given another meaning. ``null`` stands for what the rows cannot tell.
-
-        - schema, schema_version: "recalibrate.audit", 1;
-        - kind, rows, clusters, alpha, critical, bin_edges, before_bin_edges: as the attributes
-          of the report; verdict: a sentence;
-        - overall: {after, before: the numbers of `Overall`; differences: {measure: {value, se}}};
-        - groups: a list of {name, rows, clusters, share, mean_outcome; after, before: the numbers
-          of `Calibration` with the reliability curve {prediction, outcome, low, high, rows,
-          share}; differences as above}; "all" is first;
-        - left_out: a list of {name, why, rows}; coverage: a list of {term, rows, missing, left_out,
-          outside}; notes: a list of {title, text, formula};
-        - discoveries, richness, changes, rates: null, or the fields of `Discoveries`, `Richness`,
-          `Changes` and `Rates`; slices: null, or a list of {slice, group, ..., gap, low, high}.
-
-        Examples
-        --------
-        >>> import json
-        >>> import recalibrate as rc
-        >>> report = rc.audit([0.25, 0.5, 0.75, 0.5], None, [0, 1, 1, 1])
-        >>> json.loads(report.to_json())["groups"][0]["after"]["gap"]
-        0.25
-        """
-        found = json.dumps(self.to_dict(), indent=indent, allow_nan=False, ensure_ascii=False)
-        return _write(path, found)
-
-    def to_markdown(self, path: Path | None = None) -> str:
-        """The report as Markdown text, also written to a file where a path is given."""
-        return _write(path, text.to_markdown(self))
-
-    def to_html(self, path: Path | None = None, *, title: str = "Calibration audit") -> str:
-        """The report as one HTML page, also written to a file where a path is given.
-
-        The page needs no network and no other file, can be read without scripts, follows the
-        reader's light or dark theme, and can be printed. Equal reports give equal pages.
-
-        Parameters
-        ----------
-        path : str or path, optional
-            Where to write it.
-        title : str
-            Heading of the page.
-
-        Returns
-        -------
-        str
-            The page.
-
-        Examples
-        --------
-        >>> import recalibrate as rc
-        >>> report = rc.audit([0.2, 0.4, 0.6, 0.8], None, [0, 0, 1, 1])
-        >>> report.to_html(title="Churn model")[:15]
-        '<!DOCTYPE html>'
-        """
-        from recalibrate.auditing.views.html import page
-
-        return _write(path, page(self, title))
-
-    def plot_reliability(self, groups: str | Sequence[str] | None = None) -> Figure:
-        """Reliability diagrams with bands: mean outcome against mean prediction by bin.
-
-        Parameters
-        ----------
-        groups : str or sequence of str, optional
-            Names of groups; by default all rows and the five groups with the most sigmas of
-            cumulative error.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
-            Not known to pyplot; ``figure.savefig("reliability.png")`` writes it.
-
-        Raises
-        ------
-        ImportError
-            Without matplotlib, which the extra "report" installs.
-
-        Examples
-        --------
-        >>> import recalibrate as rc
-        >>> report = rc.audit([0.2, 0.4, 0.6, 0.8], None, [0, 0, 1, 1])
-        >>> len(report.plot_reliability("all").axes)
-        1
-        """
-        return plots.plot_reliability(self, groups)
-
-    def plot_gaps(self, most: int = 40) -> Figure:
-        """A forest plot: gaps with limits that hold for all groups at once, worst first.
-
-        Parameters
-        ----------
-        most : int
-            How many groups to show, all rows among them.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
-
-        Examples
-        --------
-        >>> import recalibrate as rc
-        >>> report = rc.audit([0.2, 0.4, 0.6, 0.8], None, [0, 0, 1, 1])
-        >>> [label.get_text() for label in report.plot_gaps().axes[0].get_yticklabels()]
-        ['all']
-        """
-        return plots.plot_gaps(self, most)
-
-    def plot_discoveries(self) -> Figure:
-        """Predicted and observed means of the subgroups that the search found.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
-
-        Raises
-        ------
-        ValueError
-            If nothing was searched (see ``H`` of `audit`) or found.
-        """
-        return plots.plot_discoveries(self)
-
-    def _repr_html_(self) -> str:
-        """What notebooks show: the verdict, the worst gaps, the reliability of all rows."""
-        from recalibrate.auditing.views.html import fragment
-
-        return fragment(self)
 
     def __str__(self) -> str:
         return printable(text.to_text(self))
 
     __repr__ = __str__
-
-
-def _write(path: Path | None, content: str) -> str:
-    if path is not None:
-        atomic_write(path, content.encode())
-    return content
-
-
-def _by_measure(differences: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    return {d["measure"]: {"value": d["value"], "se": d["se"]} for d in differences}

@@ -53,10 +53,18 @@ def add_arguments(parser: ArgumentParser) -> None:
         default="certain",
         help="when a gap exceeds --max-gap: certainly, by its estimate, or unless proven not to",
     )
+    group.add_argument(
+        "--fail-on-search",
+        action="store_true",
+        help="judge the groups that --search finds, too",
+    )
     group = parser.add_argument_group("output")
     group.add_argument("--html", metavar="FILE", help="one page that needs no network")
     group.add_argument("--json", metavar="FILE", help="everything, for programs")
     group.add_argument("--markdown", metavar="FILE", help="text for model cards, .md")
+    group.add_argument(
+        "--model-card", metavar="FILE", help="model card with the head of the Hugging Face hub, .md"
+    )
     group.add_argument("--table", metavar="FILE", help="one row per group, .csv or .parquet")
 
 
@@ -116,6 +124,7 @@ def run(args: Namespace, console: Console) -> int:
     html = outputs.plan("--html", args.html, ".html", ".htm")
     as_json = outputs.plan("--json", args.json, ".json")
     markdown = outputs.plan("--markdown", args.markdown, ".md")
+    card = outputs.plan("--model-card", args.model_card, ".md")
     table = outputs.plan("--table", args.table, *CSV, *PARQUET)
     _check(args)
     model = None if args.model is None else open_any(args.model, args)
@@ -126,10 +135,12 @@ def run(args: Namespace, console: Console) -> int:
         outputs.write(as_json, report.to_json().encode())
     if markdown is not None:
         outputs.write(markdown, report.to_markdown().encode())
+    if card is not None:
+        outputs.write(card, report.to_model_card().encode())
     if table is not None:
-        outputs.write(table, encode_frame(report.table, table))
+        outputs.write(table, encode_frame(report.full_table, table))
     console.say(str(report))
-    for file in (html, as_json, markdown, table):
+    for file in (html, as_json, markdown, card, table):
         if file is not None:
             console.say(f"wrote {file}")
     return _judge(args, console, report)
@@ -142,6 +153,10 @@ def _check(args: Namespace) -> None:
         raise ValueError("give either --baseline or --baseline-column, not both")
     if not 0.5 <= args.confidence < 1:
         raise ValueError(f"--confidence must be at least .5 and below 1, got {args.confidence:g}")
+    if args.fail_on_search and args.search is None:
+        raise ValueError("--fail-on-search judges what --search finds: give --search, too")
+    if args.fail_on_search and args.max_gap is None and args.alpha is None:
+        raise ValueError("--fail-on-search needs a tolerance: --max-gap or --alpha")
     check_number("--max-gap", args.max_gap, least=0.0)
     check_number("--alpha", args.alpha, above=0.0, most=1.0)
 
@@ -164,7 +179,7 @@ def _audit(args: Namespace, console: Console, model: Any) -> AuditReport:
     if scores is None and needs_scores(model):
         raise ValueError(f"{args.model!r} needs base scores: --score-column, or --base FILE")
     console.step("auditing")
-    return recalibrate.audit(
+    report: AuditReport = recalibrate.audit(
         as_means(scores, args) if model is None else model,
         rows.X,
         rows.y,
@@ -184,6 +199,7 @@ def _audit(args: Namespace, console: Console, model: Any) -> AuditReport:
         bins=args.bins,
         alpha=round(1.0 - args.confidence, 12),
     )
+    return report
 
 
 def as_means(scores: Any, args: Namespace) -> Any:
@@ -211,7 +227,11 @@ def _judge(args: Namespace, console: Console, report: AuditReport) -> int:
     if args.max_gap is None and args.alpha is None:
         return 0
     found = report.violations(
-        max_gap=args.max_gap, alpha=args.alpha, min_rows=args.min_rows or 1, rule=args.rule
+        max_gap=args.max_gap,
+        alpha=args.alpha,
+        min_rows=args.min_rows or 1,
+        rule=args.rule,
+        search=args.fail_on_search,
     )
     if not found:
         console.say("gate passed")

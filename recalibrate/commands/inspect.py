@@ -86,6 +86,7 @@ def _saved_facts(model: Recalibrated) -> dict[str, Any]:
         "rows": model.n_rows,
         "columns": [{"name": c.name, "kind": c.kind} for c in _columns(model)],
         "used_by_H": _used(model),
+        "origin": _origin(model),
         "certificate": None if certificate is None else str(certificate),
         "notes": list(model.notes),
     }
@@ -99,12 +100,23 @@ def _saved_text(model: Recalibrated) -> str:
         f"  fitted on        {model.n_rows:,} rows",
         f"  base's columns   {own}",
         f"  used by H        {listed(_used(model)) or 'none'}",
+        *(f"  {name:<16} {value}" for name, value in _origin(model).items()),
         "  columns",
     ]
     for column in _columns(model):
         more = f": {listed(column.categories, SHOWN)}" if column.categories else ""
         lines.append(f"    {column.name} ({column.kind}){more}")
     return "\n".join(lines)
+
+
+def _origin(model: Recalibrated) -> dict[str, str]:
+    """Where a model comes from, and its checksum."""
+    found = {"fingerprint": model.fingerprint_}
+    if model.provenance is not None:
+        named = {"data": "calibration rows", "base": "base", "date": "date", "version": "version"}
+        known = {text: str(getattr(model.provenance, name)) for name, text in named.items()}
+        found |= known | {"seed": str(model.provenance.seed)}
+    return found
 
 
 def _served_facts(model: ServedModel) -> dict[str, Any]:

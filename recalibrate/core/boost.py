@@ -53,6 +53,9 @@ class Settings:
         What keeps learners small.
     tolerance
         A round that lowers the training error by less is rejected and ends the run.
+    least_rounds
+        Rounds that are taken whatever they bring. With any, the round that ends the run is kept,
+        and it ends the run, too, if it lowers the error by just the tolerance.
     patience
         With held-out rows: steps without a lower held-out error that end the run; the model
         then goes back to its best step. None ignores them.
@@ -81,6 +84,7 @@ class Settings:
     tables_per_round: int = 1
     penalty: Penalty = field(default_factory=Penalty)
     tolerance: float | None = None
+    least_rounds: int = 0
     patience: int | None = None
     accept: float | None = None
     max_rounds: int = 1000
@@ -304,9 +308,10 @@ class _Run:
         if self.errors:
             self.errors.append(mean_loss(self.source, candidate))
             if self._rejects():
+                self.stopped = "tolerance"
+            if self.stopped == "tolerance" and not settings.least_rounds:
                 self.rejected = candidate
                 del self.held_out[known:]
-                self.stopped = "tolerance"
                 return
         self.log = candidate
         self.rounds += 1
@@ -392,5 +397,8 @@ class _Run:
         return len(self.held_out) - 1 - best >= patience
 
     def _rejects(self) -> bool:
-        tolerance = self.settings.tolerance
-        return tolerance is not None and self.errors[-2] - self.errors[-1] < tolerance
+        tolerance, least = self.settings.tolerance, self.settings.least_rounds
+        if tolerance is None or self.rounds + 1 < least:
+            return False
+        fall = self.errors[-2] - self.errors[-1]
+        return fall < tolerance or (least > 0 and fall == tolerance)

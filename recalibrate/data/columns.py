@@ -32,6 +32,9 @@ LARGEST_INTEGER = 1 << 31
 SCORE_BITS, SCORE_RANGE = 16, 64.0
 """Scores are summed in steps of 2**-16, cut at +-64: sums of integers have no order."""
 
+ZERO = np.float32(0.0)
+"""Added to values, it leaves one zero of two: which of them stands for both is up to the order."""
+
 P = TypeVar("P")
 T = TypeVar("T")
 R = TypeVar("R")
@@ -161,7 +164,8 @@ def span_of(name: str, piece: Piece) -> Span:
     present = values[~missing]
     if not len(present):
         return Span(np.nan, np.nan, bool(missing.any()))
-    return Span(float(present.min()), float(present.max()), bool(missing.any()))
+    low, high = float(present.min()) + 0.0, float(present.max()) + 0.0
+    return Span(low, high, bool(missing.any()))
 
 
 def category_weights(name: str, kinds: int, piece: Piece) -> NDArray[np.int64]:
@@ -311,7 +315,7 @@ def distinct_values(values: Numbers, weight: NDArray[np.int64]) -> Weighted:
     kept = values if present.all() else values[present]
     if not len(weight):
         distinct, counts = np.unique(kept, return_counts=True)
-        return distinct, counts.astype(np.int64)
+        return distinct + ZERO, counts.astype(np.int64)
     return sum_equal(kept, weight[present])
 
 
@@ -320,7 +324,7 @@ def sum_equal(values: Numbers, mass: NDArray[np.int64]) -> Weighted:
     distinct, place = np.unique(values, return_inverse=True)
     summed = np.zeros(len(distinct), dtype=np.int64)
     np.add.at(summed, place, mass)
-    return distinct, summed
+    return distinct + ZERO, summed
 
 
 def integer_window(column: NDArray[np.float32]) -> tuple[int, int] | None:

@@ -157,7 +157,9 @@ class Seen:
             text, found = values.dtype.kind == "O", tuple(sorted(set(values.tolist())))
             return cls(0.0, 1.0, not text, found)
         binary = bool(np.isin(values, (0.0, 1.0)).all())
-        return cls(float(values.min()), float(values.max()), binary, _distinct(values, binary))
+        # Plus zero: which of two zeros is the smallest is up to the order.
+        low, high = float(values.min()) + 0.0, float(values.max()) + 0.0
+        return cls(low, high, binary, _distinct(values, binary))
 
     def __or__(self, other: Seen) -> Seen:
         """Labels of both."""
@@ -362,6 +364,16 @@ def check_aligned(X: Any, **others: Any) -> None:
                 f"are matched by their position. Pass {name}.loc[X.index], or {name}.to_numpy() "
                 "if the order is right as it is."
             )
+
+
+def check_squares(labels: Labels) -> None:
+    """Refuse labels whose squared errors no number can hold."""
+    span = labels.high - labels.low
+    if not np.isfinite(span * span):
+        raise ValueError(
+            f"The labels span {labels.low:g} to {labels.high:g}: squared errors are more than "
+            "float64 can hold. Rescale labels and predictions."
+        )
 
 
 def _check_span(low: float, high: float) -> None:

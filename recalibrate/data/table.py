@@ -57,6 +57,19 @@ class Column:
     kind: Kind
     categories: tuple[Value, ...] = ()
 
+    def __post_init__(self) -> None:
+        """Refuse text that no file, graph or report could hold."""
+        texts = [self.name, *(value for value in self.categories if isinstance(value, str))]
+        try:
+            "".join(texts).encode()
+        except UnicodeEncodeError:
+            bad = next(text for text in texts if any("\ud800" <= c <= "\udfff" for c in text))
+            raise ValueError(
+                f"Column {self.name!a} has the text {bad!a}, which is no valid Unicode (half of a "
+                "surrogate pair). Repair it where the data is read, for example with "
+                "text.encode('utf-8', 'replace').decode()."
+            ) from None
+
     @cached_property
     def _codes(self) -> dict[object, int]:
         return {category_key(value): code for code, value in enumerate(self.categories, start=1)}

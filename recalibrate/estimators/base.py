@@ -31,7 +31,7 @@ class LSBoost(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no typ
         levels: int = 50,
         level_kind: LevelKind | None = None,
         rounded: bool = True,
-        keep_unrounded: bool = False,
+        keep_unrounded: bool | None = None,
         step: float | None = None,
         l2: float | None = None,
         min_level_rows: int = 1,

@@ -41,8 +41,8 @@ class LSBoostClassifier(ClassifierMixin, LSBoost):  # type: ignore[misc]  # unty
         Round to the grid after every round, as in the formula. False takes small steps on level
         sets drawn anew, without rounding.
     keep_unrounded
-        End a rounded run with one more update that is not rounded (of a run stopped by the
-        tolerance: the rejected one).
+        End a rounded run with one more update that is not rounded (of a run stopped by a number as
+        the tolerance: the rejected one). None means True with ``tolerance="authors"``.
     step
         Share of every fitted correction that is taken. None means 1 if rounded, otherwise 0.1.
     l2
@@ -51,8 +51,9 @@ class LSBoostClassifier(ClassifierMixin, LSBoost):  # type: ignore[misc]  # unty
     min_level_rows
         Level sets with fewer rows are left alone.
     tolerance
-        Stop when a round lowers the mean loss by less. "authors" is the rule of the paper's own
-        code, .1 / levels; None stops only at ``max_rounds``.
+        Stop when a round lowers the mean loss by less. "authors" is
+        the rule of the paper's own code, see :class:`recalibrate.Loop`; None stops only at
+        ``max_rounds``.
     max_rounds
         Most rounds.
     link

@@ -41,8 +41,8 @@ class LSBoostRegressor(RegressorMixin, LSBoost):  # type: ignore[misc]  # untype
         Round to the grid after every round, as in the formula; predictions are then values of
         the grid. False takes small steps on level sets drawn anew, without rounding.
     keep_unrounded
-        End a rounded run with one more update that is not rounded (of a run stopped by the
-        tolerance: the rejected one).
+        End a rounded run with one more update that is not rounded (of a run stopped by a number as
+        the tolerance: the rejected one). None means True with ``tolerance="authors"``.
     step
         Share of every fitted correction that is taken. None means 1 if rounded, otherwise 0.1.
     l2
@@ -52,7 +52,8 @@ class LSBoostRegressor(RegressorMixin, LSBoost):  # type: ignore[misc]  # untype
         Level sets with fewer rows are left alone.
     tolerance
         Stop when a round lowers the error (of labels scaled to [0, 1]) by less. "authors" is
-        the rule of the paper's own code, .1 / levels; None stops only at ``max_rounds``.
+        the rule of the paper's own code, see :class:`recalibrate.Loop`; None stops only at
+        ``max_rounds``.
     max_rounds
         Most rounds.
     link

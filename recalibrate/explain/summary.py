@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from html import escape
 from typing import TYPE_CHECKING
 
-from recalibrate.support.notices import listed
+from recalibrate.support.notices import listed, printable
 
 if TYPE_CHECKING:
     from recalibrate.data.labels import Labels
     from recalibrate.model import Recalibrated
+
+_NAMES = 19  # letters of a line that name its fact
 
 
 def _two_classes(labels: Labels) -> str:
@@ -20,7 +23,30 @@ def _two_classes(labels: Labels) -> str:
     return f"probability of {labels.classes[1]!r} against {labels.classes[0]!r}"
 
 
-def summarise(model: Recalibrated) -> str:
+class Summary(str):
+    """Lines of facts that show themselves as they are, and as a table in notebooks."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        head, *lines = self.splitlines()
+        rows = "".join(_row(line) for line in lines)
+        return f"<div><p><strong>{escape(head)}</strong></p><table>{rows}</table></div>"
+
+
+def _row(line: str) -> str:
+    """A fact as a row of a table: its name, and the rest."""
+    left = 'style="text-align: left"'
+    name, value = line[:_NAMES].strip(), line[_NAMES:].strip()
+    if not line.startswith("  ") or line[_NAMES - 1 : _NAMES].strip() or not value:
+        return f'<tr><td colspan="2" {left}>{escape(line.strip())}</td></tr>'
+    return f"<tr><th {left}>{escape(name)}</th><td {left}>{escape(value)}</td></tr>"
+
+
+def summarise(model: Recalibrated) -> Summary:
     """A line per fact: base, class, rounds, errors, decisions, certificate."""
     labels, history = model.labels, model.history_
     kind = {
@@ -42,4 +68,4 @@ def summarise(model: Recalibrated) -> str:
     lines += [f"  note             {note}" for note in model.notes]
     if model.certificate_ is not None:
         lines += ["  " + line for line in str(model.certificate_).splitlines()]
-    return "\n".join(lines)
+    return Summary(printable("\n".join(lines)))

@@ -11,7 +11,15 @@ asked for.
 """
 
 from recalibrate.files.container import MAGIC, VERSION, read_bytes
-from recalibrate.files.document import from_bytes, to_bytes
+from recalibrate.files.document import fingerprint, from_bytes, to_bytes
 from recalibrate.support.errors import ModelFileError
 
-__all__ = ["MAGIC", "VERSION", "ModelFileError", "from_bytes", "read_bytes", "to_bytes"]
+__all__ = [
+    "MAGIC",
+    "VERSION",
+    "ModelFileError",
+    "fingerprint",
+    "from_bytes",
+    "read_bytes",
+    "to_bytes",
+]

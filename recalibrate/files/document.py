@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from recalibrate.bases.protocol import ScoreColumn
 from recalibrate.bases.wrappers import ChainedBase
+from recalibrate.core.boost import History, Settings
 from recalibrate.core.levels import Link
 from recalibrate.core.rounds import Rounds
 from recalibrate.data.classes import MOST_CLASSES
@@ -33,6 +37,25 @@ def to_bytes(
     writer = codec.Writer()
     header = MODEL.encode(replace(model, base=base), writer)
     return pack(header, writer.arrays), bases.how_to_bring_back(own) if lost else ""
+
+
+def fingerprint(model: Recalibrated) -> str:
+    """A checksum of what a model predicts: its base, which counts by its own, and its steps."""
+    origin = model.provenance
+    known = model.base.name if origin is None else origin.base
+    stub = bases.MissingScores(np.empty(0), model.base.link, known)
+    writer = codec.Writer()
+    bare = replace(
+        model,
+        base=stub,
+        settings=Settings(link=model.rounds.link),
+        history_=History(),
+        certificate_=None,
+        notes=(),
+        provenance=None,
+    )
+    header = MODEL.encode(bare, writer)
+    return f"sha256:{hashlib.sha256(pack(header, writer.arrays)).hexdigest()}"
 
 
 def from_bytes(
@@ -111,11 +134,12 @@ PARTS = codec.Record(
         "own_table": codec.FLAG,
         "n_rows": codec.whole(0),
         "outputs": codec.whole(3, MOST_CLASSES),
+        "provenance": codec.Optional(records.PROVENANCE),
         "levels": records.LevelList(),
     },
     names={"history_": "history", "certificate_": "certificate"},
     take=dict,
-    absent={"outputs": 1},
+    absent={"outputs": 1, "provenance": None},
 )
 """Attributes of a model and of its rounds, and the level sets that they refer to."""
 

@@ -19,6 +19,7 @@ from recalibrate.data.values import plain_value, tag_value, untag_value
 from recalibrate.files import codec
 from recalibrate.files.classes import TABLE
 from recalibrate.support.errors import ModelFileError
+from recalibrate.support.provenance import Provenance
 
 
 def _make_levels(
@@ -129,9 +130,15 @@ SETTINGS = codec.Record(
         "seed": SEED,
     },
     since={"step_doubles": (2, None), "row_share": (2, 1.0)},
+    absent={"least_rounds": 0},
 )
 
 HISTORY = codec.Record(History)
+
+PROVENANCE = codec.Record(
+    Provenance,
+    {name: codec.text(200) for name in ("version", "date", "data", "base")} | {"seed": SEED},
+)
 
 
 def _take_certificate(certificate: Certificate) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from math import ceil
 from typing import Any, Literal, TypeVar
 
@@ -23,7 +23,8 @@ MOST_LEVELS = 100_000
 DEFAULT_ROUNDS = 500
 DEFAULT_PATIENCE = 20
 AUTHORS_GAMMA = 0.1
-"""The authors' own code stops when the error falls by less than .1 / levels."""
+AUTHORS_ROUNDS, AUTHORS_LEAST_ROUNDS, AUTHORS_LEVEL_ROWS = 100, 2, 2
+"""The authors' own code stops when the error falls by at most .1 / levels."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,12 @@ class Loop:
     min_level_rows
         Level sets with fewer rows are left alone.
     tolerance
-        Stop when a round lowers the training error by less; "authors" is the rule of the
-        paper's own code, .1 / levels. With folds (or a share) it stops the runs on the folds;
-        the refit on all rows takes as many rounds as they say.
+        Stop when a round lowers the training error by less, and leave that round out. With folds
+        (or a share) it stops the runs on the folds; the refit on all rows takes as many rounds as
+        they say. "authors", with ``rounded``, is the rule of the paper's own code: .1 / levels, but
+        at least two rounds (after the weak learner on all rows, if the base is a constant), the
+        last of them stays, another update that is not rounded ends the run (see
+        ``keep_unrounded``), ``max_rounds`` counts it and is 100, and ``min_level_rows`` is 2.
     patience
         Steps without a lower held-out error before stopping.
     accept
@@ -272,12 +276,23 @@ def loop_settings(
     loop: Loop,
     seed: int,
     borders: Callable[[int], NDArray[np.float64]],
+    from_constant: Callable[[], bool] = lambda: False,
 ) -> Settings:
     """The loop with every knob as given, or at its plain default.
 
-    ``borders`` finds the borders of cells with equally many labels, see ``fitting.run``.
+    ``borders`` finds the borders of cells with equally many labels, see ``fitting.run``;
+    ``from_constant`` whether the base says the same of all rows.
     """
     rounded = bool(loop.rounded)
+    theirs = rounded and loop.tolerance == "authors"
+    rounds, least, rows = DEFAULT_ROUNDS, 0, 1
+    keep_unrounded = bool(_or(loop.keep_unrounded, theirs))
+    if theirs:
+        # Their first model is the weak learner on all rows: our first round from a constant.
+        first = int(from_constant())
+        rounds = _or(loop.max_rounds, AUTHORS_ROUNDS) + first - keep_unrounded
+        least, rows = AUTHORS_LEAST_ROUNDS + first, AUTHORS_LEVEL_ROWS
+        loop = replace(loop, max_rounds=None)
     levels = _or(loop.levels, 10)
     kind = loop.level_kind or ("uniform" if rounded else "quantile")
     l2 = _or(loop.l2, 10.0 if problem.link == "logit" else 0.0)
@@ -288,12 +303,13 @@ def loop_settings(
         level_kind=kind,
         step=float(_or(loop.step, 1.0 if rounded else 0.1)),
         tables_per_round=_or(loop.tables_per_round, 1),
-        penalty=Penalty(float(l2), float(_or(loop.min_gain, 0.0)), _or(loop.min_level_rows, 1)),
+        penalty=Penalty(float(l2), float(_or(loop.min_gain, 0.0)), _or(loop.min_level_rows, rows)),
         tolerance=_tolerance(loop.tolerance, levels),
+        least_rounds=least,
         patience=_or(loop.patience, DEFAULT_PATIENCE),
         accept=loop.accept,
-        max_rounds=_or(loop.max_rounds, DEFAULT_ROUNDS),
-        keep_unrounded=bool(loop.keep_unrounded),
+        max_rounds=_or(loop.max_rounds, rounds),
+        keep_unrounded=keep_unrounded,
         seed=seed,
     )
 

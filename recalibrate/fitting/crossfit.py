@@ -6,7 +6,6 @@ is scored by a copy that was trained without it. The base that is kept is traine
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,6 +26,7 @@ from recalibrate.data.labels import Labels
 from recalibrate.data.table import Table
 from recalibrate.rows.dealing import deal
 from recalibrate.rows.memory import MemoryStore
+from recalibrate.support.estimators import weight_argument
 from recalibrate.support.notices import warn_user
 
 
@@ -147,7 +147,7 @@ class _Training:
         self.X = X
         self.y = _labels_for(estimator, labels)
         self.weight = labels.weight
-        self.weight_name = None if labels.weight is None else _weight_name(estimator)
+        self.weight_name = None if labels.weight is None else weight_argument(estimator)
         if labels.weight is not None and self.weight_name is None:
             warn_user(
                 f"{type(estimator).__name__} takes no sample_weight: it is trained without the "
@@ -209,18 +209,3 @@ def _labels_for(estimator: Any, labels: Labels) -> NDArray[Any]:
             "0/1 labels, or a regressor."
         )
     return labels.unscale(labels.values)
-
-
-def _weight_name(estimator: Any) -> str | None:
-    """The argument of ``fit`` that takes the weights; None if there is none."""
-    parameters = inspect.signature(estimator.fit).parameters.values()
-    if any(p.name == "sample_weight" for p in parameters):
-        return "sample_weight"
-    if not any(p.kind is p.VAR_KEYWORD for p in parameters):
-        return None
-    if getattr(estimator, "steps", None):  # a pipeline hands it to the step that is named
-        step, last = estimator.steps[-1]
-        inner = _weight_name(last) if hasattr(last, "fit") else None
-        return inner and f"{step}__{inner}"
-    nested = getattr(estimator, "estimator", None)  # a search hands it on to what it searches
-    return None if nested is None else _weight_name(nested)

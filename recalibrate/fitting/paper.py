@@ -21,6 +21,7 @@ from recalibrate.rows.memory import rows_in_memory
 from recalibrate.rows.store import Encoded
 from recalibrate.support.hashing import combine, mix
 from recalibrate.support.notices import warn_user
+from recalibrate.support.sums import average
 
 FOLDS = 5
 """Of held-out rows: H is fitted on all but one and measured on that one."""
@@ -171,11 +172,11 @@ def estimate(question: Question, B: float) -> HeldOut:
         if len(train) and len(aside):
             crossed[aside] = question.scores(question.best(train), aside)
     gain, below = paired_gain(before, row_losses(y, crossed, "identity"), weight)
-    witness = np.average((y - now) * (crossed - now), weights=weight)
+    witness = average((y - now) * (crossed - now), weight)
     few = len(y) < FEW_ROWS
     return HeldOut(
         rows=len(y),
-        estimate=B * float(witness),
+        estimate=B * witness,
         low=0.0 if few else B * max(0.0, gain - NORMAL_95 * below),
         high=B if few else B * min(1.0, ceiling + NORMAL_95 * above),
         ceiling=B * ceiling,

@@ -37,8 +37,10 @@ from recalibrate.fitting.training import Training, prepare
 from recalibrate.fitting.validation import Fitted, Verdict, judge, run_folds
 from recalibrate.model import Recalibrated
 from recalibrate.rows.dealing import deal, restrict, set_aside, split
+from recalibrate.rows.marks import fingerprints
 from recalibrate.rows.store import Encoded, Fold, Store, weights_of
 from recalibrate.support.notices import warn_user
+from recalibrate.support.provenance import Provenance, library_version, today
 
 FEW_EFFECTIVE = 0.05
 """Share of the rows that those of equal weight have to make up; survey weights leave a third."""
@@ -68,15 +70,23 @@ class Run:
     progress: bool | None
 
     def follow(self, plan: Plan) -> Recalibrated:
-        """The model."""
+        """The model, and where it comes from."""
         warn_of_weights(weights_of(self.store), self.store.size.n_rows)
+        data, base = fingerprints(self.store)  # before rows are let go
+        model = self._follow(plan)
+        origin = Provenance(library_version(), today(), data, base, self.seed)
+        return replace(model, provenance=origin)
+
+    def _follow(self, plan: Plan) -> Recalibrated:
         if plan.paper:
             settings = paper_settings(plan.alpha, plan.B, plan.loop, self.seed)
             B = 1.0 if plan.B is None else plan.B
             return self.paper(settings, float(plan.alpha or 0.0), B, plan.validation)
         if plan.default:
             return self.recipe(plan.cv, plan.validation)
-        settings = loop_settings(self.store.problem, plan.loop, self.seed, self.borders)
+        settings = loop_settings(
+            self.store.problem, plan.loop, self.seed, self.borders, self.from_constant
+        )
         return self.loop(settings, plan.cv, plan.validation)
 
     def borders(self, levels: int) -> NDArray[np.float64]:
@@ -93,6 +103,11 @@ class Run:
         found = distribution(self.store.map, reader, targets)
         inner = cut_at_quantiles(found.values, found.mass, levels)
         return np.concatenate([found.values[:1], inner, found.values[-1:]])
+
+    def from_constant(self) -> bool:
+        """Whether the base says the same of all rows."""
+        ends = [end for piece in self.store.map(range_of_base) for end in piece]
+        return min(ends) == max(ends)
 
     def paper(self, settings: Settings, alpha: float, B: float, validation: Any) -> Recalibrated:
         """Algorithm 1 on all rows but those that validate, which only estimate."""
@@ -230,6 +245,11 @@ def ranked_values(levels: int, n_rows: int, heaviest: float | None, piece: Probl
     if labels.weight is None or heaviest is None:
         return values, np.empty(0, dtype=np.int64)
     return values, integer_weights(labels.weight, levels, n_rows, heaviest)
+
+
+def range_of_base(piece: Problem) -> tuple[float, float]:
+    """Work: smallest and largest base score."""
+    return float(np.min(piece.base)), float(np.max(piece.base))
 
 
 def warn_of_weights(weights: Weights | None, n_rows: int) -> None:

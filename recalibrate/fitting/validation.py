@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
+from math import sqrt
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from recalibrate.core.levels import Link
 from recalibrate.core.rounds import Rounds, Scores
 from recalibrate.core.source import StatsSource
 from recalibrate.rows.store import Encoded, Fold, Selection
+from recalibrate.support.sums import average, total
 from recalibrate.support.threads import take_turns
 
 
@@ -129,9 +131,8 @@ def paired_gain(before: Scores, after: Scores, weight: Scores | None) -> tuple[f
     """Weighted mean of before - after and its standard error."""
     gain = before - after
     w = np.ones(len(gain)) if weight is None else weight
-    mean = float(np.average(gain, weights=w))
-    spread = float(np.sqrt(np.sum(w**2 * (gain - mean) ** 2)) / np.sum(w))
-    return mean, spread
+    mean = average(gain, w)
+    return mean, sqrt(total((w * (gain - mean)) ** 2)) / total(w)
 
 
 def judge(runs: Sequence[FoldRun], start: Rounds, scale: Scale) -> Verdict:

@@ -257,6 +257,16 @@ class _Export:
                 }
             ),
         }
+        origin = model.provenance
+        if origin is not None:
+            facts |= {
+                "fitted_version": origin.version,
+                "fitted_date": origin.date,
+                "calibration_data": origin.data,
+                "base_fingerprint": origin.base,
+                "seed": str(origin.seed),
+            }
+        facts["model_fingerprint"] = model.fingerprint_
         if self.decision is not None:
             facts["decision"] = describe_decision(self.decision)
         if self.audit is not None:

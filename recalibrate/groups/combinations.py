@@ -25,21 +25,21 @@ class Assigned:
 
     def __init__(self, table: ex.Columns) -> None:
         self.n_rows = table.n_rows
-        self._table = table
+        self.table = table
         self._known: dict[Cells, NDArray[np.unsignedinteger]] = {}
 
     def cells(self, factor: Cells) -> NDArray[np.unsignedinteger]:
         """Cell of every row, 0 where it is in none."""
         if factor not in self._known:
             small = np.min_scalar_type(factor.count + 1)  # kept for all rows of a fit
-            self._known[factor] = factor.assign(self._table).astype(small)
+            self._known[factor] = factor.assign(self.table).astype(small)
         return self._known[factor]
 
     def missing(self, columns: Sequence[str]) -> int:
         """Rows without a value in one or more of some columns."""
         lost = np.zeros(self.n_rows, dtype=np.bool_)
         for name in columns:
-            lost |= np.isnan(self._table.column(name))
+            lost |= np.isnan(self.table.column(name))
         return int(lost.sum())
 
     def stacked(self, factors: Sequence[Cells]) -> NDArray[np.unsignedinteger]:

@@ -12,8 +12,8 @@ import numpy as np
 from recalibrate.support.errors import ModelFileError
 
 MOST_NESTING = 64
-MOST_CONTAINERS = 1 << 22
-"""Lists and objects in a text: an empty one takes a memory of twenty times its two characters."""
+MOST_PARTS = 1 << 22
+"""Lists and objects, and texts: an empty list takes the memory of twenty times its characters."""
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 """A string, closed or not: looking for the end of each quote anew would take quadratic time."""
 _PIECE = 1 << 20
@@ -76,6 +76,8 @@ def parse(text: bytes, what: str = "the header", *, finite: bool = True) -> Any:
 
 def _check_nesting(text: bytes, what: str) -> None:
     """Before parsing, because the parser recurses: its stack is not ours to spend."""
+    if text.count(b'"') > 2 * MOST_PARTS:
+        raise ModelFileError(f"{what} has more than {MOST_PARTS:,} texts")
     plain = np.frombuffer(_STRING.sub(b"", text), dtype=np.uint8)
     depth = containers = 0
     for start in range(0, len(plain), _PIECE):
@@ -88,5 +90,5 @@ def _check_nesting(text: bytes, what: str) -> None:
         if int(depths.max()) > MOST_NESTING:
             raise ModelFileError(f"{what} is nested deeper than {MOST_NESTING} levels")
         depth, containers = int(depths[-1]), containers + int(opening.sum())
-        if containers > MOST_CONTAINERS:
-            raise ModelFileError(f"{what} has more than {MOST_CONTAINERS:,} lists and objects")
+        if containers > MOST_PARTS:
+            raise ModelFileError(f"{what} has more than {MOST_PARTS:,} lists and objects")

@@ -13,7 +13,7 @@ from recalibrate.simulate import census
 TOP = {
     "schema", "schema_version", "kind", "rows", "clusters", "alpha", "critical", "bin_edges",
     "before_bin_edges", "verdict", "overall", "groups", "left_out", "notes", "discoveries",
-    "richness", "changes", "rates", "coverage", "slices",
+    "richness", "changes", "rates", "coverage", "audited", "slices",
 }  # fmt: skip
 GROUP = {
     "name", "rows", "clusters", "share", "mean_outcome", "after", "before", "differences", "term",
@@ -291,3 +291,20 @@ def test_frames_of_regression_leave_the_log_loss_out():
     frame = audit([1.0, 2.0, 4.0], None, [1.5, 2.5, 3.0], baseline=[1.0, 1.0, 1.0]).full_table
     assert not [name for name in frame if "log_loss" in name]
     assert isinstance(frame, pd.DataFrame)
+
+
+def test_what_a_search_finds_can_fail_the_gate():
+    rng = np.random.default_rng(3)
+    X = pd.DataFrame({"g": rng.choice(list("abcde"), 6000), "x": rng.normal(size=6000)})
+    f = rng.uniform(0.2, 0.6, 6000)
+    found = audit(f, X, rng.random(6000) < f + 0.25 * (X["g"] == "b"), ["x > 0"], H=True)
+    assert not [v for v in found.violations(max_gap=0.1) if "g ==" in v.group]
+    for tolerance in ({"max_gap": 0.1}, {"alpha": 0.05}):
+        (violation,) = [v for v in found.violations(**tolerance, search=True) if "g ==" in v.group]
+        assert violation.group == "found by searching: g == 'b'"
+        first = found.discoveries.subgroups[0]
+        assert (violation.gap, violation.low) == (first.corrected_gap, first.low)
+    with pytest.raises(AuditFailed, match="found by searching"):
+        found.check(max_gap=0.1, search=True)
+    with pytest.raises(ValueError, match="audit with H="):
+        audit(f, X, f > 0.4, ["x > 0"]).check(alpha=0.05, search=True)

@@ -16,6 +16,7 @@ from recalibrate.auditing.measure.tails import binary_score, summed_score, two_s
 from recalibrate.auditing.search.axes import Rule
 from recalibrate.auditing.search.discovery import discover, weighted_holm
 from recalibrate.auditing.search.halves import deal, level_bounds, say_level, score_levels
+from recalibrate.auditing.search.sets import best_set
 from recalibrate.core.levels import Levels
 from recalibrate.data.labels import read_labels
 from recalibrate.data.table import read_table
@@ -410,3 +411,84 @@ def test_the_benchmark_prints_its_rates(benchmark, capsys):
     assert "calibrated data, something reported: " in printed
     benchmark.main(["--size", "2000", "--columns", "3"])
     assert "2,000 rows x 3 columns" in capsys.readouterr().out
+
+
+# --- intervals, sets of categories, sizes -------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def columns():
+    rng = np.random.default_rng(20)
+    X = pd.DataFrame(
+        {"age": rng.integers(18, 80, 8000), "region": rng.choice(list("abcdefgh"), 8000)}
+    )
+    return X, rng.uniform(0.2, 0.6, 8000), rng
+
+
+def test_an_interval_of_a_number_is_a_rule(columns):
+    X, scores, rng = columns
+    planted = X["age"].between(41, 55)
+    first = search(scores, X, rng.random(8000) < scores + 0.15 * planted).subgroups[0]
+    ((_, rows),) = bind([first.expression], read_table(X)).masks(read_table(X))
+    assert " < age <= " in first.rule
+    assert (rows & planted).sum() / (rows | planted).sum() > 0.8
+
+
+def test_a_set_of_categories_is_a_rule(columns):
+    X, scores, rng = columns
+    planted = X["region"].isin(["b", "d", "g"])
+    first = search(scores, X, rng.random(8000) < scores + 0.3 * planted).subgroups[0]
+    assert first.rule == "region in ('b', 'd', 'g')"
+
+
+def test_an_interval_can_be_part_of_a_rule(columns):
+    X, scores, rng = columns
+    planted = X["age"].between(41, 60) & X["region"].isin(["b", "d"])
+    first = search(scores, X, rng.random(8000) < scores + 0.35 * planted).subgroups[0]
+    ((_, rows),) = bind([first.expression], read_table(X)).masks(read_table(X))
+    assert (rows & planted).sum() / (rows | planted).sum() > 0.7
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_the_best_set_of_codes_is_the_best_of_all(ordered):
+    rng = np.random.default_rng(21)
+    for _ in range(20):
+        sums = np.stack([np.full(7, 10.0), rng.normal(size=7) * 3, rng.uniform(1, 4, 7)])
+        best = 0.0
+        for bits in range(1, 2**6 - 1):
+            inside = [k for k in range(1, 7) if bits >> (k - 1) & 1]
+            if not ordered or inside[-1] - inside[0] == len(inside) - 1:
+                best = max(best, sums[1, inside].sum() / sqrt(sums[2, inside].sum()))
+        chosen = best_set(sums, 1.0, ordered=ordered, least=(1, 0.0))
+        assert not chosen[0]
+        assert sums[1, chosen].sum() / sqrt(sums[2, chosen].sum()) == pytest.approx(best)
+
+
+def test_gaps_are_corrected_for_being_found():
+    """Small subgroups are found when noise makes them larger; corrected gaps know that."""
+    raw, corrected, held = [], [], 0
+    for seed in range(40):
+        rng = np.random.default_rng([seed, 22])
+        X = pd.DataFrame({"g": rng.choice(list("ab"), 3000, p=[0.1, 0.9])})
+        scores = rng.uniform(0.2, 0.5, 3000)
+        found = search(scores, X, rng.random(3000) < scores + 0.1 * (X["g"] == "a"))
+        for each in found.subgroups:
+            if each.rule == "g == 'a'":
+                raw.append(each.gap)
+                corrected.append(each.corrected_gap)
+                held += each.low <= 0.1 <= each.high
+    # Gaps of 150 rows have a standard error of .04; only those above .09 or so are reported.
+    assert len(raw) >= 8
+    assert np.mean(raw) > 0.11
+    assert abs(np.median(corrected) - 0.1) < abs(np.median(raw) - 0.1)
+    assert held >= len(raw) - 3
+
+
+def test_read_only_rows_can_be_searched(people):
+    X, scores, y, _ = people
+    small = [np.array(values[:3000]) for values in (scores, y)]
+    columns = {name: X[name].to_numpy()[:3000].copy() for name in ("age", "height")}
+    for values in (*small, *columns.values()):
+        values.flags.writeable = False
+    found = search(small[0], pd.DataFrame(columns, copy=False), small[1], H=Trees(depth=3))
+    assert found.candidates > 0

@@ -65,6 +65,17 @@ def test_small_groups_are_not_judged(run, new_rows):
     assert run(*base("--max-gap", "0.05", "--min-rows", "100"))[0] == 1
 
 
+def test_what_the_search_finds_is_judged_if_asked(run, new_rows):
+    code, _, err = run(*base("--max-gap", "0.05", "--fail-on-search"))
+    assert code == 2
+    assert "give --search, too" in err
+    assert run(*base("--search", "--fail-on-search"))[0] == 2
+    asked = ("--max-gap", "0.05", "--search", "trees(depth=1)", "--fail-on-search", "--quiet")
+    code, _, err = run(*base(*asked))
+    assert code == 1
+    assert "found by searching: " in err
+
+
 def test_views_are_written_although_the_gate_fails(run, new_rows):
     assert run(*base("--max-gap", "0.05", "--json", "a.json"))[0] == 1
     assert json.loads(Path("a.json").read_text())["rows"] == 1500

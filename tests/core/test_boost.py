@@ -7,6 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from settings import fit_with
+from sklearn.base import clone
+from sklearn.tree import DecisionTreeRegressor
 
 import recalibrate as rc
 from recalibrate.classes.groups.spec import GroupLearner
@@ -295,11 +297,54 @@ def test_tolerance_rejects_the_last_round():
     assert errors[:-1] == pytest.approx(stages, abs=1e-6)
 
 
-def test_tolerance_of_the_authors():
-    base, X, y = sample()
-    model = loop(base, X, y, tolerance="authors", rounded=True, levels=25, max_rounds=100)
-    assert model.settings.tolerance == pytest.approx(0.1 / 25)
-    assert model.history_.stopped == "tolerance"
+def by_the_authors_rule(learner, start, X, y, levels, most=100):
+    """Errors by round, and the last predictions, of the rule as their code has it."""
+
+    def rounded(f):
+        return np.floor(np.clip(f, 0, 1) * levels + 0.5) / levels
+
+    def updated(f):
+        out = f.copy()
+        for v in np.unique(f):
+            rows = f == v
+            if rows.sum() > 1:
+                out[rows] = clone(learner).fit(X[rows], y[rows]).predict(X[rows])
+        return out
+
+    f = rounded(start)
+    errors = [np.mean((start - y) ** 2)]
+    for i in range(most):
+        if i == most - 1 or (i >= 2 and errors[-2] - errors[-1] <= 0.1 / levels):
+            return errors[1:], np.clip(updated(f), 0, 1)
+        f = rounded(updated(f))
+        errors.append(np.mean((f - y) ** 2))
+    raise AssertionError("the last round returns")
+
+
+@pytest.mark.parametrize("most", [100, 3])
+@pytest.mark.parametrize("constant", [True, False])
+@pytest.mark.parametrize("levels", [10, 60])
+def test_the_rule_of_the_authors(levels, constant, most):
+    """At least two rounds, the poor one stays, and an update that is not rounded comes last."""
+    rng = np.random.default_rng(2)
+    X = rng.integers(0, 12, (2000, 2)).astype(float)
+    y = np.clip(0.5 + 0.05 * X[:, 0] * (X[:, 1] > 5) - 0.3 + rng.normal(0, 0.1, 2000), 0, 1)
+    stump = DecisionTreeRegressor(max_depth=1)
+    given = np.full(2000, 0.4) if constant else np.clip(y + rng.normal(0, 0.2, 2000), 0, 1)
+    # Without a model of the user's the authors start from the weak learner on all rows.
+    start = stump.fit(X, y).predict(X) if constant else given
+    errors, last = by_the_authors_rule(stump, start, X, y, levels, most)
+    options = {"rounded": True, "levels": levels, "max_rounds": most}
+    model = loop(given, X, y, rc.Trees(depth=1), tolerance="authors", **options)
+    found = model.history_.errors[2 if constant else 1 :]
+    # Fitted numbers are multiples of 2**-40.
+    assert found == pytest.approx(errors, abs=1e-9)
+    np.testing.assert_allclose(model.predict(X, base=given), last, atol=1e-9)
+    assert model.history_.stopped == "tolerance" or most == 3
+    final = loop(
+        given, X, y, rc.Trees(depth=1), tolerance="authors", keep_unrounded=False, **options
+    )
+    assert final.rounds.steps[-1].grid is not None
 
 
 def test_max_rounds():

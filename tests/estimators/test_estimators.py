@@ -145,7 +145,7 @@ class TestTheLoop:
 
     def test_stages_are_the_paper_s_curve(self, rows):
         X, y, _ = rows
-        model = LSBoostRegressor().fit(X, y)
+        model = LSBoostRegressor(keep_unrounded=False).fit(X, y)
         stages = list(model.staged_predict(X))
         assert len(stages) == model.n_rounds_ + 1
         assert len(np.unique(stages[0])) == 1
@@ -178,8 +178,8 @@ class TestTheLoop:
 
     def test_keep_unrounded_leaves_the_grid(self, rows):
         X, y, _ = rows
-        rounded = LSBoostRegressor(levels=20).fit(X, y)
-        kept = LSBoostRegressor(levels=20, keep_unrounded=True).fit(X, y)
+        rounded = LSBoostRegressor(levels=20, keep_unrounded=False).fit(X, y)
+        kept = LSBoostRegressor(levels=20).fit(X, y)
         assert kept.n_rounds_ == rounded.n_rounds_ + 1
 
         def steps(model):

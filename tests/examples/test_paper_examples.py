@@ -64,19 +64,22 @@ def test_stops_read_off_a_long_run_are_those_of_runs_with_the_rule(load: Load) -
     common, surfaces = load("common"), load("surfaces")
     data = surfaces.sample(surfaces.C0, 3000, 500, 0)
     trial = common.boost(rc.Trees(depth=1), data.train, data.test, levels=50, rounds=30)
-    stopped = rc.LSBoostRegressor(
-        rc.Trees(depth=1), levels=50, tolerance="authors", max_rounds=30
-    ).fit(*data.train)
+    rule = {"levels": 50, "tolerance": "authors", "max_rounds": 30}
+    stopped = rc.LSBoostRegressor(rc.Trees(depth=1), keep_unrounded=False, **rule).fit(*data.train)
     assert stopped.history_.stopped == "tolerance"
-    assert trial.stop(0.1) == stopped.n_rounds_ > 0
+    assert trial.stop(0.1) == trial.authors[0] == stopped.n_rounds_ > 0
     X, y = data.test
     assert trial.test[stopped.n_rounds_] == np.mean((stopped.predict(X) - y) ** 2)
+    rounds, error, _ = trial.at(0.1, 30)
+    assert rounds == str(stopped.n_rounds_)
+    assert error < trial.test[stopped.n_rounds_], "one more update, which is not rounded"
 
 
 def test_a_run_that_never_stops_is_told_apart(load: Load) -> None:
     common = load("common")
-    assert common.stopping_round([3.0, 2.0, 1.5], 0.5) == 1
-    assert common.stopping_round([3.0, 2.0, 1.5], 0.4) is None
+    assert common.stopping_round([5.0, 5.0, 3.0, 2.0, 1.5], 0.5) == 4
+    assert common.stopping_round([5.0, 3.0, 2.0, 1.5], 0.5) == 3
+    assert common.stopping_round([5.0, 5.0, 3.0, 2.0, 1.5], 0.4) is None
     assert common.count(None, 100) == "> 100"
 
 

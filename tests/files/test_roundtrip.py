@@ -115,13 +115,16 @@ def test_nothing_of_a_model_is_forgotten():
     model = rc.fit(score, X, y, rc.Groups("sex"), alpha=0.02, validation=0.3)
     encoded = strictjson.parse(strictjson.dump(Forgery(to_bytes(model)[0]).model))
     parts = {"base", "H", "schema", "labels", "settings", "clip", "notes", "own_table", "n_rows"}
+    parts |= {"provenance"}
     rounds = {f.name for f in fields(model.rounds)} - {"outputs"}  # there is one
     assert {f.name for f in fields(model)} == parts | {"rounds", "history_", "certificate_"}
     assert set(encoded) == parts | rounds | {"history", "certificate", "levels"}
-    assert set(encoded["settings"]) == {f.name for f in fields(model.settings)}
+    settings = {f.name for f in fields(model.settings)} - {"least_rounds"}  # as usual
+    assert set(encoded["settings"]) == settings
     assert set(encoded["settings"]["penalty"]) == {f.name for f in fields(model.settings.penalty)}
+    assert set(encoded["provenance"]) == {f.name for f in fields(model.provenance)}
     assert set(encoded["history"]) == {f.name for f in fields(model.history_)}
-    names = {f.name for f in fields(model.certificate_)} - {"group_shares"}
+    names = {f.name for f in fields(model.certificate_)} - {"group_shares", "lost", "unit"}
     assert set(encoded["certificate"]) == names | {"groups", "shares"}
     held_out = {f.name for f in fields(model.certificate_.held_out)}
     assert set(encoded["certificate"]["held_out"]) == held_out

@@ -427,3 +427,13 @@ def test_light_rows_are_corrected_by_default_and_the_weights_are_commented_on():
     retail = (X["segment"] == "retail").to_numpy()
     gap = (y - model.predict(X, base=base))[retail].mean()
     assert abs(gap) < 0.01
+
+
+@pytest.mark.filterwarnings("ignore:the base scores predict the labels almost perfectly")
+@pytest.mark.parametrize("n", [60, 2000])
+def test_a_base_without_any_error_stays_as_it_is(n):
+    """There is no noise to divide by."""
+    rng = np.random.default_rng(0)
+    X, truth = pd.DataFrame({"g": rng.choice(list("ab"), n)}), rng.uniform(0.1, 0.9, n)
+    for y in (truth, 100 * truth):
+        np.testing.assert_allclose(rc.fit(y, X, y).predict(X, base=y), y, rtol=1e-6)

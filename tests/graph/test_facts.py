@@ -60,10 +60,10 @@ def test_inputs_are_those_of_the_graph(graph):
             load_served(data)
 
 
-def test_a_graph_without_a_score(graph):
+def test_a_graph_without_a_margin(graph):
     model = type(graph)()
     model.CopyFrom(graph)
-    kept = [value for value in graph.graph.output if value.name != "score"]
+    kept = [value for value in graph.graph.output if value.name != "score_margin"]
     del model.graph.output[:]
     model.graph.output.extend(kept)
     with pytest.raises(ModelFileError, match="are not those of an export"):

@@ -25,10 +25,12 @@ def test_nesting_is_counted_across_pieces(monkeypatch):
 
 def test_many_lists(monkeypatch):
     """An empty list takes twenty times the memory of its text."""
-    monkeypatch.setattr(strictjson, "MOST_CONTAINERS", 1000)
+    monkeypatch.setattr(strictjson, "MOST_PARTS", 1000)
     assert len(parse(b"[" + b"[]," * 998 + b"[]]")) == 999
     with pytest.raises(ModelFileError, match="more than 1,000 lists and objects"):
         parse(b"[" + b"[]," * 999 + b"[]]")
+    with pytest.raises(ModelFileError, match="more than 1,000 texts"):
+        parse(b"[" + b'"ab",' * 1001 + b"1]")
 
 
 def test_what_it_is_and_whether_numbers_are_finite():

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.auditing.records import Coverage, LeftOut
+from recalibrate.data.fingerprints import hash_rows
 from recalibrate.data.table import Table, read_table
 from recalibrate.groups.combinations import Assigned, count_combinations
 from recalibrate.groups.expressions import Term, columns_of, parse, to_text
@@ -19,6 +20,7 @@ from recalibrate.groups.groupset import GroupSet, bind_rows
 from recalibrate.groups.lookup import RowGroups
 from recalibrate.groups.terms import BoundTerm
 from recalibrate.support.checks import check_whole
+from recalibrate.support.hashing import UInts
 from recalibrate.support.notices import listed, warn_user
 
 EVERYBODY = "all"
@@ -55,6 +57,9 @@ class Segments(Protocol):
     def codes(self, rows: Rows) -> NDArray[np.int32]:
         """Group within the term of some rows, 1-based, 0 = none; shape (rows, terms)."""
 
+    def hashes(self, n_rows: int) -> UInts:
+        """Hash of what the groups read of every row."""
+
 
 @dataclass(frozen=True, eq=False)
 class EverybodyOnly:
@@ -68,6 +73,9 @@ class EverybodyOnly:
     def codes(self, rows: Rows) -> NDArray[np.int32]:
         return np.ones((len(rows), 1), dtype=np.int32)
 
+    def hashes(self, n_rows: int) -> UInts:
+        return np.zeros(n_rows, dtype=np.uint64)
+
 
 @dataclass(frozen=True, eq=False)
 class ExpressionSegments:
@@ -75,6 +83,7 @@ class ExpressionSegments:
 
     groups: GroupSet
     found: RowGroups
+    rows: Assigned
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -98,6 +107,9 @@ class ExpressionSegments:
         out[:, 0] = 1
         self.found.fill(rows, out[:, 1:])
         return out
+
+    def hashes(self, n_rows: int) -> UInts:
+        return hash_rows(self.rows.table, self.groups.schema.names, (), n_rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,6 +151,9 @@ class MaskSegments:
             out[:, column] = np.logical_and.reduce([chosen[m] for m in member])
         return out
 
+    def hashes(self, n_rows: int) -> UInts:
+        return hash_rows(None, (), [mask.astype(np.float64) for mask in self.masks], n_rows)
+
 
 def read_segments(
     groups: Any,
@@ -166,7 +181,7 @@ def read_segments(
     check_whole("min_rows", least, least=1)
     bound, rows = bind_rows(terms, read, weight=weight, bands=bands, round_cuts=True)
     bound, left_out, covered = _large_enough(bound, rows, least)
-    return ExpressionSegments(bound, RowGroups(bound.tables, rows)), left_out, covered
+    return ExpressionSegments(bound, RowGroups(bound.tables, rows), rows), left_out, covered
 
 
 def _shown(term: BoundTerm) -> str:

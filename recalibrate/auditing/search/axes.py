@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import lgamma, log
 from typing import Any, Protocol
 
 import numpy as np
@@ -37,8 +38,15 @@ class Axis(Protocol):
     def sides(self) -> Bools:
         """Sets of codes that may be part of a rule, [set, code]."""
 
+    @property
+    def ordered(self) -> bool | None:
+        """Whether sets of codes are intervals, or any; None where only sides make rules."""
+
     def take(self, rows: NDArray[np.intp]) -> Axis:
         """Some of the rows."""
+
+    def choices(self, codes: Bools) -> float:
+        """Logarithm of the number of sets of codes of this form."""
 
     def condition(self, codes: Bools) -> ex.Condition | str | None:
         """A set of codes as a condition, or in words where there is none; None of all codes."""
@@ -53,6 +61,13 @@ class Everyone:
     @property
     def sides(self) -> Bools:
         return np.ones((1, 1), dtype=np.bool_)
+
+    @property
+    def ordered(self) -> None:
+        return None
+
+    def choices(self, codes: Bools) -> float:
+        return 0.0
 
     def take(self, rows: NDArray[np.intp]) -> Everyone:
         return Everyone(self.codes[rows])
@@ -93,6 +108,19 @@ class FeatureAxis:
         told = every & occurring
         return np.asarray(every[told.any(axis=1) & (told != occurring).any(axis=1)])
 
+    @property
+    def ordered(self) -> bool:
+        return not self.feature.categorical
+
+    def choices(self, codes: Bools) -> float:
+        count, inside = self.feature.count - 1, int(codes[1:].sum())
+        if self.ordered:
+            alone = inside == 0 or codes[1] or codes[-1]
+            return log(max(len(self.sides), 1)) if alone else log(count * (count - 1) / 2)
+        if inside <= 1 or inside >= count - 1:
+            return log(max(len(self.sides), 1))
+        return lgamma(count + 1) - lgamma(inside + 1) - lgamma(count - inside + 1)
+
     def take(self, rows: NDArray[np.intp]) -> FeatureAxis:
         return replace(self, codes=self.codes[rows])
 
@@ -112,6 +140,13 @@ class TermAxis:
     @property
     def sides(self) -> Bools:
         return np.eye(len(self.labels) + 1, dtype=np.bool_)[1:]
+
+    @property
+    def ordered(self) -> None:
+        return None
+
+    def choices(self, codes: Bools) -> float:
+        return log(len(self.labels))
 
     def take(self, rows: NDArray[np.intp]) -> TermAxis:
         return replace(self, codes=self.codes[rows])
@@ -189,7 +224,8 @@ class Rule:
 
         ``score`` is the level set in words, empty for all of them.
         """
-        found = [axes[axis].condition(codes) for axis, codes in self.parts]
+        parts = sorted(self.parts, key=lambda part: part[0])
+        found = [axes[axis].condition(codes) for axis, codes in parts]
         labels = [each for each in found if isinstance(each, str)]
         conditions = [each for each in found if each is not None and not isinstance(each, str)]
         said_parts = [*labels, said(conditions), score]

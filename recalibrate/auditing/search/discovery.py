@@ -25,6 +25,7 @@ from recalibrate.auditing.search.halves import (
 )
 from recalibrate.auditing.search.leaves import find_leaves
 from recalibrate.auditing.search.scan import Half, choose_candidates, find_rules
+from recalibrate.auditing.search.selected import FOR_ALL, correct, thresholds
 from recalibrate.classes.groups.spec import Groups
 from recalibrate.classes.trees.spec import Trees
 from recalibrate.core.levels import Levels
@@ -101,7 +102,8 @@ def discover(
     suggest it is at most alpha after two adjustments: for all rules that the other half
     suggested, by Holm's method with weight k**-1.5 for the k-th of them, and by a factor of two,
     because both halves suggest. Predicted, observed and gap are those of the half that did not
-    choose the rule.
+    choose the rule. It still had to be large there to be reported: the corrected gap and its
+    limits take that into account, see `recalibrate.auditing.search.selected`.
 
     Examples
     --------
@@ -129,7 +131,7 @@ def discover(
     if n_rows < 2 * min_rows:
         note = f"{n_rows} rows are too few to search for subgroups of {min_rows}"
         return Discoveries((), 0, 0, 0, 0, alpha, note)
-    return _Discovery(counted, H, min_rows, seed).report(alpha, most)
+    return _Discovery(counted, H, min_rows, seed, alpha).report(most)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,8 +148,12 @@ class _Tested:
         Of the gap in the half that suggested it.
     evidence
         Log-likelihood of the gap over all rows, less the price of the rule's conditions.
-    p, p_holm
-        By itself, and adjusted for all candidates of both halves.
+    p, score
+        On the half that tested it, and its size as normal score.
+    p_holm
+        Adjusted for all candidates of both halves.
+    threshold, sure
+        Scores beyond which it is reported, and beyond which the size of no tested rule is wrong.
     """
 
     rule: Rule
@@ -156,13 +162,19 @@ class _Tested:
     sign: float
     evidence: float
     p: float
+    score: float
     p_holm: float = 1.0
+    threshold: float = 0.0
+    sure: float = 0.0
 
 
 class _Discovery:
     """One search: statistics of all rows, cut into two halves."""
 
-    def __init__(self, counted: Counted, H: Trees | Groups, min_rows: int, seed: int) -> None:
+    def __init__(
+        self, counted: Counted, H: Trees | Groups, min_rows: int, seed: int, alpha: float
+    ) -> None:
+        self.alpha = alpha
         predictions, table, labels, cluster = counted
         n_rows = len(predictions)
         self.labels, self.H, self.cluster, self.min_rows = labels, H, cluster, min_rows
@@ -191,13 +203,13 @@ class _Discovery:
         half = deal(table, labels, self.f, cluster, parts=2, seed=seed)
         self.halves = [np.flatnonzero(half == k) for k in range(2)]
 
-    def report(self, alpha: float, most: int) -> Discoveries:
+    def report(self, most: int) -> Discoveries:
         """Search, test, and say what is off."""
         first, second = self.halves
         tested = [*self._search(first, second), *self._search(second, first)]
         off: dict[object, _Tested] = {}
         for each in sorted(tested, key=lambda each: each.p_holm):
-            if each.p_holm <= alpha:
+            if each.p_holm <= self.alpha:
                 off.setdefault(each.rule.key, each)
         kept = self._merge(list(off.values()))
         return Discoveries(
@@ -206,16 +218,19 @@ class _Discovery:
             len(off) - len(kept),
             len(first),
             len(second),
-            alpha,
+            self.alpha,
         )
 
     def _search(self, one: NDArray[np.intp], other: NDArray[np.intp]) -> list[_Tested]:
         """Rules that one half suggests, tested on the other at half of the allowed error."""
         tested = [self._test(rule, sign, other) for rule, sign in self._candidates(one)]
-        adjusted = weighted_holm([each.p for each in tested])
+        p, weight = [each.p for each in tested], holm_weights(len(tested))
+        adjusted = weighted_holm(p)
+        limits = thresholds(p, weight.tolist(), self.alpha / 2.0)
+        shares = FOR_ALL * self.alpha / 2.0 * weight / weight.sum()
         return [
-            replace(each, p_holm=min(1.0, 2.0 * p))
-            for each, p in zip(tested, adjusted, strict=True)
+            replace(each, p_holm=min(1.0, 2.0 * a), threshold=score_of(t), sure=score_of(s))
+            for each, a, t, s in zip(tested, adjusted, limits, shares, strict=True)
         ]
 
     def _candidates(self, at: NDArray[np.intp]) -> list[tuple[Rule, float]]:
@@ -253,12 +268,13 @@ class _Discovery:
         score = self._score(other[rows[other]])
         p = two_sided(score) if score * sign > 0 else 1.0
         evidence = self._plain_score(self.gaps, rows) ** 2 / 2 - self._price(rule)
-        return _Tested(rule, rows, other, sign, evidence, p)
+        return _Tested(rule, rows, other, sign, evidence, p, abs(score))
 
     def _price(self, rule: Rule) -> float:
         """Log of the number of rules of this form: what a name has to pay for its conditions."""
-        choices = [len(self.axes) * len(self.axes[axis].sides) for axis, _ in rule.parts]
-        return sum(map(log, choices)) + (log(self.levels.count) if rule.level >= 0 else 0.0)
+        choices = [self.axes[axis].choices(codes) for axis, codes in rule.parts]
+        levels = log(self.levels.count) if rule.level >= 0 else 0.0
+        return sum(choices) + len(choices) * log(len(self.axes)) + levels
 
     def _score(self, at: NDArray[np.intp]) -> float:
         """How surprising the summed residual of some rows is."""
@@ -294,6 +310,14 @@ class _Discovery:
             gaps[each.rows] -= mass * (gaps[each.rows].sum() / mass.sum())
         return kept
 
+    def _corrected(self, each: _Tested, size: float, error: float) -> tuple[float, float, float]:
+        """Its gap without what the selection adds, and limits, in standard errors."""
+        if not error:
+            return (np.nan,) * 3
+        # Tests and standard errors measure noise differently; the threshold is that of the test.
+        z = size / error
+        return correct(z, each.threshold * z / each.score, each.sure, self.alpha)
+
     def _subgroup(self, each: _Tested) -> Subgroup:
         at = each.other[each.rows[each.other]]
         weight, level = self.weight[at], each.rule.level
@@ -304,6 +328,10 @@ class _Discovery:
         if self.cluster is not None:
             spread = np.bincount(self.cluster[at], weights=spread).astype(np.float64)
         width = self.labels.high - self.labels.low
+        error = width * float(np.sqrt(spread @ spread)) / mass
+        corrected, near, far = (
+            each.sign * value * error for value in self._corrected(each, abs(width * gap), error)
+        )
         score = say_level(self.levels, level) if level >= 0 else ""
         rule, expression = each.rule.words(self.axes, score)
         low, high = level_bounds(self.levels, level) if level >= 0 else (None, None)
@@ -319,10 +347,25 @@ class _Discovery:
             mean_prediction=predicted,
             mean_outcome=predicted + width * gap,
             gap=width * gap,
-            gap_se=width * float(np.sqrt(spread @ spread)) / mass,
+            gap_se=error,
+            corrected_gap=corrected,
+            low=min(near, far),
+            high=max(near, far),
             p=each.p,
             p_holm=each.p_holm,
         )
+
+
+def score_of(p: float) -> float:
+    """Size of the normal score with a two-sided p-value."""
+    from scipy.special import ndtri
+
+    return float(-ndtri(p / 2.0))
+
+
+def holm_weights(count: int) -> Floats:
+    """Weights of hypotheses in the order given: k**-1.5 for the k-th."""
+    return np.arange(1.0, count + 1) ** -1.5
 
 
 def weighted_holm(p: Sequence[float]) -> list[float]:
@@ -336,7 +379,7 @@ def weighted_holm(p: Sequence[float]) -> list[float]:
     >>> [round(value, 3) for value in weighted_holm([0.01, 0.5])]
     [0.014, 0.5]
     """
-    weight = np.arange(1.0, len(p) + 1) ** -1.5
+    weight = holm_weights(len(p))
     order = np.argsort(np.asarray(p) / weight, kind="stable")
     adjusted, reached, left = np.ones(len(p)), 0.0, float(weight.sum())
     for k in order:

@@ -9,7 +9,7 @@ the threads of a BLAS can change the result.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import log, sqrt
 
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.auditing.search.axes import Axis, Everyone, Rule
+from recalibrate.auditing.search.sets import best_set
 from recalibrate.kernels.search import add_overlaps, add_pair
 
 LEAST_EVENTS = 5.0
@@ -27,6 +28,8 @@ LEAST_SCORE = 2.0
 MOST_RULES, MOST_CANDIDATES = 200, 20
 MOST_PAIRED = 40
 """Of more columns than this, only the most suspicious ones are paired."""
+MOST_SHARPENED = 40
+"""Rules whose sides are replaced by intervals and sets of categories."""
 MOSTLY = 0.9
 """Share of a rule's weight that has to be inside of another to be called inside."""
 SHARED = 0.7
@@ -99,7 +102,10 @@ def find_rules(half: Half, *, pairs: bool) -> list[Found]:
         worst = sorted(columns, key=lambda j: -max((x.evidence for x in single[j]), default=-1e9))
         for i, j in combinations(sorted(worst[:MOST_PAIRED]), 2):
             found += search.pair(i, j)
-    return found
+    for j in columns:
+        found += search.sets(j)
+    best = sorted(found, key=lambda each: -each.evidence)[:MOST_SHARPENED]
+    return found + [sharper for each in best for sharper in search.sharpen(each)]
 
 
 def price_of(sides: Sequence[int], levels: int) -> float:
@@ -138,6 +144,57 @@ class _Search:
                     kept = tuple((axis, side > 0) for axis, side in parts if axis is not None)
                     sums = float(gap[at].flat[best]), float(noise[at].flat[best])
                     yield Found(Rule(kept, level), *sums, price)
+
+    def sets(self, j: int) -> Iterator[Found]:
+        """Best interval, or set of categories, of an axis on every level set and on all."""
+        axis = self.half.axes[j]
+        if axis.ordered is None:
+            return
+        codes = np.eye(axis.sides.shape[1]) if len(axis.sides) else np.ones((0, 1))
+        if not len(codes):
+            return
+        sums = np.stack(self._sums(axis, codes, self.everyone, np.ones((1, 1))))[..., 0]
+        for at in range(sums.shape[1] if self.half.levels > 1 else 1):
+            for sign in (1.0, -1.0):
+                yield from self._with_set(Rule((), at - 1), j, sums[:, at], sign)
+
+    def sharpen(self, found: Found) -> Iterator[Found]:
+        """The rule with sets of codes in place of its sides, in turn, while it gains."""
+        for turn in range(2 * len(found.rule.parts)):
+            place = turn % len(found.rule.parts)
+            parts, level = found.rule.parts, found.rule.level
+            others = Rule(parts[:place] + parts[place + 1 :], level)
+            j, sign = parts[place][0], float(np.sign(found.gap))
+            if self.half.axes[j].ordered is None or not others.parts:
+                continue
+            for better in self._with_set(others, j, self._by_code(others, j), sign):
+                if better.evidence > found.evidence:
+                    # In its place among the parts, so that the others have their turn.
+                    moved = parts[:place] + better.rule.parts[-1:] + parts[place + 1 :]
+                    found = replace(better, rule=Rule(moved, level))
+                    yield found
+
+    def _by_code(self, rule: Rule, j: int) -> Floats:
+        """Rows, gap and noise of a rule's rows by code of an axis."""
+        axis, half = self.half.axes[j], self.half
+        held = np.flatnonzero(rule.rows(half.axes, half.level))
+        size, codes = axis.sides.shape[1], axis.codes[held]
+        sums = [np.bincount(codes, each, size) for each in (half.gaps[held], half.noise[held])]
+        return np.stack([np.bincount(codes, minlength=size).astype(np.float64), *sums])
+
+    def _with_set(self, others: Rule, j: int, sums: Floats, sign: float) -> Iterator[Found]:
+        axis, half = self.half.axes[j], self.half
+        least = half.min_rows, LEAST_EVENTS
+        chosen = best_set(sums, sign, ordered=bool(axis.ordered), least=least)
+        if chosen is None:
+            return
+        _, gap, noise = sums[:, chosen].sum(axis=1)
+        parts = (*others.parts, (j, chosen))
+        price = SHARED * sum(half.axes[k].choices(codes) for k, codes in parts)
+        price += log(1 if others.level < 0 else half.levels)
+        found = Found(Rule(parts, others.level), float(gap), float(noise), price)
+        if found.score >= LEAST_SCORE:
+            yield found
 
     def _axis(self, j: int | None) -> tuple[Axis, Floats]:
         if j is None:

@@ -149,6 +149,31 @@ def coverage_columns() -> list[Column[Coverage]]:
     ]
 
 
+def audited_facts(report: AuditReport) -> dict[str, str]:
+    """What was audited, by name; what is not known is left out."""
+    own = report.audited
+    if own is None:
+        return {}
+    rows = "" if own.fitted_rows is None else f"{own.fitted_rows:,}"
+    known = {
+        "Audited": own.what,
+        "Compared with": own.baseline,
+        "Date of the audit": own.date,
+        "Library": f"recalibrate {own.version}",
+        "Audited rows": own.data,
+        "Predictions": own.predictions,
+        "Model": own.model,
+        "Base model": own.base,
+        "Base model's scores": own.base_fingerprint,
+        "Fitted for": own.H,
+        "Calibration rows": rows,
+        "Calibration data": own.fitted_data,
+        "Fitted on": own.fitted_date and f"{own.fitted_date}, recalibrate {own.fitted_version}",
+        "Seed": "" if own.seed is None else str(own.seed),
+    }
+    return {name: text for name, text in known.items() if text}
+
+
 def _after(name: str) -> Callable[[GroupAudit], float]:
     return lambda group: float(getattr(group.after, name))
 

@@ -170,9 +170,12 @@ def plot_discoveries(report: AuditReport) -> Figure:
     axes.errorbar(
         observed,
         list(places),
-        xerr=[2 * each.gap_se for each in found],
+        xerr=[
+            [each.gap - each.low for each in found],
+            [each.high - each.gap for each in found],
+        ],
         color=AFTER,
-        label="observed (± 2 standard errors)",
+        label="observed (limits corrected for the search)",
         linestyle="",
         marker="o",
     )

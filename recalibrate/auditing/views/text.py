@@ -1,36 +1,26 @@
-"""The report in words: verdict, plain text, Markdown."""
+"""The report in words: verdict and plain text."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from recalibrate.auditing.views.columns import (
-    coverage_columns,
-    error_columns,
-    gap_columns,
-    overall_columns,
-    texts,
-    told_measures,
-)
+from recalibrate.auditing.views.columns import gap_columns, texts
 from recalibrate.auditing.views.numbers import Digits, typed
 from recalibrate.auditing.views.ranking import everybody_first
-from recalibrate.auditing.views.rates import rate_tables
 
 if TYPE_CHECKING:
     from recalibrate.auditing.report import AuditReport
 
-_MARKS = re.compile(r"[\\\[\]`]")
 _SHOWN = 12  # groups of the plain text; the table has all
 _FEW = 4  # entries of other lists there
 _WIDEST = 40  # letters of a name there
 _LINE = 118  # letters of a line there
 
 
-def verdict(report: AuditReport) -> str:
-    """The result in a few sentences."""
+def verdict(report: AuditReport, *, compared: bool = True) -> str:
+    """The result in a few sentences; ``compared`` with the baseline, if there is one."""
     count, now = len(report.groups), report.overall
     what = "group is" if count == 1 else "groups are"
     if not now.n_off:
@@ -44,7 +34,7 @@ def verdict(report: AuditReport) -> str:
             text += typed(f" ({digits.signed(own.low)} to {digits.signed(own.high)})")
         text += f" for {worst.name}"
     text += f" (limits hold for all groups at once with {confidence(report)} confidence)."
-    if report.overall_before is not None:
+    if compared and report.overall_before is not None:
         text += f" Before: {report.overall_before.n_off} of {count}."
     few = sum(group.after.low != group.after.low for group in report.groups)
     if few:
@@ -98,38 +88,6 @@ def _first(text: str, most: int) -> list[str]:
     return lines if more <= 1 else [*lines[:most], f"  and {more} more"]
 
 
-def to_markdown(report: AuditReport) -> str:
-    """The report as a Markdown document, for model cards and pull requests."""
-    digits = Digits.of(report)
-    parts = [
-        "# Audit of calibration",
-        f"{report.n_rows:,} rows, {report.kind} labels, {len(report.groups)} groups.",
-        _escaped(verdict(report)),
-        "## Overall",
-        _table(texts(overall_columns(report, digits), told_measures(report))),
-        "## Groups",
-        _table(texts(gap_columns(report, digits), report.groups)),
-        "## Errors beyond the mean",
-        _table(texts(error_columns(report, digits), report.groups)),
-    ]
-    if report.left_out:
-        parts.append(_escaped(left_out(report, len(report.left_out))))
-    if report.coverage:
-        parts.append(_table(texts(coverage_columns(), report.coverage)))
-    if report.rates is not None:
-        for each in rate_tables(report.rates):
-            table = _table(texts(each.columns, each.records))
-            parts += [f"## {each.title}", _escaped(each.text), table]
-    if report.discoveries is not None:
-        parts += ["## Where else the model is wrong", _bullets(str(report.discoveries))]
-    if report.richness is not None:
-        parts += ["## Is the class rich enough?", _bullets(str(report.richness))]
-    if report.changes is not None:
-        parts += ["## What changed", _bullets(str(report.changes))]
-    parts += ["## Method", "\n".join(f"- **{n.title}.** {n.text}" for n in report.notes)]
-    return "\n\n".join(parts) + "\n"
-
-
 def left_out(report: AuditReport, most: int) -> str:
     """Groups with too few rows to be listed, and their rows."""
     named = [f"{each.name} ({each.rows or 'no'} rows)" for each in report.left_out[:most]]
@@ -148,23 +106,3 @@ def aligned(table: Sequence[Sequence[str]]) -> list[str]:
         width = max(map(len, column))
         columns.append([text.rjust(width) if k else text.ljust(width) for text in column])
     return ["  ".join(line) for line in zip(*columns, strict=True)]
-
-
-def _table(table: Sequence[Sequence[str]]) -> str:
-    header, *rows = table
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(_cell(text) for text in line) + " |" for line in lines)
-
-
-def _cell(text: str) -> str:
-    """Text that cannot end a cell or a row."""
-    return _escaped(" ".join(text.split())).replace("|", "\\|")
-
-
-def _escaped(text: str) -> str:
-    """Text that Markdown takes for text: names may look like HTML or links."""
-    return _MARKS.sub(r"\\\g<0>", text).replace("<", "&lt;")
-
-
-def _bullets(text: str) -> str:
-    return "\n".join(f"- {_escaped(line.strip())}" for line in text.splitlines() if line.strip())

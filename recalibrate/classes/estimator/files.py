@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from recalibrate.bases.graphbase import GraphBase, to_bytes
 from recalibrate.bases.protocol import as_base
-from recalibrate.classes.estimator.spec import Estimator, EstimatorTable, Matrix, Scaled, scale
+from recalibrate.classes.estimator.spec import Affine, Estimator, EstimatorTable, Matrix, scale
 from recalibrate.data.table import Schema
 from recalibrate.files import codec
 from recalibrate.files.bases import GraphBytes
@@ -51,16 +51,21 @@ class SavedRegressor:
         return self.graph
 
 
-def _make_regressor(graph: bytes, factor: float) -> SavedRegressor | Scaled:
+def _make_regressor(graph: bytes, factor: float, shift: float) -> SavedRegressor | Affine:
     saved = SavedRegressor.of(graph)
-    return saved if factor == 1.0 else Scaled(saved, factor)
+    return saved if (factor, shift) == (1.0, 0.0) else Affine(saved, factor, shift)
 
 
 REGRESSOR = codec.Record(
-    Scaled,
-    {"graph": GraphBytes("a regressor"), "factor": codec.number(-1e6, 1e6)},
+    Affine,
+    {
+        "graph": GraphBytes("a regressor"),
+        "factor": codec.number(-1e12, 1e12),
+        "shift": codec.number(-1e12, 1e12),
+    },
     without=("model",),
-    take=lambda scaled: {"graph": scaled.model.graph.content, "factor": scaled.factor},
+    absent={"shift": 0.0},
+    take=lambda own: {**vars(own), "graph": own.model.graph.content},
     make=_make_regressor,
 )
 
@@ -84,7 +89,7 @@ def check_regressors(table: EstimatorTable, encoder: Matrix, levels: int) -> Non
 def convert_regressors(table: EstimatorTable, encoder: Matrix) -> EstimatorTable:
     """The table with every regressor as its graph, and its factor."""
 
-    def convert(model: Any) -> Scaled | None:
+    def convert(model: Any) -> Affine | None:
         own = scale(model, 1.0)
         return None if own.model is None else replace(own, model=_convert(own.model, width))
 
@@ -144,6 +149,7 @@ FILES = ClassFiles(
             "regressor": replace(codec.text(), store=repr, load=SavedDescription),
             "n_jobs": codec.whole(-codec.LARGEST),
         },
+        absent={"affine": True, "exact": False},
     ),
     encoder_kind="matrix",
     encoder=codec.Record(Matrix),

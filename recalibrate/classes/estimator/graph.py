@@ -128,4 +128,6 @@ def _regress(builder: GraphBuilder, model: Any, matrix: str, n_columns: int, pre
     value = builder.cast(builder.column(prefix + proto.graph.output[0].name), "float64")
     if own.factor != 1.0:
         value = builder.op("Mul", value, builder.number(own.factor))
+    if own.shift != 0.0:
+        value = builder.op("Add", value, builder.number(own.shift))
     return builder.snap(value, VALUE_STEP)

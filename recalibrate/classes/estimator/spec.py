@@ -11,12 +11,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.core.fixedpoint import snap
-from recalibrate.core.learning import MARGIN_STEP_LIMIT, FunctionClass, Lesson, Task, choose_columns
-from recalibrate.core.levels import from_margin
+from recalibrate.core.learning import (
+    MARGIN_STEP_LIMIT,
+    FunctionClass,
+    Lesson,
+    Pace,
+    Task,
+    choose_columns,
+)
+from recalibrate.core.levels import Link, from_margin
 from recalibrate.core.part import Draft, Part, Sums
 from recalibrate.core.rounds import Block, Scores
 from recalibrate.data.columns import Columns
 from recalibrate.data.table import Table
+from recalibrate.support.estimators import seed_estimator, weight_argument
+
+SAME = 1e-6
+"""Slopes as near to 1 are 1: regressors may work in float32, as their rows are."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +37,10 @@ class Estimator(FunctionClass):
     The general and slow way: one ``fit`` per level set and round, where :class:`Trees`,
     :class:`Linear` and :class:`Groups` need one pass for all. Categories arrive as numbers
     (their position in sorted order), missing values as NaN: regressors that cannot take them
-    need a pipeline. The result is deterministic if the regressor is, but not promised to be the
-    same for another number of threads inside of it.
+    need a pipeline. Random regressors get a seed of their own for every step and level set,
+    drawn from that of the fit, wherever ``random_state`` is None: the same fit twice is the same
+    model. It is not promised to be the same for another order of the rows, or number of threads
+    inside of the regressor.
 
     Parameters
     ----------
@@ -39,6 +52,13 @@ class Estimator(FunctionClass):
         Whether the base model's score is a feature too.
     n_jobs
         Level sets fitted side by side (joblib threads).
+    affine
+        Replace the regressor h of every level set by a h + b with the least squared error there:
+        the theory needs a class that contains these, and not every regressor's is one (ridge
+        regression, averages of trees).
+    exact
+        Your word that the regressor minimises the squared error over its class exactly, as
+        ``LinearRegression`` does: a certificate then builds on it.
 
     Examples
     --------
@@ -54,6 +74,12 @@ class Estimator(FunctionClass):
     features: Sequence[str] | None = None
     base_score: bool = False
     n_jobs: int = 1
+    affine: bool = True
+    exact: bool = False
+
+    def pace(self, link: Link) -> Pace:
+        """Fewer and larger steps: every one is a fit of a regressor for every level set."""
+        return Pace(step=0.3, patience=5)
 
     @property
     def takes_missing(self) -> bool:
@@ -155,21 +181,21 @@ class EstimatorTable:
 
 
 @dataclass(frozen=True, eq=False)
-class Scaled:
-    """A regressor whose predictions are multiplied by the step."""
+class Affine:
+    """A regressor whose predictions are multiplied and shifted."""
 
     model: Any
-    factor: float
+    factor: float = 1.0
+    shift: float = 0.0
 
     def predict(self, X: Any) -> Any:
-        return self.factor * self.model.predict(X)
+        return self.factor * np.asarray(self.model.predict(X), dtype=np.float64) + self.shift
 
 
-def scale(model: Any, factor: float) -> Scaled:
+def scale(model: Any, factor: float) -> Affine:
     """A regressor multiplied; a product of several factors is one."""
-    if isinstance(model, Scaled):
-        return Scaled(model.model, factor * model.factor)
-    return Scaled(model, factor)
+    own = model if isinstance(model, Affine) else Affine(model)
+    return Affine(own.model, factor * own.factor, factor * own.shift)
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,8 +208,11 @@ class EstimatorLearner:
 
     @property
     def inexact(self) -> str:
+        if self.spec.exact:
+            return ""
         return (
-            f"{type(self.spec.regressor).__name__} is not known to minimise squared error exactly"
+            f"{type(self.spec.regressor).__name__} is not known to minimise squared error exactly "
+            "(Estimator(..., exact=True) says that it does)"
         )
 
     def learn(self, task: Task) -> Lesson:
@@ -201,12 +230,12 @@ class EstimatorLearner:
             and np.any(mass[level == v] > 0)
         ]
         fitted = Parallel(n_jobs=self.spec.n_jobs, prefer="threads")(
-            delayed(self._fit)(block[level == v], response[level == v], mass[level == v])
+            delayed(self._fit)(task, v, block[level == v], response[level == v], mass[level == v])
             for v in occupied
         )
         models: list[Any] = [None] * task.levels
         for v, model in zip(occupied, fitted, strict=True):
-            models[v] = model if task.step == 1 else Scaled(model, task.step)
+            models[v] = model if task.step == 1 else scale(model, task.step)
         alone = int(weight[~np.isin(level, occupied)].sum())
         skipped = int(alone * 2.0**task.source.scale.hessian_bits)
         return Lesson(EstimatorTable(tuple(models), task.limit), skipped)
@@ -227,20 +256,40 @@ class EstimatorLearner:
         response = np.clip((y - p) / hessian, -MARGIN_STEP_LIMIT, MARGIN_STEP_LIMIT)
         return response, mass * hessian
 
-    def _fit(self, X: Block, response: Scores, mass: Scores) -> Any:
+    def _fit(self, task: Task, level: int, X: Block, response: Scores, mass: Scores) -> Any:
         from sklearn.base import clone
-        from sklearn.utils.validation import has_fit_parameter
 
         model = clone(self.spec.regressor)
+        seed_estimator(model, task.seed, len(task.draft.log.steps), level)
         if np.all(mass == mass[0]):
-            return model.fit(X, response)
-        if has_fit_parameter(model, "sample_weight"):
-            return model.fit(X, response, sample_weight=mass)
-        raise ValueError(
-            f"{type(model).__name__}.fit() takes no sample_weight, but the rows differ in weight "
-            "(given weights, or the logit link); use link='identity' without weights, or "
-            "another regressor"
-        )
+            model = model.fit(X, response)
+        else:
+            argument = weight_argument(model)
+            if argument is None:
+                raise ValueError(
+                    f"{type(model).__name__}.fit() takes no sample_weight, but the rows differ in "
+                    "weight (given weights, or the logit link); use link='identity' without "
+                    "weights, or another regressor"
+                )
+            model = model.fit(X, response, **{argument: mass})
+        return best_multiple(model, X, response, mass) if self.spec.affine else model
+
+
+def best_multiple(model: Any, X: Block, response: Scores, mass: Scores) -> Any:
+    """A h + b with the least squared error on the rows; h itself where that is all but the same."""
+    h = np.asarray(model.predict(X), dtype=np.float64).ravel()
+    total = mass.sum()
+    centre, mean = float(mass @ h / total), float(mass @ response / total)
+    spread = float(mass @ (h - centre) ** 2 / total)
+    size = float(np.abs(h).max(initial=0.0))
+    if spread <= SAME**2 * size**2:  # a constant, which only a shift can make better
+        slope = 1.0
+    else:
+        slope = float(mass @ ((h - centre) * (response - mean)) / total) / spread
+    shift = mean - slope * centre
+    if abs(slope - 1.0) <= SAME and abs(shift) <= SAME * max(size, SAME):
+        return model
+    return Affine(model, slope, shift)
 
 
 CLASS = Estimator

@@ -66,6 +66,7 @@ from recalibrate.fitting.default.shifts import Shifts, large_columns
 from recalibrate.fitting.default.stages import Stage
 from recalibrate.fitting.validation import Fitted, FoldRun, mean_curve, run_folds, say_gain
 from recalibrate.rows.store import Fold
+from recalibrate.support.sums import average
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,7 +237,7 @@ class BoostedStages:
         elif self.settings.levels == 1:
             share, held_out = self._share(held_out, at[-1], notes)
             stages = taken if share == 0 else MAIN + 1
-        mean = float(np.average(at[0].losses(problem), weights=at[0].weight(problem)))
+        mean = average(at[0].losses(problem), at[0].weight(problem))
         curve = (mean, *mean_curve(runs))
         more = round(steps * MORE_STEPS)
         return Choice(stages, whole, share, more, weights, held_out, curve, tuple(notes))

@@ -34,6 +34,8 @@ SPREADS = np.array([0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6])
 """Possible standard deviations of shifts, in log-odds."""
 SPREAD_CHANCES = SPREADS / (1.0 + (SPREADS / 0.1) ** 2)
 """Their prior, a half-Cauchy distribution: .1 is ordinary, and more is no surprise."""
+LEAST_NOISE = 2.0**-40
+"""Of labels in [0, 1]: what their sums cannot tell from none."""
 STANDARD_UNIT = 0.45
 """What one log-odds is in standard deviations of a label: sqrt(p (1 - p)) at a p of about .3."""
 NO_SPREAD = 0.25

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import fsum
+from math import fsum, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,10 @@ from recalibrate.bases.problem import Problem
 from recalibrate.core.levels import from_margin, softmax
 from recalibrate.core.part import Rows
 from recalibrate.core.rounds import Scores
-from recalibrate.fitting.default.evidence import Counts, laplace
+from recalibrate.fitting.default.evidence import LEAST_NOISE, Counts, laplace
 from recalibrate.fitting.validation import FoldRun, row_losses
 from recalibrate.rows.store import Fold, Numbered
+from recalibrate.support import sums
 
 FEWEST_FOLDS = 3
 """Folds that have a spread worth the name."""
@@ -83,15 +84,15 @@ def error_of_sum(values: Scores, folds: NDArray[np.intp] | None) -> float:
     A spread of few folds is itself uncertain: it is stretched so that two standard errors are as
     rare as for many rows (Student's t).
     """
-    error = float(np.sqrt(np.sum(values**2)))
+    error = sqrt(sums.total(values**2))
     if folds is None:
         return error
     from scipy.special import ndtr, stdtrit
 
-    sums = np.bincount(folds, values)
-    count = len(sums)
+    of_folds = np.bincount(folds, values)
+    count = len(of_folds)
     stretch = float(stdtrit(count - 1, ndtr(2.0))) / 2.0
-    return max(error, stretch * float(np.sqrt(count * np.var(sums, ddof=1))))
+    return max(error, stretch * float(np.sqrt(count * np.var(of_folds, ddof=1))))
 
 
 def held_out_gain(
@@ -100,8 +101,8 @@ def held_out_gain(
     """Mean fall of the loss and its standard error."""
     w = before.weight(problem)
     gain = before.losses(problem) - after.losses(problem)
-    total = float(np.sum(w))
-    mean = float(np.sum(w * gain)) / total
+    total = sums.total(w)
+    mean = sums.total(w * gain) / total
     centred = w * gain if before.folds is not None else w * (gain - mean)
     return mean, error_of_sum(centred, before.folds) / total
 
@@ -120,15 +121,15 @@ def correction_weight(
     step = after.scores - before.scores
     if y.ndim == 2:
         pull = w * np.sum((y - mean) * step, axis=1)
-        size = float(np.sum(w * _covariance(mean, step, step)))
+        size = sums.total(w * _covariance(mean, step, step))
     else:
         curvature = mean * (1.0 - mean) if problem.link == "logit" else np.ones(len(y))
         pull = w * (y - mean) * step
-        size = float(np.sum(w * curvature * step**2))
+        size = sums.total(w * curvature * step**2)
     noise = error_of_sum(pull, before.folds)
     if size <= 0 or noise <= 0:
         return 0.0, 0.0
-    return float(np.sum(pull)) / size, float(np.sum(pull)) / noise
+    return sums.total(pull) / size, sums.total(pull) / noise
 
 
 def take_share(before: HeldOutScores, after: HeldOutScores, share: float) -> HeldOutScores:
@@ -148,7 +149,7 @@ def best_weights(
     total = np.sum(parts, axis=0)
     noise = 1.0
     if problem.link != "logit":
-        noise = max(float(np.average((y - total) ** 2, weights=weight)), np.finfo(float).tiny)
+        noise = max(sums.average((y - total) ** 2, weight), LEAST_NOISE)
     counts = Counts(total, weight, weight * y, problem.link, noise, spread)
     deviations = np.array(WEIGHT_DEVIATIONS[: 1 + len(parts)])
     deviations[0] *= 1.0 if problem.link == "logit" else float(np.sqrt(noise))
@@ -175,8 +176,8 @@ def class_weights(
     for _ in range(NEWTON_STEPS):
         z = sum((c * part for c, part in zip(found, parts, strict=True)), np.zeros(y.shape))
         p = softmax(z)
-        hessian = np.array([[np.sum(w * _covariance(p, a, b)) for b in parts] for a in parts])
-        slope = np.array([np.sum(w * np.sum((y - p) * part, axis=1)) for part in parts])
+        hessian = np.array([[sums.total(w * _covariance(p, a, b)) for b in parts] for a in parts])
+        slope = np.array([sums.total(w * np.sum((y - p) * part, axis=1)) for part in parts])
         try:
             step = np.linalg.solve(hessian, slope)
         except np.linalg.LinAlgError:  # a part that is constant

@@ -31,6 +31,7 @@ from recalibrate.fitting.default.settings import HARM_ERRORS
 from recalibrate.fitting.default.shifts import LEVELS, Shifts
 from recalibrate.fitting.validation import Fitted, run_folds, say_gain
 from recalibrate.rows.store import Fold
+from recalibrate.support.sums import average
 
 NAMES = "shifts of groups", "shifts on level sets"
 MOST_SHOWN = 40
@@ -73,7 +74,7 @@ class GroupStages:
         last = held_out[max(np.flatnonzero([True, *at]))]
         notes.append(self._table(held_out[0], last))
         weight = held_out[0].weight(self.problem)
-        curve = [float(np.average(each.losses(self.problem), weights=weight)) for each in held_out]
+        curve = [average(each.losses(self.problem), weight) for each in held_out]
         return log, History(held_out=tuple(curve)), tuple(notes)
 
     def _fit_fold(

@@ -27,7 +27,13 @@ from recalibrate.core.levels import Levels
 from recalibrate.core.part import Part, Sums
 from recalibrate.core.rounds import Rounds, Step
 from recalibrate.core.source import StatsSource
-from recalibrate.fitting.default.evidence import STANDARD_UNIT, Counts, Floats, laplace
+from recalibrate.fitting.default.evidence import (
+    LEAST_NOISE,
+    STANDARD_UNIT,
+    Counts,
+    Floats,
+    laplace,
+)
 from recalibrate.kernels.rows import label_cells
 
 LINE_CLASS = Linear(features=(), base_score=True)
@@ -163,7 +169,7 @@ class ScoreStage:
             rows = float(np.sum(weight)) / self.spread
             # Two rows are always on a line, and say nothing about noise.
             noise = around * rows / (rows - 2.0) if rows > 2.0 else 1.0
-            noise = max(noise, np.finfo(float).tiny)
+            noise = max(noise, LEAST_NOISE)
         return Counts(score, weight, label, self.link, noise, self.spread)
 
     @staticmethod

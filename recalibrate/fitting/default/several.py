@@ -41,6 +41,7 @@ from recalibrate.fitting.default.stages import Stage
 from recalibrate.fitting.validation import Fitted, paired_gain, say_gain
 from recalibrate.rows.memory import EncodedInMemory
 from recalibrate.rows.store import Fold
+from recalibrate.support.sums import average
 from recalibrate.support.threads import take_turns
 
 LINE_ENCODER, MAIN_ENCODER = range(2)
@@ -184,7 +185,7 @@ class _Classes:
             if second:
                 notes.append(f"boosting is taken in part: {second:.0%}, {errors:.1f} errors from 0")
         chosen = first * parts[0] + second * parts[1] if taken else base.scores
-        means = [float(np.average(each, weights=weight)) for each in losses]
+        means = [average(each, weight) for each in losses]
         curve = (means[0], *_mean_curve(runs))
         held_out = HeldOutScores(rows, np.asfortranarray(chosen))
         steps = round(sweeps * MORE_STEPS)

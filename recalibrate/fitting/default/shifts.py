@@ -32,6 +32,7 @@ from recalibrate.core.rounds import Rounds, Step
 from recalibrate.core.source import StatsSource
 from recalibrate.data.table import Schema
 from recalibrate.fitting.default.evidence import (
+    LEAST_NOISE,
     LIMIT,
     MEAN_ODDS,
     STANDARD_UNIT,
@@ -213,7 +214,8 @@ class _Drawing:
         own = slice(int(starts[at]), int(starts[at + 1]))
         s, g, variance = (each[:, own] for each in sums)
         if log.link != "logit":
-            self.noise = float(squares.sum()) * self.source.scale.loss_step / float(s.sum())
+            noise = float(squares.sum()) * self.source.scale.loss_step / float(s.sum())
+            self.noise = max(noise, LEAST_NOISE)
             variance = variance * self.noise
         if term == EVERYONE:
             s, g, variance = (each.sum(axis=1, keepdims=True) for each in (s, g, variance))

@@ -55,8 +55,18 @@ def show_discoveries(found: Discoveries, digits: Digits) -> Markup:
             digits.value,
             "Mean outcome, on the rows that were not searched",
         ),
-        Column(forest.axis(), plot, "Gap ± 2 standard errors", kind="plot"),
-        Column("gap", lambda s: Cell(digits.signed(s.gap), s.gap, "off")),
+        Column(forest.axis(), plot, "Corrected gap and its limits", kind="plot"),
+        Column("gap", lambda s: Cell(digits.signed(s.gap), s.gap, "off"), "As observed there"),
+        Column(
+            "corrected gap",
+            lambda s: Cell(digits.signed(s.corrected_gap), s.corrected_gap),
+            "Without what being found for its size adds to a gap",
+        ),
+        Column(
+            "limits",
+            lambda s: Cell(f"{digits.signed(s.low)} to {digits.signed(s.high)}", s.low),
+            "Of the true gap, corrected for the search",
+        ),
         numeric(
             "p",
             lambda s: s.p_holm,
@@ -72,7 +82,7 @@ def show_discoveries(found: Discoveries, digits: Digits) -> Markup:
 
 
 def _interval(each: Subgroup) -> Interval:
-    return Interval(each.gap, each.gap - 2 * each.gap_se, each.gap + 2 * each.gap_se, True)
+    return Interval(each.corrected_gap, each.low, each.high, True)
 
 
 def show_richness(found: Richness) -> Markup:

@@ -28,12 +28,14 @@ def heat_map(
     cells: Mapping[tuple[str, str], HeatCell],
     *,
     caption: str,
+    turn: bool = True,
 ) -> Markup:
     """Cells by row and column; colours are equally strong on both sides of zero.
 
-    Pairs without a cell are left empty. Whatever has more entries goes down the page.
+    Pairs without a cell are left empty. With ``turn``, whatever has more entries goes down the
+    page.
     """
-    if len(columns) > len(rows):
+    if turn and len(columns) > len(rows):
         rows, columns = columns, rows
         cells = {(row, column): cell for (column, row), cell in cells.items()}
     sizes = [abs(each.value) for each in cells.values() if math.isfinite(each.value)]

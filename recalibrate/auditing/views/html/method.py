@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from recalibrate.auditing.views import numbers
-from recalibrate.auditing.views.columns import coverage_columns
+from recalibrate.auditing.views.columns import audited_facts, coverage_columns
 from recalibrate.auditing.views.html.formulas import typeset
 from recalibrate.auditing.views.html.markup import Markup, element, join
 from recalibrate.auditing.views.html.tables import build_table
@@ -19,8 +19,8 @@ KINDS = {"binary": "0/1", "soft": "numbers in [0, 1]", "regression": "numbers"}
 
 
 def show_facts(report: AuditReport, digits: Digits) -> Markup:
-    """The data in numbers; no date, so that equal audits give equal pages."""
-    facts = {
+    """What was audited, and the data in numbers."""
+    facts = audited_facts(report) | {
         "Rows": f"{report.n_rows:,}",
         "Clusters": "none given" if report.n_clusters is None else f"{report.n_clusters:,}",
         "Labels": KINDS[report.kind],

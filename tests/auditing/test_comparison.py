@@ -1,0 +1,92 @@
+"""Several models on the same rows: each report as by itself, side by side in every view."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import recalibrate as rc
+from recalibrate.auditing import AuditComparison
+from recalibrate.simulate import census
+
+
+@pytest.fixture(scope="module")
+def data():
+    return census(3_000, seed=6, gap=0.12, categorical=True)
+
+
+@pytest.fixture(scope="module")
+def models(data):
+    return {"old": data.scores, "new <b>": data.probability}
+
+
+@pytest.fixture(scope="module")
+def comparison(data, models):
+    return rc.audit(models, data.X, data.y, ["SEX", "RAC1P"], min_rows=30, thresholds=[0.5])
+
+
+def test_each_report_is_the_one_of_its_model(data, models, comparison):
+    assert isinstance(comparison, AuditComparison)
+    assert list(comparison) == ["old", "new <b>"]
+    options = {"groups": ["SEX", "RAC1P"], "min_rows": 30, "thresholds": [0.5]}
+    alone = rc.audit(models["old"], data.X, data.y, **options)
+    assert comparison["old"].to_json() == alone.to_json()
+    paired = rc.audit(models["new <b>"], data.X, data.y, baseline=models["old"], **options)
+    assert comparison["new <b>"].to_json() == paired.to_json()
+
+
+def test_tables_have_all_models(comparison):
+    table = comparison.table
+    assert len(table) == len(comparison["old"].groups)
+    np.testing.assert_array_equal(table["gap_old"], comparison["old"].table["gap"])
+    np.testing.assert_array_equal(table["off_new <b>"], comparison["new <b>"].table["off"])
+    overall = comparison.overall.set_index("model")
+    assert overall["mse"]["old"] == comparison["old"].overall.mse
+    change = {each.measure: each for each in comparison["new <b>"].groups[0].differences}
+    assert overall["change_mse"]["new <b>"] == change["mse"].value
+    assert np.isnan(overall["change_mse"]["old"])
+
+
+def test_views_show_the_models_side_by_side(comparison, tmp_path):
+    page = comparison.to_html(tmp_path / "c.html")
+    assert (tmp_path / "c.html").read_text("utf-8") == page
+    assert "new &lt;b&gt;" in page
+    assert "new <b>" not in page + comparison._repr_html_()
+    text, markdown = str(comparison), comparison.to_markdown()
+    worst = comparison["old"].worst(1)["group"][0]
+    for view in (page, text, markdown):
+        assert worst in view
+    assert "Before:" not in page + text + markdown
+    found = json.loads(comparison.to_json())
+    assert found["schema"] == "recalibrate.comparison"
+    assert list(found["models"]) == ["old", "new <b>"]
+
+
+def test_the_gate_names_model_and_group(comparison):
+    assert comparison.check(max_gap=0.9) is comparison
+    with pytest.raises(rc.AuditFailed, match="old, SEX = female") as caught:
+        comparison.check(max_gap=0.05)
+    assert {each.group.split(",")[0] for each in caught.value.violations} == {"old"}
+    assert comparison.violations(max_gap=0.05)["new <b>"] == ()
+
+
+def test_a_baseline_is_that_of_all(data, models):
+    found = rc.audit(models, data.X, data.y, baseline=np.full(3_000, 0.4))
+    for report in found.values():
+        assert report.groups[0].before.mean_prediction == pytest.approx(0.4)
+
+
+def test_models_have_names():
+    with pytest.raises(TypeError, match="given by their names"):
+        rc.audit({1: [0.5, 0.5]}, None, [0, 1])
+    with pytest.raises(ValueError, match="there is no model to audit"):
+        rc.audit({}, None, [0, 1])
+
+
+def test_masks_by_name_are_still_groups(data):
+    masks = {"young": (data.X["AGEP"] < 30).to_numpy()}
+    report = rc.audit(data.scores, data.X, data.y, masks)
+    assert isinstance(report.table, pd.DataFrame)
