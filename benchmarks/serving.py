@@ -1,6 +1,7 @@
 """What does a recalibrated model cost to serve, compared with its base model alone?
 
     python benchmarks/serving.py
+    python benchmarks/serving.py --classes 3 10 26 --rows 5000   # models of several classes
 
 The base is an xgboost classifier of 200 trees of depth 6 on census-like rows, as an ONNX graph.
 Every model is exported as one graph (base and corrections). At batch 1 the whole graph's time is
@@ -77,6 +78,25 @@ def make_cases(n_rows: int, trees: int) -> tuple[list[Case], pd.DataFrame]:
     return cases, X
 
 
+def make_class_cases(
+    classes: list[int], n_rows: int, trees: int
+) -> tuple[list[Case], pd.DataFrame]:
+    """Base models of several classes, each with the default fit on other rows."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(2 * n_rows, 8)), columns=[f"x{k}" for k in range(8)])
+    X = X.astype(np.float32)
+    cases = []
+    for count in classes:
+        weights = rng.normal(size=(8, count))
+        z = X.to_numpy(dtype=np.float64) @ weights + (X[["x0"]].to_numpy() > 1) * weights[:1]
+        y = (z + 2 * rng.gumbel(size=z.shape)).argmax(axis=1)
+        base = xgboost.XGBClassifier(n_estimators=trees, max_depth=6, learning_rate=0.1, n_jobs=1)
+        base.fit(X[:n_rows], y[:n_rows])
+        model = rc.fit(base, X[n_rows:].reset_index(drop=True), y[n_rows:])
+        cases.append(Case(f"default fit, {count} classes", "default", model))
+    return cases, X
+
+
 def time_in_turns(sessions: list[tuple[Any, Feed]], repeats: int) -> list[float]:
     """Shortest processor time of each session, run one after the other again and again."""
     times: list[list[float]] = [[] for _ in sessions]
@@ -96,7 +116,7 @@ def measure(case: Case, X: pd.DataFrame, batches: dict[int, int]) -> bool:
     graph = export_model(model)
     data = graph.SerializeToString()
     base = open_session(_base_graph(model).SerializeToString(), threads=1)
-    without = replace(model, rounds=Rounds(model.rounds.link))
+    without = replace(model, rounds=Rounds(model.rounds.link, outputs=model.rounds.outputs))
     plain = load_served(export_model(without).SerializeToString(), threads=1)
     loads = []
     for _ in range(5):
@@ -137,8 +157,12 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=60_000, help="calibration rows")
     parser.add_argument("--trees", type=int, default=200, help="trees of the base model")
     parser.add_argument("--largest-batch", type=int, default=100_000)
+    parser.add_argument("--classes", type=int, nargs="+", help="base models of so many classes")
     arguments = parser.parse_args()
-    cases, X = make_cases(arguments.rows, arguments.trees)
+    if arguments.classes:
+        cases, X = make_class_cases(arguments.classes, arguments.rows, arguments.trees)
+    else:
+        cases, X = make_cases(arguments.rows, arguments.trees)
     batches = {n: times for n, times in BATCHES.items() if n <= arguments.largest_batch}
     kept = True
     for case in cases:

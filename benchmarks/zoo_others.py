@@ -130,11 +130,11 @@ def _modules() -> dict[str, Callable[[], Given]]:
             lambda T: named(torch.as_tensor(T[NUMBERS].to_numpy(np.float32))).detach().numpy(),
         ),
         "no names, more columns": lambda: Given(net(nn.Sigmoid()), rows, labels(rows, "binary")),
-        "frame": lambda: Given(net(nn.Sigmoid()), rows[NUMBERS], labels(rows, "binary"), None, rc.Groups("age < 40")),
+        "frame": lambda: Given(net(nn.Sigmoid()), rows[NUMBERS] / 50, labels(rows, "binary"), None, rc.Groups("age < 1")),
         "embeddings": lambda: _torch(Whole(), visits, Z),
         "embeddings, tensor": lambda: _torch(Whole(), torch.as_tensor(visits), Z),
         "embeddings, int32": lambda: _torch(Whole(), visits.astype(np.int32), Z),
-        "control flow": lambda: _torch(Branch(), X),
+        "control flow": lambda: _torch(Branch(), X, base_link="identity"),
         "two inputs": lambda: _torch(Two(), (X, visits), Z),
         "image": lambda: _torch(
             nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(32, 1), nn.Sigmoid()), image, Z

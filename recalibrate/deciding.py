@@ -161,6 +161,79 @@ class Decision:
         return f"<Decision: {self.loss!r}, action {shown}{more}>"
 
 
+@dataclass(frozen=True, eq=False)
+class ClassDecision:
+    """The best of finitely many actions for the probabilities of several classes.
+
+    Attributes
+    ----------
+    model
+        The model.
+    costs
+        What every action costs, a row per class in the order of ``model.classes_``.
+    values
+        The actions.
+    """
+
+    model: Recalibrated
+    costs: NDArray[np.float64]
+    values: NDArray[Any]
+
+    @classmethod
+    def of(cls, model: Recalibrated, loss: Any, actions: Any, between: Any) -> ClassDecision:
+        """Costs from a matrix, or from a function of class and action."""
+        classes = model.classes_.tolist()
+        if between is not None or isinstance(loss, str | Loss):
+            raise ValueError(
+                f"loss={loss!r} is about two classes, and this model has {len(classes)}: pass a "
+                "cost matrix (a row per class, a column per action), a function loss(label, "
+                "action) with actions=, or fit one class against the rest with target_class="
+            )
+        if callable(loss):
+            if actions is None:
+                raise ValueError("say which actions there are: actions=[...]")
+            costs = np.array([[float(loss(c, a)) for a in actions] for c in classes])
+        else:
+            costs = np.asarray(loss, dtype=np.float64)
+        if costs.ndim != 2 or len(costs) != len(classes) or not np.isfinite(costs).all():
+            raise ValueError(
+                f"the cost matrix needs a row of finite numbers for each of {len(classes)} classes "
+                f"and a column per action, but has shape {costs.shape}"
+            )
+        values = np.arange(costs.shape[1]) if actions is None else np.array(list(actions))
+        if len(values) != costs.shape[1]:
+            raise ValueError(f"{len(values)} actions were named, but costs has {costs.shape[1]}")
+        return cls(model, costs, values)
+
+    def actions(self, X: Any, base: Any = None, Z: Any = None) -> NDArray[Any]:
+        """Best action for every row; the arguments are those of ``model.predict``."""
+        return self.best(self.model.predict(X, base=base, Z=Z))
+
+    def best(self, p: Any) -> NDArray[Any]:
+        """Best action for given probabilities, shape (n, K); of equal ones the first."""
+        return np.asarray(self.values[self._costs(p).argmin(axis=1)])
+
+    def expected_loss(self, p: Any) -> NDArray[np.float64]:
+        """Cost that the best action has on average, if the probabilities are right."""
+        return np.asarray(self._costs(p).min(axis=1))
+
+    def excess_bound(self, alpha: float | None = None, B: float = 1.0) -> float:
+        """Raise: the theorem is about two classes."""
+        raise ValueError("the bound is for labels 0 and 1; costs of several classes have none")
+
+    def _costs(self, p: Any) -> NDArray[np.float64]:
+        shares = np.asarray(p, dtype=np.float64)
+        if shares.ndim != 2 or shares.shape[1] != len(self.costs):
+            raise ValueError(
+                f"probabilities of {len(self.costs)} classes are needed, got shape {shares.shape}"
+            )
+        return np.asarray(shares @ self.costs)
+
+    def __repr__(self) -> str:
+        shape = f"{len(self.costs)} classes x {len(self.values)} actions"
+        return f"<ClassDecision: costs of {shape}>"
+
+
 def make_decision(
     model: Recalibrated,
     loss: Any,
@@ -169,6 +242,8 @@ def make_decision(
     between: tuple[float, float] | None = None,
 ) -> Decision:
     """The decision of a model; see :meth:`recalibrate.Recalibrated.decide`."""
+    if model.labels.kind == "classes":
+        return ClassDecision.of(model, loss, actions, between)  # type: ignore[return-value]
     read = read_loss(loss)
     if model.labels.kind != "binary" and not isinstance(read, Squared):
         raise ValueError(

@@ -23,7 +23,7 @@ from recalibrate.data.inputs import is_collection, is_streamed, open_frames, set
 from recalibrate.data.labels import Labels
 from recalibrate.data.scores import read_scores
 from recalibrate.data.table import Schema
-from recalibrate.support.notices import printable, warn_user
+from recalibrate.support.notices import listed, printable, warn_user
 from recalibrate.support.provenance import Provenance
 from recalibrate.support.threads import threads_for
 
@@ -392,19 +392,27 @@ class Recalibrated:
         if path is not None:
             check_writable(path, overwrite=overwrite)
         decision = None if decide is None else read_decision(self, decide)
+        if decision is not None and self.labels.kind == "classes":
+            raise ValueError(
+                "decide= is for two classes; of several, take the graph's probabilities times the "
+                "cost matrix, and of each row the cheapest action"
+            )
         graph = export_model(self, inputs=inputs, audit=audit, decision=decision)
         check_parity(self, graph, X_sample, base=base, Z=Z, decision=decision)
         if path is not None:
             atomic_write(path, graph.SerializeToString(), overwrite=overwrite)
         return graph
 
-    def explain(self, X: Any, base: Any = None, Z: Any = None) -> Explanation:
+    def explain(self, X: Any, base: Any = None, Z: Any = None, *, label: Any = None) -> Explanation:
         """How the predictions of some rows came about, step by step.
 
         Parameters
         ----------
         X, base, Z
             As in :meth:`predict`.
+        label
+            Of more than two classes: the one whose probability is explained. Its steps are those
+            that change its own score; what other classes gain is taken from it in proportion.
 
         Returns
         -------
@@ -425,8 +433,16 @@ class Recalibrated:
         """
         from recalibrate.explain.explaining import explain
 
+        classes = list(self.labels.classes) if self.labels.kind == "classes" else [label]
+        if label not in classes or (len(classes) == 1 and label is not None):
+            raise ValueError(
+                f"label={label!r} chooses the class to explain, one of {listed(classes)}"
+                if len(classes) > 1
+                else "label= is for models of more than two classes"
+            )
         start, blocks, _ = self._encode(X, base, Z)
-        return explain(self.rounds, self.schema, start, blocks, self._finish)
+        output = classes.index(label)
+        return explain(self.rounds, self.schema, start, blocks, self._finish, output)
 
     def plot_errors(self) -> Figure:
         """Training and held-out error by round, as a matplotlib figure (extra "report")."""

@@ -270,7 +270,8 @@ def with_response(forest: Forest, meaning: Meaning, position: int) -> Forest:
         return replace(forest, response="softmax", position=position)
     if meaning == "log-odds per class":
         return replace(forest, ensembles=(forest.ensembles[position],))
-    return replace(forest, response="exp") if meaning == "log of the mean" else forest
+    first = replace(forest, ensembles=forest.ensembles[:1])  # others say how certain it is
+    return replace(first, response="exp") if meaning == "log of the mean" else first
 
 
 def refuse_numbers(columns: tuple[Column, ...], names: tuple[str, ...] | None, X: Any) -> None:

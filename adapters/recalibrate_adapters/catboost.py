@@ -117,7 +117,7 @@ class CatBoostBase(BoostedBase):
         super().__init__(
             f"CatBoost {kind}",
             read_goal("CatBoost", loss, _GOALS, _REFUSED),
-            np.asarray(model.classes_).tolist(),
+            np.asarray(model.classes_).tolist() or None,
             None if numbered else names,
             len(names),
             link,

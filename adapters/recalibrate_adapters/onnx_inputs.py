@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from recalibrate.graph.facts import Facts
 
 
+MOST_NUMBERS = 1 << 24
+MOST_COLUMNS = 1 << 17
+"""A row's numbers in a tensor, and in a table, whose columns are looked at one by one."""
+
+
 @dataclass(frozen=True)
 class Entry:
     """One input of the foreign graph.
@@ -214,6 +219,10 @@ def read_layout(
             "The ONNX graph has several inputs whose number of columns is open: "
             f"{listed([e.name for e in entries if e.width is None])}. Export it with fixed widths."
         )
+    if (layout.n_columns or 0) > MOST_COLUMNS:
+        raise ModelFileError(
+            f"The ONNX graph takes {layout.n_columns:,} columns, more than {MOST_COLUMNS:,}."
+        )
     return replace(layout, names=_names(layout, columns, facts))
 
 
@@ -226,6 +235,14 @@ def _read_entry(value: onnx.ValueInfoProto) -> Entry:
     shape = tuple(d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim)
     if not shape:
         raise ValueError(f"Input {value.name!r} of the ONNX graph is a single value, not rows.")
+    size = 1
+    for each in shape[1:]:
+        size *= each or 1
+    if not 0 < size <= MOST_NUMBERS:
+        raise ModelFileError(
+            f"Input {value.name!r} of the ONNX graph takes {size:,} numbers for every row, more "
+            f"than {MOST_NUMBERS:,}."
+        )
     return Entry(value.name, tensor.elem_type, shape)
 
 

@@ -40,7 +40,7 @@ from recalibrate_adapters.probes import Novelty, forest_rows, rows_to_compare
 from recalibrate_adapters.sklearn_graph import propose
 from recalibrate_adapters.sklearn_task import read_task
 from recalibrate_adapters.sklearn_trees import forest_link, read_forest
-from recalibrate_adapters.sklearn_writer import is_ours, unwrapped
+from recalibrate_adapters.sklearn_writer import boosted_by_us, is_ours, unwrapped
 
 if TYPE_CHECKING:
     import onnx
@@ -72,6 +72,9 @@ def wrap(model: Any, *, link: Link | None = None, target_class: Any = None) -> B
     array([0. , 0.5])
     """
     inner = unwrapped(model)
+    fitted = boosted_by_us(inner)
+    if fitted is not None and target_class in (None, 1):
+        return as_base(fitted, link=link)
     if not is_ours(inner):
         return as_base(inner, link=link, target_class=target_class)
     # Some train what they hold on arrays: the names are those that they were given themselves.

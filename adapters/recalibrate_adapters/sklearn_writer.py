@@ -273,11 +273,23 @@ def unwrapped(model: Any) -> Any:
     return model
 
 
+def boosted_by_us(model: Any) -> Any:
+    """What an estimator of ours has fitted, a model with a graph; None for all other models.
+
+    A classifier's must be about the labels 0 and 1.
+    """
+    fitted = getattr(model, "model_", None)
+    if not type(model).__module__.startswith("recalibrate.") or fitted is None:
+        return None
+    classes = getattr(model, "classes_", None)
+    return fitted if classes is None or list(classes) == [0, 1] else None
+
+
 def is_ours(model: Any) -> bool:
     """Whether scikit-learn's adapter is the one for the model."""
     from recalibrate.bases.registry import find_adapter
 
-    if hasattr(type(model), "as_base"):
+    if boosted_by_us(model) is not None:
         return False
     entry = find_adapter(model)
     return entry is None or entry.name == "sklearn"

@@ -14,7 +14,7 @@ from __future__ import annotations
 import operator
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,15 +23,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.data.scores import read_scores
-from recalibrate.data.table import find_columns
-from recalibrate.data.values import read_numbers
 from recalibrate.scores import Link, runs_code
 from recalibrate.support.errors import ModelFileError
 from recalibrate_adapters.agreement import Candidate, DecidedBase, Decision, first_line
 from recalibrate_adapters.classes import EVERY, class_score
-from recalibrate_adapters.frames import numbers
 from recalibrate_adapters.torch_graph import exporters, score_graph, try_export
 from recalibrate_adapters.torch_link import decide_link
+from recalibrate_adapters.torch_rows import (
+    MORE_COLUMNS,
+    holds_whole,
+    read_floats,
+    refuse_several,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -73,6 +76,8 @@ class TorchBase(DecidedBase):
         self.target_class = target_class
         self._class = _read_class(target_class)
         self._names = _feature_names(model)
+        self._whole: bool | None = None
+        self.classes: range | None = None  # as many as outputs, once there are some
         self.link: Link = decide_link(self._model.source, link)
         self.name = f"torch {type(model).__name__}"
         self._decision = Decision(
@@ -106,10 +111,28 @@ class TorchBase(DecidedBase):
             whole = not X.is_floating_point() and X.dtype != torch.bool
             rows: torch.Tensor = X.detach().to(torch.int64 if whole else floats)
         else:
-            rows = torch.from_numpy(_read_floats(X, self._names, floats == torch.float64))
+            refuse_several(X)
+            rows = torch.from_numpy(read_floats(X, self._names, floats == torch.float64))
+            rows = rows.to(torch.int64) if self._takes_whole(X, rows) else rows
         if rows.ndim == 0 or len(rows) == 0:
             raise ValueError(f"X must have at least one row, but its shape is {tuple(rows.shape)}.")
         return rows
+
+    def _takes_whole(self, X: Any, rows: torch.Tensor) -> bool:
+        """Whether whole numbers stay whole, as embeddings want them; found out by trying once."""
+        import torch
+
+        if not holds_whole(X) or not len(rows):
+            return False
+        if self._whole is None:
+            self._whole = False
+            try:
+                self._model.run(rows[:2])
+            except ValueError:
+                with suppress(ValueError):
+                    self._model.run(rows[:2].to(torch.int64))
+                    self._whole = True
+        return self._whole
 
     def _native(self, rows: torch.Tensor) -> Scores:
         return _checked(self._reduce(self._model.run(rows)))
@@ -131,6 +154,7 @@ class TorchBase(DecidedBase):
                 )
             return None
         count = outputs.shape[1]
+        self.classes = range(count)
         chosen = self._class
         if chosen is None:
             chosen = 1 if count == 2 else EVERY
@@ -147,14 +171,17 @@ class TorchBase(DecidedBase):
         sample = self._model.place(rows[[0, 0]] if len(rows) == 1 else rows[:2])
         outputs = self._model.run(rows[:1])
         width = None if outputs.ndim == 1 else outputs.shape[1]
+        failed: list[str] = []
         for exporter in exporters(self._model.source):
             with self._model.evaluating():
                 exported = try_export(exporter, self._model.source, sample)
             if isinstance(exported, str):
-                yield exported
+                failed.append(exported)
                 continue
             model = score_graph(exported, sample, width, self._column(outputs), self.link)
             yield Candidate(model, _feed)
+        if failed:  # all of them: the second may only lack a package
+            yield "; ".join(dict.fromkeys(failed))
 
 
 @runs_code("holds a program (TorchScript), parts of which run while it is opened")
@@ -298,7 +325,7 @@ class _Model:
         except (RuntimeError, AssertionError, IndexError, TypeError, ValueError) as error:
             raise ValueError(
                 f"The torch model failed on {len(rows)} rows of shape {tuple(rows.shape[1:])} and "
-                f"type {rows.dtype}: {error}"
+                f"type {rows.dtype}: {error}.{MORE_COLUMNS if rows.ndim == 2 else ''}"
             ) from error
         if not isinstance(outputs, torch.Tensor):
             raise ValueError(
@@ -350,31 +377,6 @@ def _feature_names(model: Any) -> tuple[str, ...] | None:
     if not isinstance(names, Sequence) or isinstance(names, str) or not names:
         return None
     return tuple(str(name) for name in names)
-
-
-def _read_floats(X: Any, names: tuple[str, ...] | None, wide: bool) -> NDArray[Any]:
-    """A DataFrame's columns, or an array of any rank, as float32 or float64."""
-    if hasattr(X, "to_pandas"):
-        X = X.to_pandas()
-    dtype = np.float64 if wide else np.float32
-    if hasattr(X, "iloc"):
-        given = [str(name) for name in X.columns]
-        chosen = find_columns(names or given, given)
-        columns = [numbers(given[j], X.iloc[:, j], wide=wide) for j in chosen]
-        return np.column_stack(columns).astype(dtype)
-    array = np.asarray(X)
-    if names is not None and array.shape[1:] != (len(names),):
-        raise ValueError(
-            f"X has shape {array.shape}, but the torch model takes {len(names)} columns."
-        )
-    if array.dtype.kind == "f":
-        with np.errstate(over="ignore"):  # beyond float32 is infinite, as documented
-            return np.array(array, dtype=dtype)
-    if array.ndim == 2:
-        columns = [read_numbers(f"x{j}", array[:, j], wide=wide) for j in range(array.shape[1])]
-        return np.column_stack(columns).astype(dtype)
-    flat = read_numbers("X", array.reshape(-1), wide=wide)
-    return flat.astype(dtype).reshape(array.shape)
 
 
 def _check_probabilities(outputs: Scores) -> None:

@@ -6,7 +6,7 @@ import io
 import logging
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import TYPE_CHECKING, Any
 
 from recalibrate.scores import Link
@@ -25,6 +25,7 @@ _TYPES = {
     "bfloat16": "BFLOAT16",
     "int64": "INT64",
 }
+_SHAPES = "torch.fx.experimental.symbolic_shapes"
 _INNER = "inner/"  # before all names of torch's own graph
 
 Exporter = Callable[[Any, Any], "onnx.ModelProto"]
@@ -57,6 +58,10 @@ def try_export(exporter: Exporter, model: Any, sample: Any) -> onnx.ModelProto |
     try:
         with _quiet():
             return exporter(model, sample)
+    except SystemError:  # the tracer's warning, an error for us, inside of torch's own code
+        return "torch cannot trace the model: what it does depends on the numbers in the rows"
+    except ImportError as error:
+        return f"torch's newer exporter, which knows more models, needs a package ({error})"
     except Exception as error:  # the model's own code runs here and may raise anything
         return f"torch cannot export the model to ONNX ({first_line(error)})"
 
@@ -144,12 +149,15 @@ def _export_new(model: Any, **options: Any) -> onnx.ModelProto:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Keep the exporters' notes on themselves away from the user."""
-    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
+    names = ("torch", "torch.onnx", "torch.export", "torch.fx", _SHAPES, "onnxscript", "onnx_ir")
+    loggers = [logging.getLogger(name) for name in names]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.ERROR)
     try:
-        with warnings.catch_warnings():
+        # What it could not follow is printed, too; the error says enough.
+        sink = io.StringIO()
+        with warnings.catch_warnings(), redirect_stdout(sink), redirect_stderr(sink):
             warnings.simplefilter("ignore")
             yield
     finally:

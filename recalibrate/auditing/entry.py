@@ -8,6 +8,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.auditing.classes import ClassReport, audit_classes
 from recalibrate.auditing.comparison import AuditComparison, audit_each
 from recalibrate.auditing.findings import Discoveries, Richness
 from recalibrate.auditing.measure.assemble import Findings, find_everything
@@ -17,9 +18,10 @@ from recalibrate.auditing.measure.sample import read_clusters, take_sample
 from recalibrate.auditing.measure.segments import read_segments
 from recalibrate.auditing.predictions import (
     audited_classes,
+    checked_predictions,
     count_rows,
+    raw_predictions,
     read_baseline,
-    read_predictions,
 )
 from recalibrate.auditing.provenance import find_audited
 from recalibrate.auditing.report import AuditReport
@@ -27,6 +29,7 @@ from recalibrate.auditing.slices import audit_slices, cut_slices
 from recalibrate.auditing.views.notes import method_notes
 from recalibrate.data.inputs import is_collection, is_streamed, settle
 from recalibrate.data.labels import Labels, check_aligned, check_squares, read_labels
+from recalibrate.data.scores import count_outputs
 from recalibrate.data.table import Table, read_table
 from recalibrate.data.vectors import Float64
 from recalibrate.groups.cells import BANDS
@@ -106,7 +109,7 @@ def audit(
     bands: int = BANDS,
     bins: int = 10,
     alpha: float = 0.05,
-) -> AuditReport | AuditComparison:
+) -> AuditReport | AuditComparison | ClassReport:
     """Measure calibration, over all rows and in groups.
 
     Use rows that trained neither the base model nor the calibration.
@@ -179,8 +182,10 @@ def audit(
 
     Returns
     -------
-    AuditReport, or AuditComparison for several models
-        ``report.table`` has one row per group, ``report.notes`` say how numbers are computed.
+    AuditReport, AuditComparison for several models, ClassReport for more than two classes
+        ``report.table`` has one row per group, ``report.notes`` say how numbers are computed. A
+        `ClassReport` has a report per class and one of the most probable label; limits then hold
+        for all of them at once.
 
     Raises
     ------
@@ -235,12 +240,33 @@ def audit(
         check_number("every threshold", threshold)
     n_rows = count_rows(X, y)
     check_aligned(X, y=y, sample_weight=sample_weight, cluster=cluster)
-    known = known if known is not None else audited_classes(model_or_scores, positive)
+    predicted = raw_predictions(model_or_scores, X, base, Z)
+    outputs = count_outputs(predicted)
+    known = known or audited_classes(model_or_scores, positive, outputs)
     labels = read_labels(y, n_rows=n_rows, sample_weight=sample_weight, known=known)
     check_squares(labels)
     clusters = None if cluster is None else read_clusters(cluster, n_rows)
-    after = read_predictions(model_or_scores, X, base, Z, labels, "model_or_scores")
+    after = checked_predictions(predicted, labels, "model_or_scores")
     before = read_baseline(baseline, model_or_scores, X, base, Z, labels)
+    if labels.kind == "classes":
+        return audit_classes(
+            audit,
+            labels,
+            after,
+            before,
+            X,
+            groups=groups,
+            Z=Z,
+            H=H,
+            richer=richer,
+            cluster=cluster,
+            thresholds=thresholds,
+            depth=depth,
+            min_rows=min_rows,
+            bands=bands,
+            bins=bins,
+            alpha=alpha,
+        )
     table = X if Z is None else Z
     cut = None if by is None and time is None else cut_slices(by, time, table, n_rows)
     if H is not None and H is not False:

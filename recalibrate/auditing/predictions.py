@@ -25,7 +25,15 @@ def count_rows(X: Any, y: Any) -> int:
     raise TypeError(f"y must be an array or a list with one label per row, got {type(y).__name__}.")
 
 
-def audited_classes(model: Any, positive: Any) -> Known:
+def raw_predictions(model: Any, X: Any, base: Any, Z: Any) -> Any:
+    """Predicted means, not yet checked: one per row, or a column of them for every class."""
+    if takes_base(model):
+        return model.predict(X, base=base, Z=Z)
+    source = as_base(model)
+    return source.values if isinstance(source, ScoreColumn) else predicted_mean(source, X)
+
+
+def audited_classes(model: Any, positive: Any, outputs: int = 1) -> Known:
     """How labels are to be read: as those that the audited model is about."""
     if takes_base(model):
         labels = getattr(model, "labels", None)
@@ -35,19 +43,16 @@ def audited_classes(model: Any, positive: Any) -> Known:
     classes = None
     if not isinstance(model, str):
         classes = classes_of(as_base(model))
-    return Known(classes, chosen=positive)
+    if outputs > 1 and isinstance(classes, range):
+        classes = range(outputs)
+    return Known(classes, outputs, positive)
 
 
 def read_predictions(
     model: Any, X: Any, base: Any, Z: Any, labels: Labels, argument: str
 ) -> Float64:
     """Predicted means, checked; ``argument`` names them in messages."""
-    if takes_base(model):
-        predicted = model.predict(X, base=base, Z=Z)
-    else:
-        source = as_base(model)
-        predicted = source.values if isinstance(source, ScoreColumn) else predicted_mean(source, X)
-    return _checked(predicted, labels, argument)
+    return checked_predictions(raw_predictions(model, X, base, Z), labels, argument)
 
 
 def read_baseline(
@@ -65,15 +70,18 @@ def read_baseline(
             f"is {type(model).__name__}. Pass the scores or the model to compare with."
         )
     if base is None:
-        return _checked(predicted_mean(own, X), labels, "baseline")
-    scores = read_scores(base, n_rows=len(labels.values), probability=False)
-    return _checked(from_margin(scores, own.link), labels, "baseline")
+        return checked_predictions(predicted_mean(own, X), labels, "baseline")
+    n_rows, outputs = len(labels.values), labels.outputs
+    scores = read_scores(base, n_rows=n_rows, probability=False, outputs=outputs)
+    return checked_predictions(from_margin(scores, own.link), labels, "baseline")
 
 
-def _checked(predicted: Any, labels: Labels, argument: str) -> Float64:
-    n_rows = len(labels.values)
+def checked_predictions(predicted: Any, labels: Labels, argument: str) -> Float64:
+    """Predicted means, checked; ``argument`` names them in messages."""
+    n_rows, outputs = len(labels.values), labels.outputs
+    probability = labels.kind == "classes"
     try:
-        values = read_scores(predicted, n_rows=n_rows, probability=False)
+        values = read_scores(predicted, n_rows=n_rows, probability=probability, outputs=outputs)
     except ValueError as error:
         raise ValueError(f"Predictions of {argument}: {error}") from error
     outside = (values < 0.0) | (values > 1.0)

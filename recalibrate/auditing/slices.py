@@ -118,7 +118,7 @@ def _check_length(name: str, values: NDArray[Any], n_rows: int) -> None:
 
 
 def audit_slices(
-    audit: Callable[..., AuditReport],
+    audit: Callable[..., Any],
     cut: tuple[NDArray[np.intp], list[str]],
     segments: Segments,
     sample: Sample,

@@ -31,7 +31,7 @@ from recalibrate.core.levels import (
 from recalibrate.data.classes import NOTHING_KNOWN, Known
 from recalibrate.data.folds import row_hash
 from recalibrate.data.labels import Labels, check_aligned, read_labels, warn_if_one_class
-from recalibrate.data.scores import read_scores
+from recalibrate.data.scores import count_outputs, read_scores
 from recalibrate.data.table import Schema, Table, read_table
 from recalibrate.data.values import plain_value
 from recalibrate.support.notices import listed, warn_user
@@ -147,12 +147,6 @@ def open_base(model: Any, reading: Reading) -> Base:
 def by_column(values: NDArray[np.float64]) -> list[NDArray[np.float64]]:
     """One vector, or one for every class."""
     return [values] if values.ndim == 1 else list(values.T)
-
-
-def count_outputs(scores: Any) -> int:
-    """Numbers that a base gives per row; two columns are the probabilities of one class."""
-    shape: tuple[int, ...] = getattr(scores, "shape", ())
-    return shape[1] if len(shape) == 2 and shape[1] > 2 else 1
 
 
 def known_classes(base: Base | None, reading: Reading, outputs: int = 1) -> Known:

@@ -95,7 +95,9 @@ def audit_both(model: Recalibrated, parts: Parts) -> AuditReport:
     """Before and after, on rows that neither model has seen."""
     from recalibrate import audit
 
-    return audit(model, parts.test.X, parts.test.y, groups=model.H, baseline=True)
+    found: Any = audit(model, parts.test.X, parts.test.y, groups=model.H, baseline=True)
+    report: AuditReport = found
+    return report
 
 
 def before_after(report: AuditReport) -> pd.DataFrame:

@@ -76,7 +76,16 @@ def _decision(model: Any, args: Namespace) -> Any:
 def _predict(model: Any, decision: Any, frame: Any, scores: Any) -> dict[str, Any]:
     if not hasattr(model, "decide"):  # an exported graph
         found = model.run(frame, base=scores)
+        if "score" not in found:
+            return _by_class(model, found["probabilities"])
         columns = {PREDICTION: found["score"]}
         return columns | ({ACTION: found[ACTION]} if ACTION in found else {})
     mean = model.predict(frame, base=scores)
+    if mean.ndim == 2:
+        return _by_class(model, mean)
     return {PREDICTION: mean} | ({} if decision is None else {ACTION: decision.best(mean)})
+
+
+def _by_class(model: Any, p: Any) -> dict[str, Any]:
+    """A column of probabilities for every class."""
+    return {f"{PREDICTION}_{label}": p[:, k] for k, label in enumerate(model.classes_.tolist())}

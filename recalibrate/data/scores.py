@@ -13,6 +13,12 @@ SUM_TOLERANCE = 1e-3
 """Probabilities of classes that were rounded to a few digits still sum to 1."""
 
 
+def count_outputs(scores: Any) -> int:
+    """Numbers that a base gives per row; two columns are the probabilities of one class."""
+    shape: tuple[int, ...] = getattr(scores, "shape", ())
+    return shape[1] if len(shape) == 2 and shape[1] > 2 else 1
+
+
 def read_scores(scores: Any, *, n_rows: int, probability: bool, outputs: int | None = 1) -> Float64:
     """Check the scores of a base model.
 

@@ -174,7 +174,8 @@ class Schema:
         elif len(columns) != len(self.columns):
             raise ValueError(
                 f"X has {len(columns)} columns, but {len(self.columns)} are expected, in this "
-                f"order: {listed(self.names)}. Pass the same columns, or a DataFrame with names."
+                f"order: {listed(self.names)}. They are known by their position only: pass just "
+                "these (a base model's further columns for H can go into a table of its own, Z=)."
             )
         read = zip(self.columns, columns, strict=True)
         threads = threads_for(len(columns[0]))

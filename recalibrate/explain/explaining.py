@@ -223,8 +223,9 @@ def explain(
     margin: Scores,
     blocks: Sequence[Block],
     finish: Callable[[Scores], Scores],
+    output: int = 0,
 ) -> Explanation:
-    """Follow rows through all steps of a model.
+    """Follow rows through all steps of a model, or those of one of its classes.
 
     Parameters
     ----------
@@ -238,7 +239,14 @@ def explain(
         The rows as every encoder sees them.
     finish
         From the link's scale to predictions.
+    output
+        Of several classes: the one that is explained.
     """
+    several = rounds.outputs > 1
+
+    def predict(scores: Scores) -> Scores:
+        return finish(scores)[:, output] if several else finish(scores)
+
     if len(margin) * len(rounds.steps) > MOST_CELLS:
         raise ValueError(
             f"{len(margin)} rows through {len(rounds.steps)} steps are too many to explain at "
@@ -248,8 +256,11 @@ def explain(
     begun = state.f
     number, encoder, kind = 0, -1, ""
     for step in rounds.steps:
-        before = state.f
-        drawn = state if step.partition is None else state.draw(step.partition)
+        if step.output != output:
+            state = state.advance(step, blocks[step.encoder])
+            continue
+        before = state.column(output)
+        drawn = state if step.partition is None else state.draw(step.partition, output)
         level = drawn.drawn_level
         state = state.advance(step, blocks[step.encoder])
         reasons = reasons_of(
@@ -258,15 +269,16 @@ def explain(
         if (step.encoder, reasons.kind) != (encoder, kind):
             number, encoder, kind = number + 1, step.encoder, reasons.kind
         partition = drawn.partition or Levels.single()
-        shift = state.f - before
+        shift = state.column(output) - before
         steps.append(
-            StepOnRows(f"{number} {kind}", partition, level, shift, finish(state.f), reasons)
+            StepOnRows(f"{number} {kind}", partition, level, shift, predict(state.f), reasons)
         )
+    moved = begun - margin
     return Explanation(
-        finish(margin),
-        finish(begun),
-        finish(state.f),
-        begun - margin,
+        predict(margin),
+        predict(begun),
+        predict(state.f),
+        moved[:, output] if several else moved,
         rounds.link,
         tuple(steps),
         finish,

@@ -46,6 +46,14 @@ def _row(line: str) -> str:
     return f"<tr><th {left}>{escape(name)}</th><td {left}>{escape(value)}</td></tr>"
 
 
+def _ended(model: Recalibrated) -> str:
+    """What settled the number of rounds."""
+    stopped, chosen = model.history_.stopped, bool(model.history_.held_out)
+    if stopped == "max_rounds" and chosen and model.n_rounds_ < model.settings.max_rounds:
+        return "chosen on held-out rows"
+    return f"stopped by {stopped}"
+
+
 def summarise(model: Recalibrated) -> Summary:
     """A line per fact: base, class, rounds, errors, decisions, certificate."""
     labels, history = model.labels, model.history_
@@ -58,8 +66,7 @@ def summarise(model: Recalibrated) -> Summary:
     lines = [
         f"Recalibrated model on {model.base.name}, {kind}",
         f"  H                {model.H!r}",
-        f"  rounds           {model.n_rounds_} ({model.n_learners_} learners), "
-        f"stopped by {history.stopped}",
+        f"  rounds           {model.n_rounds_} ({model.n_learners_} learners), {_ended(model)}",
     ]
     if history.errors:
         lines.append(f"  training error   {history.errors[0]:.6g} -> {history.final:.6g}")

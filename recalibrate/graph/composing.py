@@ -9,9 +9,8 @@ also decides splits of the second one.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from fractions import Fraction
-from math import inf, isinf, nextafter
+from dataclasses import dataclass
+from math import fsum, inf, isinf, nextafter
 
 from recalibrate.graph.trees import MARGIN, Leaf, Node, Split
 
@@ -112,7 +111,7 @@ def _ways(node: Split, known: _Known) -> tuple[tuple[Node, _Known], tuple[Node, 
 def _joined(node: Split, left: Node, right: Node) -> Node:
     if isinstance(left, Leaf) and left == right:
         return left
-    return replace(node, left=left, right=right)
+    return Split(node.column, node.threshold, node.missing_left, left, right, node.members)
 
 
 def _pruned(
@@ -125,7 +124,8 @@ def _pruned(
     if isinstance(node, Leaf):
         return Leaf(added + node.value)
     if node.column == MARGIN and shift:
-        node = replace(node, threshold=_shifted(node.threshold, shift))
+        threshold = _shifted(node.threshold, shift)
+        node = Split(MARGIN, threshold, node.missing_left, node.left, node.right, node.members)
     if node.members is None:
         decided = known.get(node.column, _ANY).decides(node)
         if decided is not None:
@@ -139,6 +139,6 @@ def _shifted(threshold: float, shift: float) -> float:
     """Largest number that is at most the threshold after the shift was added, without rounding."""
     if isinf(threshold):
         return threshold
-    exact = Fraction(threshold) - Fraction(shift)
-    found = float(exact)
-    return found if Fraction(found) <= exact else nextafter(found, -inf)
+    found = threshold - shift
+    # The sign of what rounding took away; fsum rounds only once, at the end.
+    return found if fsum((threshold, -shift, -found)) >= 0 else nextafter(found, -inf)

@@ -111,9 +111,17 @@ class _Rows:
                     f"{len(self._array_columns)}: {listed(self._array_columns)}"
                 )
             return find_columns(wanted, list(self._array_columns))
-        if names is None and len(self._columns) == len(wanted):
+        if names is not None:
+            return find_columns(wanted, names)
+        if len(self._columns) == len(wanted):
             return list(range(len(wanted)))
-        return find_columns(wanted, names or [])
+        numbered = [f"x{j}" for j in range(len(self._columns))]
+        if set(wanted) <= set(numbered):
+            return find_columns(wanted, numbered)
+        raise ValueError(
+            f"X is an array of {len(self._columns)} columns without names, but the graph takes "
+            f"{listed(wanted)}: pass a DataFrame that has them"
+        )
 
 
 def _tensor(name: str, values: Any, port: Input) -> NDArray[Any]:

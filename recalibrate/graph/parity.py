@@ -25,7 +25,7 @@ from recalibrate.core.learning import is_score
 from recalibrate.data.table import split_columns
 from recalibrate.graph.decisions import ACTION, is_best
 from recalibrate.graph.errors import ParityError
-from recalibrate.graph.rows import MOST_TEXTS, Kinds, RowMaker, Rows
+from recalibrate.graph.rows import MIXED_ROWS, MOST_TEXTS, Kinds, RowMaker, Rows
 from recalibrate.graph.served import ServedModel, load_served
 from recalibrate.graph.thresholds import graph_texts, graph_thresholds, learner_thresholds
 
@@ -43,6 +43,8 @@ ALLOWED_LUCK = 2
 BATCHES = (7, 64, 1000)
 MOST_BATCHES, FEWEST_BATCHES = 100, 10
 """Batches of every size; fewer of a graph with very many nodes."""
+MOST_WORK = 6_000_000_000
+"""Bytes of a graph times rows made for it: of a very large graph fewer are made."""
 SHOWN_ROWS = 5
 EXAMPLES = 200
 """Rows of the user's, or of a base model's first, that made rows are made from."""
@@ -100,10 +102,12 @@ def check_parity(
     """
     data = graph.SerializeToString()
     served = {threads: load_served(data, threads) for threads in (1, 2)}
-    batches = int(np.clip(100_000 // len(graph.graph.node), FEWEST_BATCHES, MOST_BATCHES))
+    work = max(len(graph.graph.node), len(data) // 150)  # trees are few nodes of many bytes
+    batches = int(np.clip(100_000 // work, FEWEST_BATCHES, MOST_BATCHES))
+    most = max(MIXED_ROWS, MOST_WORK // len(data))
     comparisons = [
         _compare(model, served, rows, expected, batches, decision)
-        for rows, expected in _all_rows(model, served[1], X_sample, base, Z)
+        for rows, expected in _all_rows(model, served[1], X_sample, base, Z, most)
     ]
     found = _Comparison.joined(comparisons)
     exact = is_exact(model)
@@ -118,9 +122,9 @@ def check_parity(
 
 
 def _all_rows(
-    model: Recalibrated, served: ServedModel, X: Any, base: Any, Z: Any
+    model: Recalibrated, served: ServedModel, X: Any, base: Any, Z: Any, most: int
 ) -> Iterator[tuple[Rows, _Expected]]:
-    maker = RowMaker(model, served.inputs, *_hints(model, X))
+    maker = RowMaker(model, served.inputs, *_hints(model, X), most_rows=most)
     if X is not None:
         n_rows = count_rows(X)
         sample = Rows(

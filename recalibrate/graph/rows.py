@@ -111,6 +111,8 @@ class RowMaker:
         By column values that the base model has taken before.
     texts
         Texts that the base model may know, for its own columns.
+    most_rows
+        Most rows to make.
     seed
         Draws the rest of every row.
     """
@@ -120,6 +122,7 @@ class RowMaker:
     thresholds: Found
     examples: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     texts: Sequence[str] = ()
+    most_rows: int = MOST_CELLS
     seed: int = 0
 
     @property
@@ -193,7 +196,7 @@ class RowMaker:
     def _rows(self, specials: dict[str, NDArray[Any]]) -> Rows:
         rng = np.random.default_rng(self.seed)
         most = max(MIXED_ROWS, MOST_CELLS // max(len(specials), 1))
-        n_rows = min(sum(map(len, specials.values())) + MIXED_ROWS, most)
+        n_rows = min(sum(map(len, specials.values())) + MIXED_ROWS, most, self.most_rows)
         about = ["several columns"] * n_rows
         values: dict[str, NDArray[Any]] = {}
         at = 0

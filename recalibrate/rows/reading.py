@@ -38,7 +38,7 @@ from recalibrate.data.labels import (
     read_values,
     scale_labels,
 )
-from recalibrate.data.scores import read_scores
+from recalibrate.data.scores import count_outputs, read_scores
 from recalibrate.data.table import Schema, Table, find_columns, split_columns
 from recalibrate.rows.disk import DiskStore
 from recalibrate.rows.files import Scratch
@@ -165,6 +165,7 @@ def read_raw(
     X = select_columns(frame, roles.features)
     y, seen = _read_labels(column(roles.y), n_rows, known)
     given = column(str(roles.score)) if base is None else base.scores(X)
+    refuse_classes(given)
     score = read_scores(given, n_rows=n_rows, probability=False)
     _, values = split_columns(X)
     encoded = [own.encode(each) for own, each in zip(columns, values, strict=True)]
@@ -178,6 +179,15 @@ def read_raw(
         y, score, weight = y[kept], score[kept], weight[kept]
     size = Size(len(y), Weights.of(weight))
     return RawRows(encoded, y, score, weight, Facts(seen, outside, size))
+
+
+def refuse_classes(scores: Any) -> None:
+    """Refuse scores of several classes, which rows in pieces do not hold."""
+    if count_outputs(scores) > 1:
+        raise ValueError(
+            "The base model scores several classes, which are fitted on rows in memory only: pass "
+            "a DataFrame of them, or recalibrate one class against the rest with target_class=."
+        )
 
 
 def _read_labels(y: Any, n_rows: int, known: Known) -> tuple[NDArray[np.float64], Seen]:

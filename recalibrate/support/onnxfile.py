@@ -54,6 +54,8 @@ def read_graph(content: bytes, where: str, folder: Path | None = None) -> onnx.M
     local = {function.domain for function in model.functions}
     size = len(content)
     for part in _walk(model):
+        if any(isinstance(value, bytes) for value in _texts(part)):
+            raise ModelFileError(f"{where} is not an ONNX graph: a name in it is not text")
         domain = getattr(part, "domain", "")
         if part is not model and domain not in DOMAINS and domain not in local:
             raise ModelFileError(f"{where} uses operators of the unknown domain {domain[:80]!r}")
@@ -74,6 +76,13 @@ def _walk(part: Any) -> Iterator[Any]:
         for field, value in part.ListFields():
             if field.message_type is not None:
                 waiting.extend([value] if hasattr(value, "ListFields") else value)
+
+
+def _texts(part: Any) -> Iterator[Any]:
+    """Names in a part; protobuf leaves those that are not UTF-8 as bytes."""
+    for field, value in part.ListFields():
+        if field.type == field.TYPE_STRING:
+            yield from ([value] if isinstance(value, str | bytes) else value)
 
 
 # --- tensors ------------------------------------------------------------------------------------

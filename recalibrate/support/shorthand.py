@@ -15,21 +15,24 @@ _PARAMETER = re.compile(r"\s*(\w+)\s*=(?!=)\s*(.*\S)\s*", re.DOTALL)
 
 
 def split_commas(text: str) -> list[str]:
-    """Parts between commas that stand outside of brackets, quotes and backticks.
+    r"""Parts between commas that stand outside of brackets, quotes and backticks.
 
     Examples
     --------
     >>> split_commas("sex, race in ('a, b', 'c') * sex, `a,b`")
     ['sex', "race in ('a, b', 'c') * sex", '`a,b`']
+    >>> split_commas(r"race == 'a\\', sex")[1]
+    'sex'
     """
     parts: list[str] = []
     awaited: list[str] = []
-    start = 0
+    start, escaped = 0, False
     for k, char in enumerate(text):
         if awaited and awaited[-1] in "'\"`":
             # A backslash keeps a quote from closing a text, as in group expressions.
-            if char == awaited[-1] and (char == "`" or text[k - 1] != "\\"):
+            if char == awaited[-1] and (char == "`" or not escaped):
                 awaited.pop()
+            escaped = char == "\\" and not escaped
         elif char in "'\"`":
             awaited.append(char)
         elif char in _CLOSING:

@@ -391,6 +391,52 @@ def test_other_objects_of_torch():
         as_base(torch.optim.SGD(linear().parameters(), lr=0.1))
 
 
+class Looked(nn.Module):
+    """Embeddings of whole numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(9, 1)
+
+    def forward(self, x):
+        return torch.sigmoid(self.table(x[:, 0]))
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.int32])
+def test_whole_numbers_stay_whole_where_the_model_wants_them(kind):
+    rows = np.arange(9, dtype=kind).reshape(-1, 1)
+    model = Looked().eval()
+    base = as_base(model)
+    with torch.no_grad():
+        expected = model(torch.from_numpy(rows.astype(np.int64))).numpy().ravel()
+    np.testing.assert_allclose(base.scores(rows), expected, rtol=0, atol=1e-6)  # float32
+    np.testing.assert_array_equal(base.scores(pd.DataFrame(rows)), base.scores(rows))
+    assert base.graph() is not None
+    # A model of floats gets floats, as before.
+    other = as_base(nn.Sequential(nn.Linear(1, 1), nn.Sigmoid()))
+    assert other.scores(rows).shape == (9,)
+
+
+def test_several_inputs_and_more_columns_are_refused_with_advice():
+    base = as_base(nn.Sequential(nn.Linear(1, 1), nn.Sigmoid()))
+    with pytest.raises(ValueError, match=r"tuple of 2 arrays.*Pass a function"):
+        base.scores((np.zeros((3, 1)), np.zeros((3, 2))))
+    for more in (pd.DataFrame({"a": [1.0], "b": [2.0]}), pd.DataFrame({"a": [1.0], "b": ["x"]})):
+        with pytest.raises(ValueError, match=r"model\.feature_names = "):
+            base.scores(more)
+
+
+def test_a_class_of_several_by_the_labels_themselves():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(600, 2)).astype(np.float32), rng.integers(0, 3, 600)
+    model = nn.Sequential(nn.Linear(2, 3), nn.Softmax(1))
+    both = [
+        rc.fit(model, X, labels, target_class=2, H=rc.Groups("x0 < 0"), loop=rc.Loop(levels=1))
+        for labels in (y, y == 2)
+    ]
+    np.testing.assert_array_equal(both[0].predict(X), both[1].predict(X))
+
+
 def as_program(model):
     rows = {0: torch.export.Dim("N")}
     return torch.export.export(model.eval(), (torch.zeros(2, 4),), dynamic_shapes=(rows,))

@@ -56,6 +56,16 @@ def test_other_rows_and_other_bases_have_other_fingerprints(data, base, model):
     assert second.fingerprint_ != model.fingerprint_
 
 
+def test_rows_in_files_have_the_fingerprint_of_rows_in_memory(data, tmp_path):
+    X = data.X[["AGEP", "SEX"]].astype({"SEX": str})
+    path = tmp_path / "rows.parquet"
+    X.assign(y=data.y, score=data.scores).to_parquet(path)
+    streamed = rc.fit("score", path, "y", H=rc.Groups("SEX"))
+    local = rc.fit(data.scores, X, data.y, H=rc.Groups("SEX"))
+    assert streamed.provenance == local.provenance
+    assert streamed.fingerprint_ == local.fingerprint_
+
+
 def test_files_and_graphs_carry_it(model, tmp_path):
     again = rc.load(model.save(tmp_path / "model.rcal"))
     assert again.provenance == model.provenance

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 import recalibrate as rc
 from commands.conftest import make_rows
@@ -119,3 +120,20 @@ def test_a_folder_of_parquet_files_is_a_table(tmp_path, folder, frame):
         assert main(["predict", str(data), *args, "-o", str(out)]) == 0
         found.append(out.read_bytes())
     assert found[0] == found[1] == found[2]
+
+
+def test_a_column_for_every_class(run, tmp_path):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.normal(size=300), "y": rng.choice(["x", "y", "z"], 300)})
+    base = LogisticRegression().fit(X[["a"]], X["y"])
+    model = rc.fit(base, X[["a"]], X["y"], rc.Groups("a < 0"), loop=rc.Loop(levels=1, max_rounds=1))
+    model.save(tmp_path / "model.rcal")
+    X.to_csv(tmp_path / "rows.csv", index=False)
+    out = tmp_path / "p.csv"
+    code, _, err = run(
+        "predict", tmp_path / "rows.csv", "--model", tmp_path / "model.rcal", "-o", out
+    )
+    assert code == 0, err
+    found = pd.read_csv(tmp_path / "p.csv")
+    assert list(found.columns) == ["prediction_x", "prediction_y", "prediction_z"]
+    np.testing.assert_allclose(found.to_numpy(), model.predict(X[["a"]]), atol=1e-12)

@@ -85,3 +85,11 @@ def test_names():
     assert read_names(["a,b", "c", " a "], ["a"]) == ["a", "b", "c"]
     assert read_names(["a,b"], ["a,b"]) == ["a,b"]
     assert read_names([], ["a"]) == []
+
+
+def test_a_backslash_before_the_closing_quote_of_a_text():
+    """Two backslashes are one that stands for itself: the text ends."""
+    from recalibrate.support.shorthand import split_commas
+
+    assert split_commas(r"race == 'a\\', sex") == [r"race == 'a\\'", "sex"]
+    assert split_commas(r"race == 'a\', sex'") == [r"race == 'a\', sex'"]

@@ -186,3 +186,34 @@ def test_scores_of_classes_are_log_probabilities():
     z = to_class_scores(np.array([[0.5, 0.5, 0.0]]), "identity")
     assert z.tolist()[0][2] == -16.0
     np.testing.assert_allclose(softmax(z), [[0.5, 0.5, 0.0]], atol=2e-7)
+
+
+def test_a_class_is_explained_by_its_own_steps(fitted):
+    found = fitted.explain(X[:5], base=BASE[:5], label=1)
+    p, z = fitted.predict(X[:5], base=BASE[:5]), fitted.margins(X[:5], base=BASE[:5])
+    np.testing.assert_allclose(found.final, p[:, 1])
+    start = to_class_scores(BASE[:5], "identity")
+    np.testing.assert_allclose(found.shift, z[:, 1] - start[:, 1], atol=1e-12)
+    with pytest.raises(ValueError, match="label=None chooses the class to explain, one of 0, 1, 2"):
+        fitted.explain(X[:5], base=BASE[:5])
+
+
+def test_actions_minimise_the_expected_cost_over_all_classes(fitted):
+    costs = np.array([[0.0, 1.0, 4.0], [2.0, 0.0, 1.0], [5.0, 1.0, 0.0]])
+    p = fitted.predict(X, base=BASE)
+    decision = fitted.decide(costs, actions=["a", "b", "c"])
+    best = (p[:, :, None] * costs[None]).sum(axis=1)
+    assert decision.actions(X, base=BASE).tolist() == [["a", "b", "c"][k] for k in best.argmin(1)]
+    np.testing.assert_allclose(decision.expected_loss(p), best.min(axis=1))
+    same = fitted.decide(lambda label, action: costs[label, action], actions=[0, 1, 2])
+    np.testing.assert_array_equal(same.best(p), best.argmin(axis=1))
+    with pytest.raises(ValueError, match="is about two classes, and this model has 3"):
+        fitted.decide("hinge")
+    with pytest.raises(ValueError, match="needs a row of finite numbers for each of 3 classes"):
+        fitted.decide([[0, 1], [1, 0]])
+
+
+def test_rows_in_pieces_say_what_to_do():
+    pieces = [X.assign(y=Y)]
+    with pytest.raises(ValueError, match="fitted on rows in memory only"):
+        rc.fit(lambda rows: BASE, iter(pieces), "y")

@@ -121,6 +121,22 @@ def test_tensors_have_the_numbers_of_their_shape(dims, message):
     refused(linear(tensor), message)
 
 
+def test_names_are_text():
+    content = linear(numpy_helper.from_array(WEIGHTS, "W")).SerializeToString()
+    assert content.count(b"MatMul") == 1
+    with pytest.raises(ModelFileError, match="not an ONNX graph"):
+        read_graph(content.replace(b"MatMul", b"MatM\x80l"), "the file")
+
+
+@pytest.mark.parametrize("width", [2**31 - 1, 200_000])
+def test_inputs_of_a_size_that_no_table_has(width):
+    """Looking at the columns one by one would not end."""
+    model = linear(numpy_helper.from_array(WEIGHTS, "W"))
+    model.graph.input[0].type.tensor_type.shape.dim[1].dim_value = width
+    with pytest.raises(ValueError, match=r"more than|refuses"):
+        as_base(model)
+
+
 # --- trees --------------------------------------------------------------------------------------
 
 

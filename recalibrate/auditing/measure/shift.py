@@ -31,6 +31,7 @@ from recalibrate.metrics.levelsets import ratio
 
 _FARTHEST = 60.0  # shifts of the log-odds
 _HALVINGS = 44  # the limits are then known to eleven digits
+_ROUGHLY = 24  # the same to five digits
 _SURE = 1e-9  # a prediction of exactly 0 or 1 could never be shifted
 _CENTRE = 0.02  # below this r, the limit of the formula instead of the formula
 _MOST = 1.0  # a larger correction says that outcomes are all but certain, not that they are rare
@@ -152,18 +153,20 @@ class Shifts:
         # A point more on either side makes straight lines of groups with only one outcome.
         shifts = low + np.linspace(0.0, 1.0, _POINTS)[:, None] * (high - low)
         shifts[[0, -1]] += np.array([[-1e-6], [1e-6]])
-        rows = []
-        for shift in shifts:
-            p = self._shifted(shift)
-            expected = (self.mass * p).sum(axis=1)
-            gain = shift * expected - self._cumulant(shift)
-            r = np.sign(shift) * np.sqrt(2.0 * np.maximum(gain, 0.0))
-            wald = shift * np.sqrt((self.mass * p * (1.0 - p)).sum(axis=1))
-            usable = (np.abs(r) > _CENTRE) & (wald * r > 0)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                rows.append((expected, r, np.where(usable, np.log(wald / r), 0.0)))
+        rows = [self._expected(shift) for shift in shifts]
         expected, r, bend = (np.array(column).T for column in zip(*rows, strict=True))
         return expected, r, bend
+
+    def _expected(self, shift: Float64) -> tuple[Float64, Float64, Float64]:
+        """Outcomes that a shift makes expected, with r and log(u / r) of these."""
+        p = self._shifted(shift)
+        expected = (self.mass * p).sum(axis=1)
+        gain = shift * expected - self._cumulant(shift)
+        r = np.sign(shift) * np.sqrt(2.0 * np.maximum(gain, 0.0))
+        wald = shift * np.sqrt((self.mass * p * (1.0 - p)).sum(axis=1))
+        usable = (np.abs(r) > _CENTRE) & (wald * r > 0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return expected, r, np.where(usable, np.log(wald / r), 0.0)
 
     def fitted_variance(self) -> Float64:
         """Variance of the sum of outcomes under the fitted shift."""
@@ -180,14 +183,17 @@ class Shifts:
 
     def outcomes_where(self, wanted: Float64) -> Float64:
         """Outcomes that have a score without a shift; NaN where not even all or none have."""
-        low, high = np.zeros(len(self.mass)), self._total.copy()
-        beyond = np.where(wanted > 0, high, low)
+        beyond = np.where(wanted > 0, self._total, 0.0)
         reached = np.abs(self.scores_of(beyond[None])[0]) >= np.abs(wanted)
-        for _ in range(_HALVINGS):
+        low, high = (np.full(len(self.mass), side) for side in (-_FARTHEST, _FARTHEST))
+        for _ in range(_ROUGHLY):
             middle = 0.5 * (low + high)
-            short = replace(self, outcomes=middle).score(np.zeros(len(middle))) < wanted
+            _, r, bend = self._expected(middle)
+            r = r * np.sqrt(self.information)
+            correction = bend / np.where(np.abs(r) > _CENTRE, r, np.inf)
+            short = r + np.clip(correction, -_MOST, _MOST) < wanted
             low, high = np.where(short, middle, low), np.where(short, high, middle)
-        return np.where(reached, 0.5 * (low + high), np.nan)
+        return np.where(reached, self._expected(0.5 * (low + high))[0], np.nan)
 
     def detectable(self, test: float, power: float, step: Float64) -> tuple[Float64, Float64]:
         """Gaps, below and above zero, whose outcomes are beyond a score of ``test`` often enough.
@@ -206,13 +212,13 @@ class Shifts:
                 last = np.where(step > 0, np.ceil(edge / whole - 1e-9) * whole - 0.5 * step, edge)
             told = np.isfinite(last)
             moved = replace(self, outcomes=np.where(told, last, 0.5 * self._total))
-            gap = moved._gap_where(np.full(len(last), -sign * power))
+            gap = moved._gap_where(np.full(len(last), -sign * power), _ROUGHLY)
             found.append(np.where(told, gap, np.nan))
         return found[0], found[1]
 
-    def _gap_where(self, wanted: Float64) -> Float64:
+    def _gap_where(self, wanted: Float64, halvings: int = _HALVINGS) -> Float64:
         low, high = (np.full(len(self.mass), side) for side in (-_FARTHEST, _FARTHEST))
-        for _ in range(_HALVINGS):
+        for _ in range(halvings):
             middle = 0.5 * (low + high)
             below = self.score(middle) > wanted  # scores fall as predictions are shifted up
             low, high = np.where(below, middle, low), np.where(below, high, middle)

@@ -185,7 +185,7 @@ class _Stage:
         # The first term is everyone, a family of its own.
         one, columns, both = (_limit(n * self.outputs) for n in (1, max(singles - 1, 1), pairs))
         limits = [one, *[columns] * (singles - 1), *[both] * pairs]
-        if self.moved and (self.outputs > 1 or len(self.y) >= SOME_ROWS):
+        if self.moved and len(self.y) >= SOME_ROWS:
             generous = MOVED_LIMIT if self.outputs == 1 else CLASSES_LIMIT
             limits[1:] = [generous] * (len(limits) - 1)
         return CellLearner(GroupEncoder(groups), np.array(limits))

@@ -64,6 +64,11 @@ def predict_partitions(model: Any, X: Any, base: Any = None) -> Any:
             "base= must be the name of a column where X is a Dask DataFrame, got "
             f"{type(base).__name__}"
         )
+    if model.labels.kind == "classes":
+        raise ValueError(
+            "predictions of several classes are a table: X.map_partitions(lambda part: "
+            "pandas.DataFrame(model.predict(part), part.index, model.classes_)) makes one"
+        )
     dask = require("dask", "dask")
     packed = dask.delayed(pack(model.base, model), traverse=False)
     meta = ("prediction", "f8")
