@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -146,8 +147,11 @@ class OnnxBase(DecidedBase):
             return None
 
     def _read(self, width: int) -> None:
-        told = self._declared, self.target_class, self._facts
-        self._reading = read_output(self._output, width, *told)
+        output, link = self._output, self._declared
+        if self._facts is not None and width > 1:  # logits of classes, which the file names
+            output = replace(output, classes=self._facts.classes, speaks_of_classes="")
+            self._output, link = output, "logit"
+        self._reading = read_output(output, width, link, self.target_class, self._facts)
         if width > 1:
             own = self._output.classes
             known = len(own) == width

@@ -21,8 +21,9 @@ from recalibrate.bases.problem import (
     read_labelled,
 )
 from recalibrate.bases.protocol import Base
+from recalibrate.data.classes import Known
 from recalibrate.data.folds import Fold, count_folds, is_splitter, split_folds
-from recalibrate.data.labels import Labels
+from recalibrate.data.labels import Labels, Seen, read_values
 from recalibrate.data.table import Table
 from recalibrate.rows.dealing import deal
 from recalibrate.rows.memory import MemoryStore
@@ -120,7 +121,7 @@ def cross_fit(
     """
     known = known_classes(None, reading)
     if _is_classifier(estimator):
-        known = replace(known, classes=range(2))
+        known = _known_to(y, known)
     table, labels = read_labelled(X, y, Z, reading, known)
     folds = _folds(table, labels, cv, seed)
     training = _Training(estimator, X, labels)
@@ -129,14 +130,23 @@ def cross_fit(
         fitted = training.fit(rows)
         return open_base(fitted, reading)
 
-    total, count = np.zeros(table.n_rows), np.zeros(table.n_rows)
+    several = labels.kind == "classes"
+    total = np.zeros((table.n_rows, labels.outputs) if several else table.n_rows)
+    count = np.zeros(table.n_rows)
     for train, held_out in folds:
+        if several and len(np.unique(training.y[train])) < labels.outputs:
+            raise ValueError(
+                "cv= gave a fold whose training rows lack a class, which a classifier trained on "
+                "them would not know. Use fewer or stratified folds, or join rare classes."
+            )
         total[held_out] += base(train).scores(take_rows(X, held_out))
         count[held_out] += 1
     scored = count > 0
+    times = np.maximum(count, 1)
     own = [(train[scored[train]], held_out) for train, held_out in folds]
     usable = [(train, held_out) for train, held_out in own if len(train)]
-    return CrossFitted(base(None), total / np.maximum(count, 1), scored, usable)
+    mean = total / (times[:, None] if several else times)
+    return CrossFitted(base(None), mean, scored, usable)
 
 
 class _Training:
@@ -199,8 +209,21 @@ def _is_classifier(estimator: Any) -> bool:
     return bool(is_classifier(estimator))
 
 
+def _known_to(y: Any, known: Known) -> Known:
+    """What the labels tell about the classes that a classifier will be trained on."""
+    shape = np.shape(y)
+    if known.chosen is None and known.classes is None and shape:
+        found = Seen.of(read_values(y, shape[0])).distinct or ()
+        whole = all(not isinstance(label, float) for label in found)
+        if len(found) > 2 and whole:
+            return replace(known, classes=found, outputs=len(found))
+    return known if known.classes is not None else replace(known, classes=range(2))
+
+
 def _labels_for(estimator: Any, labels: Labels) -> NDArray[Any]:
     """Labels as the estimator takes them: classes as they were given, or numbers."""
+    if labels.kind == "classes":
+        return np.asarray(np.array(labels.classes)[labels.values.argmax(axis=1)])
     if labels.kind == "binary":
         return np.array(labels.classes or (0, 1))[labels.values.astype(np.intp)]
     if _is_classifier(estimator):

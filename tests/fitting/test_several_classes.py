@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 import recalibrate as rc
 from recalibrate.core.levels import softmax, to_class_scores
 from recalibrate.core.state import State
+from recalibrate.scores import as_base
 
 K, N = 3, 4000
 NAMES = np.array(["red", "green", "blue"])
@@ -217,3 +219,20 @@ def test_rows_in_pieces_say_what_to_do():
     pieces = [X.assign(y=Y)]
     with pytest.raises(ValueError, match="fitted on rows in memory only"):
         rc.fit(lambda rows: BASE, iter(pieces), "y")
+
+
+def test_a_classifier_is_cross_fitted_and_chained(tmp_path):
+    """An estimator of several classes that is trained here, and rounds on top of a model."""
+    features = X[["a", "b"]]
+    model = rc.fit(
+        LogisticRegression(), features, NAMES[Y], rc.Groups("a < 0"), cv=3, loop=rc.Loop(levels=2)
+    )
+    assert model.classes_.tolist() == sorted(NAMES)
+    assert model.predict(features).shape == (N, K)
+    more = rc.fit(model, features, NAMES[Y], rc.Groups("b < 0"), loop=rc.Loop(max_rounds=2))
+    p = more.predict(features)
+    more.to_onnx(tmp_path / "more.onnx")
+    np.testing.assert_allclose(rc.load(tmp_path / "more.onnx").predict(features), p, atol=1e-7)
+    base = as_base(tmp_path / "more.onnx")
+    assert (base.link, base.classes) == ("logit", tuple(sorted(NAMES)))
+    np.testing.assert_allclose(softmax(base.scores(features)), p, atol=1e-9)
