@@ -222,8 +222,9 @@ def audit(
         return audit_each(audit, **options)
     X, Z, known = settle(X), settle(Z), None
     given = model_or_scores, baseline
-    if groups is None and getattr(getattr(model_or_scores, "H", None), "terms", ()):
-        groups = model_or_scores.H  # what it was fitted for is looked at first
+    named = getattr(model_or_scores, "H", None)
+    if groups is None and getattr(named, "terms", None):
+        groups = named  # what it was fitted for is looked at first
     if is_collection(X) or (Z is None and X is not None and is_streamed(X)):
         from recalibrate.rows.gathering import gather
 
