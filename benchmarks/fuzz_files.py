@@ -91,7 +91,7 @@ def make_cases() -> list[Case]:
         "default": rc.fit(score * 0.5, X, y),
     }
     cases = [Case(name, to_bytes(model)[0], ask) for name, model in models.items()]
-    booster = rc.LSBoostRegressor(rc.Trees(depth=2), max_rounds=3, levels=5).fit(X, y)
+    booster = rc.LSBoostRegressor(rc.Trees(depth=2), loop=rc.Loop(max_rounds=3)).fit(X, y)
     cases.append(Case("constant", to_bytes(booster.model_)[0], lambda model: model.predict(rows)))
     classifier = DecisionTreeClassifier(max_depth=3).fit(X[["age", "income"]], y)
     model = rc.fit(classifier, X, y, rc.Groups("sex"), **plain)

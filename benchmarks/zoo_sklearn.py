@@ -412,10 +412,10 @@ def _wrappers() -> dict[str, Callable[[], Any]]:
         "pipeline of xgboost": lambda: make_pipeline(preprocessing.StandardScaler(), _xgb()),
         "pipeline of LightGBM": lambda: make_pipeline(preprocessing.StandardScaler(), _lgbm()),
         "pipeline of CatBoost": lambda: make_pipeline(preprocessing.StandardScaler(), _cat()),
-        "LSBoostClassifier": lambda: rc.LSBoostClassifier(max_rounds=5),
-        "LSBoostRegressor": lambda: rc.LSBoostRegressor(max_rounds=5),
+        "LSBoostClassifier": lambda: rc.LSBoostClassifier(loop="paper"),
+        "LSBoostRegressor": lambda: rc.LSBoostRegressor(loop="paper"),
         "pipeline of LSBoost": lambda: make_pipeline(
-            preprocessing.StandardScaler(), rc.LSBoostClassifier(max_rounds=5)
+            preprocessing.StandardScaler(), rc.LSBoostClassifier(loop="paper")
         ),
     }
     return found

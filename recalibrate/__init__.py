@@ -21,7 +21,12 @@ if TYPE_CHECKING:
     from recalibrate.classes.polynomial.spec import Polynomial
     from recalibrate.classes.trees.spec import Trees
     from recalibrate.core.certificate import Certificate
-    from recalibrate.estimators import LSBoostClassifier, LSBoostRegressor
+    from recalibrate.estimators import (
+        LSBoostClassifier,
+        LSBoostRegressor,
+        RecalibratedClassifier,
+        RecalibratedRegressor,
+    )
     from recalibrate.fitting.arguments import Engine, Loop
     from recalibrate.fitting.entry import fit
     from recalibrate.loading import load
@@ -44,6 +49,8 @@ __all__ = [
     "Monitor",
     "Polynomial",
     "Recalibrated",
+    "RecalibratedClassifier",
+    "RecalibratedRegressor",
     "Trees",
     "__version__",
     "audit",
@@ -69,6 +76,8 @@ _HOME = {
     "Monitor": "recalibrate.monitoring",
     "Polynomial": "recalibrate.classes.polynomial.spec",
     "Recalibrated": "recalibrate.model",
+    "RecalibratedClassifier": "recalibrate.estimators",
+    "RecalibratedRegressor": "recalibrate.estimators",
     "Trees": "recalibrate.classes.trees.spec",
     "audit": "recalibrate.auditing",
     "fit": "recalibrate.fitting.entry",

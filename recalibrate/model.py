@@ -23,6 +23,7 @@ from recalibrate.data.inputs import is_collection, is_streamed, open_frames, set
 from recalibrate.data.labels import Labels
 from recalibrate.data.scores import read_scores
 from recalibrate.data.table import Schema
+from recalibrate.support.frozen import Frozen
 from recalibrate.support.notices import listed, printable, warn_user
 from recalibrate.support.provenance import Provenance
 from recalibrate.support.threads import threads_for
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Recalibrated:
+class Recalibrated(Frozen):
     """A base model with corrections on its level sets; made by :func:`recalibrate.fit`.
 
     Attributes

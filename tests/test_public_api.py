@@ -25,6 +25,8 @@ PUBLIC = {
     "Monitor",
     "Polynomial",
     "Recalibrated",
+    "RecalibratedClassifier",
+    "RecalibratedRegressor",
     "Trees",
     "__version__",
     "audit",

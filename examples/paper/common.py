@@ -83,9 +83,8 @@ def boost(
     One run without a stop rule shows what every stop rule would have kept: rounds do not depend
     on when the run ends.
     """
-    model = rc.LSBoostRegressor(
-        H, levels=levels, level_kind=level_kind, tolerance=None, max_rounds=rounds, n_jobs=-1
-    ).fit(*train)
+    loop = rc.Loop(levels=levels, level_kind=level_kind, rounded=True, max_rounds=rounds)
+    model = rc.LSBoostRegressor(H, loop=loop, validation=False, n_jobs=-1).fit(*train)
     X, y = test
     errors = np.array([np.mean((stage - y) ** 2) for stage in model.staged_predict(X)])
     theirs = clone(model).set_params(tolerance="authors", keep_unrounded=True, max_rounds=100)

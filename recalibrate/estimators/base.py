@@ -1,8 +1,8 @@
-"""What both estimators share: the constant they start from, parameters, the call of ``fit``."""
+"""What all estimators share: parameters, checks of X, the call of ``fit`` and its results."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -12,54 +12,74 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from recalibrate.bases.constant import Constant
-from recalibrate.classes.trees.spec import Trees
 from recalibrate.core.levels import Link
-from recalibrate.fitting.arguments import Engine, LevelKind, Loop
+from recalibrate.fitting.arguments import PAPER_LOOP, Engine, Loop
 from recalibrate.fitting.entry import fit
 
 Float64 = NDArray[np.float64]
+OBJECTS = ("H", "loop")
+"""Parameters that are objects with fields, which searches may set: ``H__depth``."""
 
 
-class LSBoost(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
-    """What the regressor and the classifier share: parameters, checks, the call of ``fit``."""
+class FitsModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+    """An estimator whose ``fit`` is a call of :func:`recalibrate.fit`."""
 
     def __init__(
         self,
         H: Any = None,
         *,
-        levels: int = 50,
-        level_kind: LevelKind | None = None,
-        rounded: bool = True,
-        keep_unrounded: bool | None = None,
-        step: float | None = None,
-        l2: float | None = None,
-        min_level_rows: int = 1,
-        tolerance: float | Literal["authors"] | None = "authors",
-        max_rounds: int = 100,
-        link: Link = "identity",
+        loop: Loop | Literal["paper"] | None = None,
+        cv: Any = None,
+        validation: Any = None,
+        link: Link | None = None,
         alpha: float | None = None,
         B: float | None = None,
-        validation: Any = None,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
         self.H = H
-        self.levels = levels
-        self.level_kind = level_kind
-        self.rounded = rounded
-        self.keep_unrounded = keep_unrounded
-        self.step = step
-        self.l2 = l2
-        self.min_level_rows = min_level_rows
-        self.tolerance = tolerance
-        self.max_rounds = max_rounds
+        self.loop = loop
+        self.cv = cv
+        self.validation = validation
         self.link = link
         self.alpha = alpha
         self.B = B
-        self.validation = validation
         self.random_state = random_state
         self.n_jobs = n_jobs
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters by name; if deep, also the fields of H and loop, such as ``H__depth``."""
+        params: dict[str, Any] = super().get_params(deep=deep)
+        for name in OBJECTS if deep else ():
+            held = getattr(self, name)
+            if is_dataclass(held) and not isinstance(held, type):
+                params |= {f"{name}__{f.name}": getattr(held, f.name) for f in fields(held)}
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name, also fields of H and loop."""
+        own = {name: params.pop(name) for name in OBJECTS if name in params}
+        super().set_params(**own)
+        for name in OBJECTS:
+            prefix = f"{name}__"
+            found = [key for key in params if key.startswith(prefix)]
+            if found:
+                changes = {key.removeprefix(prefix): params.pop(key) for key in found}
+                setattr(self, name, self._changed(name, changes))
+        super().set_params(**params)
+        return self
+
+    def _changed(self, name: str, changes: dict[str, Any]) -> Any:
+        held = getattr(self, name)
+        held = Loop() if held is None and name == "loop" else held
+        known = {f.name for f in fields(held)} if is_dataclass(held) else set()
+        wrong = sorted(changes.keys() - known)
+        if wrong:
+            raise ValueError(
+                f"Invalid parameter {name}__{wrong[0]} for {name}={held!r} of "
+                f"{type(self).__name__}; it has {', '.join(sorted(known)) or 'none'}"
+            )
+        return replace(held, **changes)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -82,32 +102,33 @@ class LSBoost(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no typ
             ensure_all_finite=not get_tags(self).input_tags.allow_nan,
         )
 
-    def _boost(
-        self,
-        X: Any,
-        y: Float64,
-        weight: Float64 | None,
-        bounds: tuple[float, float] | None,
-    ) -> Self:
-        """Boost from the weighted mean label; everything is in place but the loop."""
-        start = float(np.average(y, weights=weight))
-        paper = self.alpha is not None or self.B is not None
+    def _fit(self, base: Any, X: Any, y: Any, weight: Any, **options: Any) -> Self:
+        """Call ``fit`` with all parameters, and keep the model and its facts."""
+        paper = self.loop == "paper"
+        # Algorithm 1 is the paper's, too, and has no settings but alpha and B.
+        loop = None if self.alpha is not None or self.B is not None else PAPER_LOOP
+        arguments = {
+            "H": self.H,
+            "loop": loop if paper else self.loop,
+            "cv": self.cv,
+            "validation": self.validation,
+            "link": self.link,
+            "alpha": self.alpha,
+            "B": self.B,
+        }
+        if paper and self.link is None:
+            arguments["link"] = "identity"
+        if paper and self.cv is None and self.validation is None:
+            arguments["validation"] = False
         self.model_ = fit(
-            # The mean of equal numbers may differ from them in the last bit.
-            Constant(float(np.clip(start, *(bounds or (0.0, 1.0))))),
+            base,
             X,
             y,
-            Trees(depth=2) if self.H is None else self.H,
             sample_weight=weight,
-            bounds=bounds,
-            alpha=self.alpha,
-            B=self.B,
-            link=None if paper else self.link,
-            loop=self._loop(paper),
             engine=Engine(threads=effective_n_jobs(self.n_jobs)),
             seed=int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max)),
             progress=False,
-            **self._validation(len(y)),
+            **arguments | options,
         )
         self.rounds_ = self.model_.rounds
         self.n_rounds_ = self.model_.n_rounds_
@@ -117,37 +138,6 @@ class LSBoost(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no typ
         return self
 
     def to_onnx(self, path: Any = None, X_sample: Any = None, **options: Any) -> Any:
-        """The fitted model as an ONNX graph, see :meth:`recalibrate.Recalibrated.to_onnx`.
-
-        A classifier's ``label`` is 1 for the second of ``classes_``.
-        """
+        """The fitted model as an ONNX graph, see :meth:`recalibrate.Recalibrated.to_onnx`."""
         check_is_fitted(self)
         return self.model_.to_onnx(path, X_sample, **options)
-
-    def _loop(self, paper: bool) -> Loop:
-        """Settings of the loop; Algorithm 1 leaves room for two of them."""
-        both = Loop(keep_unrounded=self.keep_unrounded, min_level_rows=self.min_level_rows)
-        names = "levels", "level_kind", "rounded", "step", "l2", "tolerance", "max_rounds"
-        return both if paper else replace(both, **{name: getattr(self, name) for name in names})
-
-    def _validation(self, n_rows: int) -> dict[str, Any]:
-        """How ``fit`` is to choose the number of rounds."""
-        validation = self.validation
-        if validation is None:
-            return {"validation": False}
-        if self.alpha is not None or self.B is not None:
-            raise ValueError(
-                f"validation={validation!r} was given together with alpha={self.alpha!r}, "
-                f"B={self.B!r}, but Algorithm 1 has a stop rule of its own: set validation=None, "
-                "or alpha=None and B=None"
-            )
-        if isinstance(validation, bool):
-            raise ValueError(
-                f"validation must be None, a share such as 0.2, a number of folds or a splitter, "
-                f"got {validation!r}; None turns it off"
-            )
-        if n_rows < 2:
-            raise ValueError(
-                f"validation={validation!r} needs rows to hold out, but there is only 1 sample"
-            )
-        return {"validation" if isinstance(validation, float) else "cv": validation}

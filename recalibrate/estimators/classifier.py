@@ -12,15 +12,18 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from recalibrate.data.labels import read_labels
-from recalibrate.estimators.base import Float64, LSBoost
+from recalibrate.estimators.base import Float64
+from recalibrate.estimators.boosting import LSBoost
 from recalibrate.support.notices import listed
 
 
 class LSBoostClassifier(ClassifierMixin, LSBoost):  # type: ignore[misc]  # untyped scikit-learn
     r"""Level-set boosting of a constant, a binary classifier with multicalibrated probabilities.
 
-    Labels are 1 for the second of ``classes_`` and 0 for the first, and the probability is
-    boosted as by :class:`LSBoostRegressor` [1]_:
+    Labels are 1 for the second of ``classes_`` and 0 for the first. Starting from its share,
+    every round fits the class H on every level set of the current prediction and adds a part of
+    what it finds to the log-odds, for as long as held-out rows support it. With
+    ``loop="paper"`` it is the paper's rounded run [1]_:
 
     .. math::
         p_{t+1}(x) = \mathrm{Round}(h_{t,v}(x)), \quad v = p_t(x), \quad
@@ -29,47 +32,28 @@ class LSBoostClassifier(ClassifierMixin, LSBoost):  # type: ignore[misc]  # unty
     Parameters
     ----------
     H
-        The class: ``Trees(...)``, ``Linear(...)``, ``Groups(...)``, ``Estimator(...)``, "trees"
-        or "linear". None means ``Trees(depth=2)``.
-    levels
-        Steps of the grid; without ``rounded`` the number of level sets drawn every round.
-    level_kind
-        Levels of equal width ("uniform") or equal weight ("quantile"). None means "uniform"
-        for rounded scores (the only choice there: a constant has no quantiles to make a grid
-        of), otherwise "quantile".
-    rounded
-        Round to the grid after every round, as in the formula. False takes small steps on level
-        sets drawn anew, without rounding.
-    keep_unrounded
-        End a rounded run with one more update that is not rounded (of a run stopped by a number as
-        the tolerance: the rejected one). None means True with ``tolerance="authors"``.
-    step
-        Share of every fitted correction that is taken. None means 1 if rounded, otherwise 0.1.
-    l2
-        Ridge on every fitted number, in units of row weight (of hessian under the logit link).
-        None means 0, and 10 under the logit link.
-    min_level_rows
-        Level sets with fewer rows are left alone.
-    tolerance
-        Stop when a round lowers the mean loss by less. "authors" is
-        the rule of the paper's own code, see :class:`recalibrate.Loop`; None stops only at
-        ``max_rounds``.
-    max_rounds
-        Most rounds.
+        The groups or class of functions to be right for: ``Groups(...)``, ``Trees(...)``,
+        ``Linear(...)``, ``Polynomial(...)``, ``Estimator(...)`` or a short name such as "trees".
+        None: trees on all columns, of depth 2 where ``loop`` or ``alpha`` is given. Fields can
+        be searched: ``H__depth``.
+    loop
+        None is the default fit: small steps, validated on held-out rows, not rounded. "paper"
+        is the loop of the paper's own experiments [1]_: 50 levels, every update rounded to the
+        grid but the last, no validation; it fits its rows closely. A
+        :class:`recalibrate.Loop` sets its own.
+    cv
+        Number of folds, or a scikit-learn splitter, for choosing how many rounds to take; the
+        model is then refitted on all rows. None means 5.
+    validation
+        Instead of folds: a share of the rows such as 0.2, or False for none.
     link
-        "identity" fits probabilities by squared error, as the paper does; "logit" takes Newton
-        steps of the log loss on the log-odds.
+        Scale of the updates. None means "logit" (log loss) for classes and "identity" (squared
+        error) for numbers and for ``loop="paper"``.
     alpha, B
         Run Algorithm 1 of [1]_ to the letter, with the certificate that the result is
-        alpha-approximately multicalibrated for the h in H with h(x)^2 <= B (default 1). Grid,
-        link, step and stop rule then follow from alpha and B, and the parameters above for them
-        are not used.
-    validation
-        How to choose the number of rounds on held-out rows: a share of the rows such as 0.2, a
-        number of folds, or a scikit-learn splitter; the model is then refitted on all rows.
-        None fits without.
+        alpha-approximately multicalibrated for the h in H with h(x)^2 <= B (default 1).
     random_state
-        For the folds and for ``Trees(feature_share=...)``; nothing else is random.
+        For the folds and for learners that draw; nothing else is random.
     n_jobs
         Number of threads, -1 for all cores. The model is the same for all values.
 
@@ -91,11 +75,6 @@ class LSBoostClassifier(ClassifierMixin, LSBoost):  # type: ignore[misc]  # unty
         Number of features.
     feature_names_in_ : ndarray of str
         Their names, where X has names that are all text.
-
-    Notes
-    -----
-    The defaults are the paper's method, made for many rows: a few hundred rows of noisy 0/1
-    labels are fitted to the last one. There, let ``validation=5`` choose the number of rounds.
 
     References
     ----------
@@ -134,17 +113,12 @@ class LSBoostClassifier(ClassifierMixin, LSBoost):  # type: ignore[misc]  # unty
         sample_weight
             Weights; a row of weight 2 counts as the row twice.
         """
-        if self.rounded and self.level_kind == "quantile" and self.alpha is None:
-            raise ValueError(
-                "level_kind='quantile' with rounded=True would make a grid of one value, because "
-                "the scores start as a constant: use level_kind='uniform' or rounded=False"
-            )
         y = validate_data(self, y=y)
         check_classification_targets(y)
         X = self._read_features(X, reset=True)
         n_rows = len(X)
         weight = read_labels(np.zeros(len(y)), n_rows=n_rows, sample_weight=sample_weight).weight
-        self.classes_ = _two_classes(y if weight is None else y[weight > 0])
+        self.classes_ = two_classes(y if weight is None else y[weight > 0])
         positive = (y == self.classes_[1]).astype(np.float64)
         return self._boost(X, positive, weight, None)
 
@@ -174,7 +148,8 @@ class LSBoostClassifier(ClassifierMixin, LSBoost):  # type: ignore[misc]  # unty
         return decided
 
 
-def _two_classes(y: NDArray[Any]) -> NDArray[Any]:
+def two_classes(y: NDArray[Any]) -> NDArray[Any]:
+    """The two labels, sorted; an error where there are fewer or more."""
     classes: NDArray[Any] = np.unique(y)
     if len(classes) == 2:
         return classes

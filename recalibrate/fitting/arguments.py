@@ -113,6 +113,10 @@ class Loop:
             raise ValueError(f"level_kind must be 'uniform' or 'quantile', got {self.level_kind!r}")
 
 
+PAPER_LOOP = Loop(levels=50, rounded=True, tolerance="authors", max_rounds=100)
+"""The loop of the paper's own experiments."""
+
+
 @dataclass(frozen=True)
 class Engine:
     """Where rows live and how the work on them is cut; the model is the same for all values.

@@ -188,7 +188,7 @@ def _folds(table: Table, labels: Labels, cv: Any, seed: int) -> list[Fold]:
         return split_folds(cv, labels.strata)
     count = min(count_folds(cv), table.n_rows)
     if count < 2:
-        raise ValueError("a single row cannot be split into rows to train on and rows to score")
+        raise ValueError("X has 1 sample, which cannot be split into rows to train on and to score")
     blank = np.zeros(table.n_rows)  # there are no scores yet to tell rows apart
     given = Given(labels.strata, None, labels.weight is not None)
     problem = Problem(table, labels, blank, "identity", given)

@@ -64,8 +64,10 @@ def test_stops_read_off_a_long_run_are_those_of_runs_with_the_rule(load: Load) -
     common, surfaces = load("common"), load("surfaces")
     data = surfaces.sample(surfaces.C0, 3000, 500, 0)
     trial = common.boost(rc.Trees(depth=1), data.train, data.test, levels=50, rounds=30)
-    rule = {"levels": 50, "tolerance": "authors", "max_rounds": 30}
-    stopped = rc.LSBoostRegressor(rc.Trees(depth=1), keep_unrounded=False, **rule).fit(*data.train)
+    loop = rc.Loop(
+        levels=50, rounded=True, tolerance="authors", max_rounds=30, keep_unrounded=False
+    )
+    stopped = rc.LSBoostRegressor(rc.Trees(depth=1), loop=loop, validation=False).fit(*data.train)
     assert stopped.history_.stopped == "tolerance"
     assert trial.stop(0.1) == trial.authors[0] == stopped.n_rounds_ > 0
     X, y = data.test

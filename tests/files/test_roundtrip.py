@@ -220,7 +220,7 @@ def test_validated_updates_leave_trees_that_nothing_reaches(tmp_path):
 
 def test_boosting_from_a_constant_needs_no_base(tmp_path):
     X, _, y = people()
-    model = rc.LSBoostClassifier(rc.Trees(depth=2), max_rounds=5).fit(X, y).model_
+    model = rc.LSBoostClassifier(rc.Trees(depth=2), loop="paper").fit(X, y).model_
     again = save_and_load(model, tmp_path)
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
     assert again.summary() == model.summary()
@@ -285,7 +285,7 @@ def test_a_base_on_another_scale_is_refused(tmp_path):
 
 def test_rounds_on_rounds(tmp_path):
     X, _, y = people()
-    first = rc.LSBoostClassifier(rc.Trees(depth=1), max_rounds=3).fit(X, y).model_
+    first = rc.LSBoostClassifier(rc.Trees(depth=1), loop="paper").fit(X, y).model_
     second = fit_with(first, X, y, CLASSES["groups"], **PLAIN)
     again = save_and_load(second, tmp_path)
     new, _ = new_rows()

@@ -253,10 +253,10 @@ def test_own_table():
 def test_estimators_from_a_constant():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(800, 3)).astype(np.float32)
-    regressor = rc.LSBoostRegressor(max_rounds=5).fit(X, X[:, 0] * 3 + rng.normal(size=800))
+    regressor = rc.LSBoostRegressor(loop="paper").fit(X, X[:, 0] * 3 + rng.normal(size=800))
     assert_same(regressor.model_, X)
     labels = np.where(rng.random(800) < 1 / (1 + np.exp(-X[:, 1])), "yes", "no")
-    classifier = rc.LSBoostClassifier(max_rounds=5).fit(X, labels)
+    classifier = rc.LSBoostClassifier(loop="paper").fit(X, labels)
     assert_same(classifier.model_, X)
     graph = classifier.to_onnx(X_sample=X)
     assert [value.name for value in graph.graph.input] == ["X"]
