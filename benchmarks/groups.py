@@ -50,7 +50,7 @@ def fit_ours(case: Case, base: str, crossed: bool, threads: int) -> Floats:
         case.y[0],
         rc.Groups(*terms(case, crossed)),
         categorical=case.categorical or None,
-        threads=threads,
+        engine=rc.Engine(threads=threads),
         progress=False,
     )
     return model.predict(case.X[1], base=test)

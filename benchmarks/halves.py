@@ -51,7 +51,8 @@ def measure(case: Case, base: str, threads: int) -> dict[str, list[float]]:
     """Figures by method."""
     segments = find_segments(case.X[1], case.groups)
     as_it_is = patch(
-        "recalibrate.fitting.default.recipe.add_level_sets", lambda log, *_: (log, "no level sets")
+        "recalibrate.fitting.default.boosting.add_level_sets",
+        lambda log, *_: (log, "no level sets"),
     )
     predictions = {
         OURS: fit_ours(case, base, threads)(),

@@ -132,8 +132,8 @@ def audit(
     groups : Groups, str, sequence of str, True, mapping or boolean DataFrame, optional
         Expressions over columns such as ``["sex", "sex * race", "age < 25"]`` (a numeric column
         with many values is cut into quantile bands); True for every column; or masks by name,
-        matched to the rows by position. Groups may overlap. Without groups only all rows are
-        audited.
+        matched to the rows by position. Groups may overlap. Without groups: those that the model
+        was fitted for, if it was fitted for named groups, else all rows together.
     base : array-like, optional
         Scores of the base model for these rows, for models fitted on an array of scores.
     Z : table, optional
@@ -222,6 +222,9 @@ def audit(
         return audit_each(audit, **options)
     X, Z, known = settle(X), settle(Z), None
     given = model_or_scores, baseline
+    named = getattr(model_or_scores, "H", None)
+    if groups is None and getattr(named, "terms", None):
+        groups = named  # what it was fitted for is looked at first
     if is_collection(X) or (Z is None and X is not None and is_streamed(X)):
         from recalibrate.rows.gathering import gather
 

@@ -42,6 +42,8 @@ from recalibrate.fitting.default.settings import (
     CERTAIN_CLASS,
     CERTAIN_ENCODER,
     CHANCE_ERRORS,
+    FEW_PART_ERRORS,
+    FEW_ROWS,
     HARM_ERRORS,
     LARGE,
     LARGE_ENCODER,
@@ -276,7 +278,8 @@ class BoostedStages:
     ) -> tuple[float, HeldOutScores]:
         """The share of boosting to take where the whole does not pay, and the scores there."""
         share, errors = correction_weight(before, after, self.problem)
-        if errors <= PART_ERRORS or len(before.rows) < LEAST_ROWS:
+        least = PART_ERRORS if len(before.rows) >= FEW_ROWS else FEW_PART_ERRORS
+        if errors <= least or len(before.rows) < LEAST_ROWS:
             return 0.0, before
         # What chance makes of a share of nothing is taken off.
         share = min(share, 1.0) * (1.0 - (CHANCE_ERRORS / errors) ** 2)

@@ -40,15 +40,16 @@ STANDARD_UNIT = 0.45
 """What one log-odds is in standard deviations of a label: sqrt(p (1 - p)) at a p of about .3."""
 NO_SPREAD = 0.25
 """Prior chance that shifts of one kind do not vary at all."""
-LIMIT = 2.0
-"""Standard errors that a group may be left off by (a limited translation, [2]_).
+LIMIT, SURELY_OFF = 1.0, 2.5
+"""Standard errors that a group may be left off by, if it was off by more than so many (a limited
+translation, [2]_).
 
 Variances are those of all groups of a kind: one that is far off among many that are not would be
 pulled back with them.
 """
 LEAST_EVENTS = 5.0
 """A group with less summed variance has no usable normal approximation, and no limit."""
-FALSE_ALARM = 0.01
+FALSE_ALARM = 0.05
 """Chance that noise makes one of several groups look certainly off."""
 MEAN_ODDS = 1.5
 """Evidence for one of several kinds of shifts, on average over them, that is worth a change."""
@@ -162,8 +163,8 @@ class Effects:
     def believed(self, limit: float | None = None) -> tuple[Floats, float]:
         """Every shift as far as it is believed, and the evidence that they vary at all.
 
-        The evidence is a Bayes factor. ``limit`` is how many standard errors of its own a shift may
-        stay behind what its own rows say.
+        The evidence is a Bayes factor. ``limit`` is how many standard errors of its own a shift
+        that is surely not 0 may stay behind what its own rows say.
 
         Examples
         --------
@@ -190,8 +191,10 @@ class Effects:
         share = share / (np.sum(share) + NO_SPREAD * np.exp(-highest))
         found = np.sum(share[:, None] * each, axis=0)
         if limit is not None:
-            own, room = pull / information, limit / np.sqrt(information)
-            found = np.where(self._large[some], np.clip(found, own - room, own + room), found)
+            own, error = pull / information, 1.0 / np.sqrt(information)
+            off = self._large[some] & (np.abs(own) > SURELY_OFF * error)
+            room = limit * error
+            found = np.where(off, np.clip(found, own - room, own + room), found)
         shifts[some] = found
         return shifts, mean * float(np.exp(min(highest, 500.0)))
 

@@ -33,7 +33,7 @@ from recalibrate.fitting.validation import Fitted, run_folds, say_gain
 from recalibrate.rows.store import Fold
 from recalibrate.support.sums import average
 
-NAMES = "shifts of groups", "shifts of groups on level sets"
+NAMES = "shifts of groups", "shifts on level sets"
 MOST_SHOWN = 40
 """Groups of the table in the summary: those that were off most."""
 
@@ -62,8 +62,8 @@ class GroupStages:
         )
         held_out = [held_out_scores(runs, self.encoded.rows, self.folds, k) for k in range(4)]
         with self.sample.open(self.start.encoders) as source:
-            log, note = self._score(source)
-            notes, at = [note], [bool(log.steps)]
+            log, found = self.score.fit(source, self.start)
+            notes, at = [found.note], [bool(log.steps)]
             for k, more in enumerate((self._everyone, self._level_sets)):
                 gain, error = held_out_gain(held_out[k + 1], held_out[k + 2], self.problem)
                 new = log if gain < -HARM_ERRORS * error else more(source, log)
@@ -81,7 +81,7 @@ class GroupStages:
         self, source: StatsSource, held_out: StatsSource
     ) -> Generator[None, None, Fitted]:
         """All stages without a fold's rows."""
-        log = self._score(source)[0]
+        log, _ = self.score.fit(source, self.start)
         ends = [0, len(log.steps)]
         for more in (self._everyone, self._level_sets):
             yield
@@ -89,17 +89,11 @@ class GroupStages:
             ends.append(len(log.steps))
         return Fitted(log, (), tuple(ends))
 
-    def _score(self, source: StatsSource) -> tuple[Rounds, str]:
-        """Functions of the score alone, and a note on them."""
-        log, found = self.score.fit(source, self.start)
-        curved = self.shifts.on_curve(source, log)
-        return curved, found.note + (", and a curve" if curved is not log else "")
-
     def _everyone(self, source: StatsSource, log: Rounds) -> Rounds:
         return self.shifts.on_everyone(source, log, self.score)
 
     def _level_sets(self, source: StatsSource, log: Rounds) -> Rounds:
-        return self.shifts.on_level_sets(source, log)
+        return self.shifts.on_level_sets(source, self.shifts.on_curve(source, log))
 
     def _table(self, before: HeldOutScores, after: HeldOutScores) -> str:
         """For every group how far it was off, was moved, and what is left, on held-out rows."""

@@ -47,8 +47,8 @@ LEAST_ROWS, FEW_ROWS, SOME_ROWS = 20, 1000, 5000
 has a likelihood, is all that is fitted. For the others see `standard_errors`."""
 HARM_ERRORS = 2.0
 """Standard errors of held-out loss that a stage with evidence of its own may not cost."""
-PART_ERRORS = 2.5
-"""Standard errors that a part of boosting has to be from zero.
+PART_ERRORS, FEW_PART_ERRORS = 2.5, 3.5
+"""Standard errors that a part of boosting has to be from zero, and with fewer than 1,000 rows.
 
 More than two, because the same rows chose the number of steps.
 """

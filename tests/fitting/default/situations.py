@@ -55,7 +55,7 @@ def decisions(model):
     taken = {}
     for note in model.notes:
         if note.startswith((SCORE, "the score stays as it is")):
-            taken[SCORE] = note.startswith(f"{SCORE}: ") or note.endswith("and a curve")
+            taken[SCORE] = note.startswith(f"{SCORE}: ")
         for verdict in (" pays: ", " does not pay by itself: ", " pay: ", " are left out: "):
             if verdict in note:
                 taken[note.split(verdict)[0]] = verdict in (" pays: ", " pay: ")
@@ -72,7 +72,7 @@ LARGE = "moving the categories of large columns"
 BOOSTING = "boosting"
 LEVEL_SETS = "level sets"
 SHIFTS = "shifts of groups"
-ON_LEVELS = "shifts of groups on level sets"
+ON_LEVELS = "shifts on level sets"
 
 
 def most(trials, chance):
