@@ -218,7 +218,7 @@ class TestModelFiles:
         model.fit(frame[["age"]], frame["age"] // 30).save_model("m.json")
         rows = ["fit", folder / "rows.csv", "--label", "y", "--model", "m.json", "-o", "m.rcal"]
         said = refused(*rows, "--target-class", "7")
-        assert "target_class=7 is not a class" in said, said  # 7, a number
+        assert "--target-class 7 is not a class" in said, said  # 7, a number
 
     def test_xgboost(self, run, folder, frame):
         from xgboost import XGBClassifier
