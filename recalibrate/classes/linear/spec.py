@@ -104,12 +104,12 @@ class Quantiser:
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(label for label in self.labels if label))
+        return tuple(dict.fromkeys(term.name for term in self.terms if term.kind != "constant"))
 
     def encode(self, table: Table, threads: int = 1) -> NDArray[np.int32]:
         out = np.empty((table.n_rows, len(self.terms)), dtype=np.int32)
         values: NDArray[np.float32] = np.empty(0, np.float32)
-        read = ""
+        read: str | None = None  # a column may be called ''
         for j, term in enumerate(self.terms):
             if term.kind == "constant":
                 out[:, j] = UNIT

@@ -65,6 +65,7 @@ from recalibrate.fitting.default.settings import (
 from recalibrate.fitting.default.shifts import Shifts, large_columns
 from recalibrate.fitting.default.stages import Stage
 from recalibrate.fitting.validation import Fitted, FoldRun, mean_curve, run_folds, say_gain
+from recalibrate.groups.expressions.tree import name_text
 from recalibrate.rows.store import Fold
 from recalibrate.support.sums import average
 
@@ -163,7 +164,7 @@ class BoostedStages:
         found = large_columns(self.problem.table.schema, seen)
         if not found:
             return None
-        terms = Groups(*(f"`{name}`" for name in found))
+        terms = Groups(*map(name_text, found))
         bound = cast(GroupLearner, self.sample.bind(terms, LARGE_ENCODER))
         return Shifts(bound.encoder, LARGE_ENCODER, limit=None)
 

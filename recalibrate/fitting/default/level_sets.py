@@ -27,6 +27,7 @@ from recalibrate.core.learning import FunctionClass, Penalty, Task, everyone, le
 from recalibrate.core.part import Draft, Rows
 from recalibrate.core.rounds import Rounds, Step
 from recalibrate.fitting.default.judging import HeldOutScores
+from recalibrate.groups.expressions.tree import name_text
 from recalibrate.groups.groupset import GroupSet, bind
 from recalibrate.rows.memory import rows_in_memory
 
@@ -120,7 +121,7 @@ class _Stage:
             return self._learner(self._bind([self.everyone], 1), pairs=0)
         if H.terms:
             return self._learner(self._bind([self.everyone, *H.terms], H.min_rows), pairs=0)
-        quoted = [f"`{name}`" for name in H.reads(self.table.schema) if "`" not in name]
+        quoted = [name_text(name) for name in H.reads(self.table.schema)]
         if len(quoted) > MOST_PAIRED_COLUMNS:
             quoted, paired = self._worst(quoted)
         else:

@@ -63,12 +63,7 @@ EVERYONE = -1
 def large_columns(schema: Schema, names: tuple[str, ...]) -> tuple[str, ...]:
     """The columns among ``names`` that have many categories."""
     columns = [schema.columns[schema.index(name)] for name in names]
-    # A backtick cannot be quoted in the language of groups.
-    return tuple(
-        column.name
-        for column in columns
-        if len(column.categories) > MANY_CATEGORIES and "`" not in column.name
-    )
+    return tuple(each.name for each in columns if len(each.categories) > MANY_CATEGORIES)
 
 
 @dataclass(frozen=True, eq=False)

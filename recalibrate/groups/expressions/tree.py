@@ -144,7 +144,7 @@ def to_text(node: Term | Column | Predicate | Condition) -> str:
         ]
         return " * ".join(wrapped)
     if isinstance(node, Column):
-        return _name_text(node.name)
+        return name_text(node.name)
     if isinstance(node, Predicate):
         return to_text(node.condition)
     if isinstance(node, And):
@@ -155,10 +155,10 @@ def to_text(node: Term | Column | Predicate | Condition) -> str:
         )
     if isinstance(node, Not):
         if isinstance(node.operand, IsMissing):
-            return f"{_name_text(node.operand.column)} is not missing"
+            return f"{name_text(node.operand.column)} is not missing"
         inside = to_text(node.operand)
         return f"not {inside}" if isinstance(node.operand, Not) else f"not ({inside})"
-    name = _name_text(node.column)
+    name = name_text(node.column)
     if isinstance(node, IsMissing):
         return f"{name} is missing"
     if isinstance(node, Compare):
@@ -167,7 +167,8 @@ def to_text(node: Term | Column | Predicate | Condition) -> str:
     return f"{name} {'not in' if node.negated else 'in'} ({listed})"
 
 
-def _name_text(name: str) -> str:
+def name_text(name: str) -> str:
+    """A column's name as it is written in an expression."""
     if NAME.fullmatch(name) and name not in RESERVED:
         return name
     return "`" + name.replace("`", "``") + "`"
@@ -188,7 +189,7 @@ def _and_parts(operands: tuple[Condition, ...]) -> Iterator[str]:
             and second.op in ("<", "<=")
         ):
             at += 1
-            name = _name_text(first.column)
+            name = name_text(first.column)
             yield f"{first.value!r} {MIRROR[first.op]} {name} {second.op} {second.value!r}"
         else:
             yield f"({to_text(first)})" if isinstance(first, Or) else to_text(first)

@@ -371,3 +371,15 @@ def test_notes_give_the_gain_that_held_out_rows_have():
             gain += float(note.split("falls by ")[1].split(" ")[0])
     # Notes have three digits.
     assert gain == pytest.approx(curve[0] - min(curve), rel=0.01)
+
+
+@pytest.mark.parametrize("name", ["a`b", "in", ""])
+@pytest.mark.parametrize("H", [None, "linear"])
+def test_columns_may_be_called_anything(name, H):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({name: rng.choice(["u", "v"], 2000), "z": rng.normal(size=2000)})
+    y = (rng.random(2000) < np.where(X[name] == "u", 0.3, 0.7)).astype(int)
+    score = np.full(2000, 0.5)
+    model = rc.fit(score, X, y, H)
+    left = pd.Series(y - model.predict(X, base=score)).groupby(X[name]).mean()
+    assert left.abs().max() < 0.03
