@@ -76,7 +76,7 @@ WAYS: list[tuple[str, str, list[tuple[str, str]], str]] = [
     ),
 ]
 LAYERS = [
-    "commands · estimators · monitoring",
+    "commands · estimators · mlflow · monitoring",
     "fitting · auditing · loading",
     "model",
     "classes",

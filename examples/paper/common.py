@@ -87,7 +87,9 @@ def boost(
     model = rc.LSBoostRegressor(H, loop=loop, validation=False, n_jobs=-1).fit(*train)
     X, y = test
     errors = np.array([np.mean((stage - y) ** 2) for stage in model.staged_predict(X)])
-    theirs = clone(model).set_params(tolerance="authors", keep_unrounded=True, max_rounds=100)
+    theirs = clone(model).set_params(
+        loop__tolerance="authors", loop__keep_unrounded=True, loop__max_rounds=100
+    )
     theirs.fit(*train)
     authors = theirs.n_rounds_ - 1, float(np.mean((theirs.predict(X) - y) ** 2))
     return Trial(model, levels, np.asarray(model.history_.errors), errors, authors)

@@ -52,6 +52,8 @@ def describe(model: Any) -> str:
         return f"recalibrated model on {own.name}"
     if hasattr(model, "metadata") and takes_base(model):
         return f"exported model on {model.metadata.get('base', 'an unknown base')}"
+    if takes_base(model):
+        return f"model of type {type(model).__name__}"
     if isinstance(model, list | tuple) or hasattr(model, "__array__"):
         return "array of predictions"
     return as_base(model).name

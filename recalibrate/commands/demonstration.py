@@ -102,7 +102,7 @@ def audit_both(model: Recalibrated, parts: Parts) -> AuditReport:
 
 def before_after(report: AuditReport) -> pd.DataFrame:
     """One row per group."""
-    return report.table[list(COLUMNS)].rename(columns=COLUMNS)
+    return report.full_table[list(COLUMNS)].rename(columns=COLUMNS)
 
 
 def compare_served(model: Recalibrated, served: Any, parts: Parts) -> dict[str, Any]:

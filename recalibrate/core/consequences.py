@@ -63,7 +63,7 @@ class Consequences:
         --------
         >>> from recalibrate.core.consequences import Consequences
         >>> round(Consequences(1e-9, 200).transfer(), 3)
-        0.176
+        0.27
         """
         check_number("B", B, above=0.0)
         low, high = 0.0, 1.0

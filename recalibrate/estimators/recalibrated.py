@@ -149,8 +149,9 @@ class RecalibratedClassifier(ClassifierMixin, _Recalibrates):  # type: ignore[mi
     >>> from recalibrate.simulate import census
     >>> from sklearn.linear_model import LogisticRegression
     >>> data = census(3000, seed=1)
+    >>> seen = data.X[["AGEP", "SCHL", "WKHP"]]
     >>> model = RecalibratedClassifier(LogisticRegression(max_iter=1000), H=Groups("SEX"))
-    >>> model.fit(data.X, data.y).predict_proba(data.X).shape
+    >>> model.fit(seen, data.y, Z=data.X).predict_proba(seen, Z=data.X).shape
     (3000, 2)
     """
 
@@ -258,7 +259,7 @@ class RecalibratedRegressor(RegressorMixin, _Recalibrates):  # type: ignore[misc
     >>> from recalibrate.simulate import census
     >>> from sklearn.linear_model import Ridge
     >>> data = census(3000, seed=1)
-    >>> model = RecalibratedRegressor(Ridge(), H=Groups("SEX")).fit(data.X, data.truth)
+    >>> model = RecalibratedRegressor(Ridge(), H=Groups("SEX")).fit(data.X, data.probability)
     >>> model.predict(data.X).shape
     (3000,)
     """

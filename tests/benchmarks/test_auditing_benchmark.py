@@ -15,7 +15,7 @@ def beside_its_kinds(monkeypatch):
 def test_coverage_has_a_line_per_kind(capsys):
     found = load("audit").main(["coverage", "--runs", "2", "--kinds", "small", "small noisy"])
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("2 data sets of a kind; 95 % limits")
+    assert lines[0].startswith("2 data sets of a kind from seed 0; 95 % limits")
     assert list(found) == ["small", "small noisy"]
     assert len(lines) == 4
     assert all(0 <= kind["covered"] <= 1 for kind in found.values())

@@ -82,4 +82,5 @@ def test_mcgrad_is_timed_in_another_environment(speed, capsys, tmp_path, monkeyp
 def test_an_environment_without_mcgrad_says_so(speed):
     case = simulate_case(3000)
     with pytest.raises(RuntimeError, match="mcgrad failed"):
-        speed.time_mcgrad("/bin/false", case, "tree", threads=1, repeats=1)
+        rows = case.X[1][:50], case.bases["tree"][1][:50]
+        speed.ask_mcgrad("/bin/false", case, "tree", list(case.X[0].columns), rows)

@@ -55,6 +55,7 @@ def quietly(*args, **options):
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="no round lowered")
         warnings.filterwarnings("ignore", message="group term .* has no rows; dropped")
+        warnings.filterwarnings("ignore", message="all .* labels are .*, of one class only")
         return fit_with(*args, **options)
 
 

