@@ -81,6 +81,6 @@ def test_mcgrad_is_timed_in_another_environment(speed, capsys, tmp_path, monkeyp
 
 def test_an_environment_without_mcgrad_says_so(speed):
     case = simulate_case(3000)
+    rows = case.X[1][:50], case.bases["tree"][1][:50]
     with pytest.raises(RuntimeError, match="mcgrad failed"):
-        rows = case.X[1][:50], case.bases["tree"][1][:50]
         speed.ask_mcgrad("/bin/false", case, "tree", list(case.X[0].columns), rows)
