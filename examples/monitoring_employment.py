@@ -23,7 +23,8 @@ def read() -> tuple[pd.DataFrame, pd.DataFrame]:
     """Rows of 2015, and those of the years after with their labels."""
     found = find_spec("nannyml")
     if found is None or not found.submodule_search_locations:
-        raise SystemExit("the data come with nannyml: pip install --no-deps nannyml")
+        print("nothing to watch: the data come with nannyml, pip install --no-deps nannyml")
+        raise SystemExit  # without the data there is nothing wrong, either
     folder = Path(found.submodule_search_locations[0]) / "datasets" / "data"
     reference, later, labels = (
         pd.read_parquet(folder / f"employment_MA_{name}.pq")
