@@ -21,8 +21,8 @@ from recalibrate.support.notices import listed, printable
 from recalibrate.support.onnxfile import read_graph
 from recalibrate.support.ort import open_session
 
-ALWAYS = ({"score", "score_margin"}, {"probabilities", "score_margin"}, {"score"})
-"""Outputs of which every exported graph has some; the last are those of a base that others use."""
+ALWAYS = ({"score", "score_margin"}, {"probabilities", "score_margin"})
+"""Outputs of which every exported graph has one or the other pair."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,8 @@ from treebase import TreeBase, assert_same, random_ensemble
 
 import recalibrate as rc
 from recalibrate.graph import ExportError, export_model, load_served
+from recalibrate.graph.facts import read_facts
+from recalibrate.graph.served import ServedModel
 
 pytestmark = pytest.mark.parity
 
@@ -359,8 +361,9 @@ def test_the_score_of_a_base():
     graph = export_model(model, output="score")
     (score,) = graph.graph.output
     assert score.name == "score"
-    session = load_served(graph.SerializeToString())
-    np.testing.assert_array_equal(session.run(X)["score"], model.margins(X))
+    told = {entry.key: entry.value for entry in graph.metadata_props}
+    part = ServedModel(graph.SerializeToString(), told, read_facts(told, "the graph"), None)
+    np.testing.assert_array_equal(part.run(X)["score"], model.margins(X))
 
 
 def test_refusals():
