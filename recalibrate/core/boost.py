@@ -71,6 +71,9 @@ class Settings:
     row_share
         Share of the rows that every table is learned on, drawn anew for each; rows without keys
         (see ``core.part.Part``) are always in.
+    least_gradient
+        Of rows whose residuals and hessians are smaller, steps that draw rows see only some, which
+        stand for the others; 0: they are rows like all others.
     seed
         For whatever is drawn at random.
     """
@@ -90,6 +93,7 @@ class Settings:
     max_rounds: int = 1000
     keep_unrounded: bool = False
     row_share: float = 1.0
+    least_gradient: float = 0.0
     seed: int = 0
 
     @property
@@ -359,7 +363,8 @@ class _Run:
         settings = self.settings
         if settings.row_share == 1:
             return None
-        return Draw(settings.row_share, settings.seed, len(log.steps))
+        share, least = settings.row_share, settings.least_gradient
+        return Draw(share, settings.seed, len(log.steps), least)
 
     def _learn(self, draft: Draft, levels: int, beside: int) -> Step:
         """The next step of a class, one of so many that are taken from the same scores."""
