@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,7 +110,7 @@ def _blocks(bins: Bins, table: Table, threads: int) -> Iterator[tuple[Bins, NDAr
 
 
 def _gains(
-    codes: NDArray[np.integer],
+    codes: Any,
     bins: Bins,
     words: NDArray[np.int64],
     rows: NDArray[np.intp],
@@ -139,7 +140,8 @@ def _gains(
 
     def worth(s: NDArray[np.int64], g: NDArray[np.int64]) -> NDArray[np.float64]:
         mass = s * scale.weight_step + l2
-        return np.divide((g * scale.response_step) ** 2, mass, out=np.zeros(len(s)), where=mass > 0)
+        square = (g * scale.response_step) ** 2
+        return np.asarray(np.divide(square, mass, out=np.zeros(len(s)), where=mass > 0))
 
     (count, n), (s_left, s), (g_left, g) = map(sums, scale.unpack(cells))
     gain = worth(s_left, g_left) + worth(s - s_left, g - g_left) - worth(s, g)
