@@ -41,7 +41,7 @@ def grow_alone(
     trees = PackedTrees(nodes.packed, nodes.subset, nodes.subsets)
     placement = Placement(node, np.empty(0, np.int32), node.shape[0])
     span, slots = Span(0, 0, rules.levels), rules.levels
-    depth, used, moving = 0, 0, 1.0
+    depth, used, moving = 0, np.int64(0), 1.0
     above = np.empty(0, np.int64)
     while depth < rules.depth:
         if depth > 0:
