@@ -33,7 +33,8 @@ def grow_alone(
 ) -> tuple[PackedTrees, int, Grown]:
     """Grow the trees; returns them as they grew, their depth, and what is left of them.
 
-    The steps of ``growth.grow``, which has to come back to the interpreter for every pass.
+    The steps of ``growth.grow``, which has to come back to the interpreter for every pass over
+    the rules' features.
     ``node`` has the level set of every row and gets its place: a leaf, or one depth above.
     """
     nodes = make_nodes(rules)
