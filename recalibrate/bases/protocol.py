@@ -43,9 +43,9 @@ class Base(Protocol):
 
     Attributes
     ----------
-    link : {"identity", "logit"}
+    link : {"identity", "logit", "log"}
         Scale of ``scores``: "identity" means that a score is a prediction of the label itself,
-        "logit" that the prediction is ``1 / (1 + exp(-score))``.
+        "logit" that the prediction is ``1 / (1 + exp(-score))``, "log" that it is ``exp(score)``.
     name : str
         Short description for messages and summaries.
     why_no_graph : str
@@ -58,7 +58,8 @@ class Base(Protocol):
     -----
     A base that was told which class it scores keeps it as ``target_class``, so that a saved
     model finds it again. A classifier has ``classes``: their labels in the order of its outputs,
-    or a range where it only numbers them.
+    or a range where it only numbers them. A model of counts, amounts or rates that was trained
+    with a deviance has its name as ``deviance``: "poisson", "gamma" or "tweedie-1.5".
     """
 
     @property
@@ -157,7 +158,7 @@ def as_base(
         An array-like of scores, a model of a framework that an installed adapter knows, the path
         of a model file (or the bytes of an ONNX file), a callable ``X -> scores``, an object
         whose method ``as_base()`` gives a `Base` (a `Recalibrated` model), or a `Base` already.
-    link : {"identity", "logit"} or None
+    link : {"identity", "logit", "log"} or None
         Scale of the scores. None leaves it to the adapter, and means "identity" for arrays and
         callables.
     target_class : object
@@ -268,6 +269,11 @@ def classes_of(base: Base) -> Sequence[Any] | None:
     return range(2) if classes is None and base.link == "logit" else classes
 
 
+def deviance_of(base: Base) -> str:
+    """The deviance that a base was trained by: "poisson", "gamma", "tweedie-1.5"; "" for others."""
+    return str(getattr(base, "deviance", ""))
+
+
 def base_outputs(base: Base) -> int | None:
     """Numbers that a base gives per row; None where that is not known before it has scored any."""
     if isinstance(base, ScoreColumn):
@@ -311,7 +317,7 @@ def takes_base(model: Any) -> bool:
 
 def _check_link(link: object) -> None:
     if link is not None and link not in get_args(Link):
-        raise ValueError(f'link must be "identity", "logit" or None, got {link!r}.')
+        raise ValueError(f'link must be "identity", "logit", "log" or None, got {link!r}.')
 
 
 def _refuse_non_models(model: object) -> None:

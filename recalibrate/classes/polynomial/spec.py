@@ -25,7 +25,7 @@ from recalibrate.classes.linear.spec import (
     lost_by_rounding,
 )
 from recalibrate.core.learning import FunctionClass, Lesson, Pace, Task
-from recalibrate.core.levels import Levels, Link
+from recalibrate.core.levels import Levels
 from recalibrate.core.part import Draft
 from recalibrate.core.rounds import Rounds
 from recalibrate.core.source import StatsSource
@@ -90,7 +90,7 @@ class Polynomial(FunctionClass):
             named.append(f"features=[{', '.join(columns)}]")
         return super().read(named, text)
 
-    def pace(self, link: Link) -> Pace:
+    def pace(self, link: str) -> Pace:
         """As for linear functions."""
         return self._linear.pace(link)
 
