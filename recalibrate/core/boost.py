@@ -96,12 +96,8 @@ class Settings:
     @property
     def replaces(self) -> bool:
         """Whether a table's value takes the score's place: Algorithm 1's own update."""
-        return (
-            self.grid is not None
-            and self.step == 1
-            and self.link == "identity"
-            and self.penalty.l2 == 0
-        )
+        plain = (self.step, self.link, self.penalty.l2) == (1, "identity", 0)
+        return self.grid is not None and plain
 
 
 @dataclass(frozen=True)
@@ -263,12 +259,8 @@ class _Run:
     @property
     def latest(self) -> dict[str, float]:
         """For the progress bar."""
-        shown = {}
-        if self.errors:
-            shown["error"] = self.errors[-1]
-        if self.held_out:
-            shown["validation"] = self.held_out[-1]
-        return shown
+        known = {"error": self.errors, "validation": self.held_out}
+        return {name: values[-1] for name, values in known.items() if values}
 
     @property
     def _turn(self) -> range:

@@ -88,10 +88,10 @@ def _make_labels(
     chosen: Any,
 ) -> Labels:
     bounds = (NO_BOUNDS if observed else (low, high)) if bounds is None else bounds
-    if len(bounds) != 2 or not low_first(bounds):
-        raise ModelFileError("bounds must be two numbers or null, the lower one first")
     if not (low < high and isfinite(high - low)):
         raise ModelFileError(f"labels from {low:g} to {high:g} have no range")
+    if len(bounds) != 2 or not low_first(bounds):
+        raise ModelFileError("bounds must be two numbers or null, the lower one first")
     if kind != "regression" and (low, high) != (0.0, 1.0):
         raise ModelFileError(f"{kind} labels lie between 0 and 1, not {low:g} and {high:g}")
     if len(set(classes)) != len(classes) or len(classes) == 1:
