@@ -248,7 +248,7 @@ class Outputs:
         """Training and held-out error by round, as a matplotlib figure (extra "report")."""
         from recalibrate.explain.plots import plot_errors
 
-        return plot_errors(self._model.history_, self._model.rounds.link)
+        return plot_errors(self._model.history_, self._model.rounds.family, self._model.labels.span)
 
     def summary(self) -> str:
         """What was fitted and what was decided, in words."""
