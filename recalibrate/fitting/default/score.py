@@ -83,8 +83,9 @@ class LabelCells:
 
 @dataclass(frozen=True)
 class Found:
-    """What was believed: chance of a change, and shift, slope and bend."""
+    """What was believed: its name, chance of a change, and shift, slope and bend."""
 
+    name: str
     chance: float
     shift: float = 0.0
     slope: float = 0.0
@@ -94,12 +95,10 @@ class Found:
     def note(self) -> str:
         """In words."""
         if self.chance < LEAST_CHANGE:
-            return f"the score stays as it is: a change is {self.chance:.0%} likely"
-        bent = f", bent by {self.bend:+.2g}" if self.bend else ""
-        return (
-            f"a function of the score: slope {1 + self.slope:.3g}, shifted by {self.shift:+.2g}"
-            f"{bent} (a change is {self.chance:.0%} likely)"
-        )
+            return f"{self.name}: no significant gain"
+        bent = f", curvature {self.bend:+.2g}" if self.bend else ""
+        said = f"slope {1 + self.slope:.3g}, intercept {self.shift:+.2g}{bent}"
+        return f"{self.name}: applied, {said}"
 
 
 class ScoreStage:
@@ -122,6 +121,10 @@ class ScoreStage:
     ) -> None:
         self.learner = learner
         self.link = problem.link
+        self.name = "Platt scaling" if problem.link == "logit" else "linear scaling"
+        self.size = 1.0
+        if problem.link != "logit":
+            self.size = problem.labels.high - problem.labels.low
         self.spread = spread
         self.index = index
         terms = learner.encoder.terms
@@ -202,7 +205,8 @@ class ScoreStage:
             weight[bent] = 0.0
         weight = weight / weight.sum()
         mean = np.sum(weight[:, None] * np.array(values), axis=0)
-        return Found(1.0 - float(weight[0]), *(float(value) for value in mean)), mean
+        shift, slope, corner = (float(value) for value in mean)
+        return Found(self.name, 1.0 - float(weight[0]), shift * self.size, slope, corner), mean
 
     def _step(self, values: Floats, middle: float, bend: _Bend) -> Step:
         """The step that adds shift, slope and bend to the score."""
