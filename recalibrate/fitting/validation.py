@@ -56,12 +56,21 @@ FitFold = Callable[[StatsSource, StatsSource], Generator[None, None, Fitted]]
 
 
 def run_folds(
-    encoded: Encoded, scale: Scale, folds: Sequence[Fold], fit: FitFold, *, threads: int
+    encoded: Encoded,
+    scale: Scale,
+    folds: Sequence[Fold],
+    fit: FitFold | Sequence[FitFold],
+    *,
+    threads: int,
 ) -> list[FoldRun]:
-    """Cross-validation: fit without each fold's rows, side by side where that is possible."""
-    beside = encoded.side_by_side
+    """Cross-validation: fit without each fold's rows, side by side where that is possible.
 
-    def run(fold: Fold) -> Generator[None, None, FoldRun]:
+    ``fit`` is for all folds, or there is one for each.
+    """
+    beside = encoded.side_by_side
+    fits = fit if isinstance(fit, Sequence) else [fit] * len(folds)
+
+    def run(fold: Fold, fit: FitFold) -> Generator[None, None, FoldRun]:
         train, held_out = encoded.take(fold.train), encoded.take(fold.held_out)
         own = 1 if beside else None
         with train.open(scale, threads=own) as source, held_out.open(scale, threads=own) as aside:
@@ -69,7 +78,9 @@ def run_folds(
         train.drop()
         return FoldRun(fitted, held_out, fold.held_out)
 
-    return take_turns([run(fold) for fold in folds], threads if beside else 1)
+    return take_turns(
+        [run(*both) for both in zip(folds, fits, strict=True)], threads if beside else 1
+    )
 
 
 def mean_curve(runs: Sequence[FoldRun]) -> tuple[float, ...]:

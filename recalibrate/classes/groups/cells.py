@@ -54,9 +54,10 @@ class CellSums:
         features = self.terms
         if features is None:
             features = np.arange(codes.shape[1], dtype=np.int32)
+        starts = np.append(self.offsets[features], self.offsets[-1])
         slot = np.arange(self.levels, dtype=np.int32)
         placement = Placement(level, np.empty(0, dtype=np.int32), len(level))
-        sums = count_rows(codes, features, self.offsets, words, placement, slot, self.levels)
+        sums = count_rows(codes, features, starts, words, placement, slot, self.levels)
         output = self.draft.output
         f = part.margin(self.draft.log, output)
         squares = part.losses(f, False, level, self.levels, output)
@@ -65,7 +66,7 @@ class CellSums:
         _, s, _ = part.scale.unpack(words)
         both = s * (part.weight * 2.0 ** -self.cut(part.scale))
         heavy = np.rint(both).astype(np.int64)[:, None]
-        spread = count_rows(codes, features, self.offsets, heavy, placement, slot, self.levels)
+        spread = count_rows(codes, features, starts, heavy, placement, slot, self.levels)
         return sums, squares, spread
 
     def real(self, source: StatsSource) -> tuple[NDArray[Any], ...]:

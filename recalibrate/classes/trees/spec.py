@@ -269,6 +269,15 @@ class TreeLearner:
     encoder: Bins
     index: int = field(default=0)
     """Number of the encoder in the model."""
+    among: Ints | None = None
+    """Features that trees may split on; None: all."""
+
+    @property
+    def looks_at(self) -> tuple[str, ...]:
+        """Columns that trees may split on, each once."""
+        features = self.encoder.features
+        some = range(len(features)) if self.among is None else self.among.tolist()
+        return tuple(dict.fromkeys(features[k].name for k in some))
 
     @property
     def inexact(self) -> str:
@@ -293,6 +302,11 @@ class TreeLearner:
                 style[j] = 2 if feature.count - 1 <= self.spec.one_vs_rest else 1
         return style
 
+    @cached_property
+    def _widest(self) -> int:
+        by_sets = (feature.count for feature in self.encoder.features if feature.by_sets)
+        return max(by_sets, default=0)
+
     def learn(self, task: Task) -> Lesson:
         trees = grow(task, self.index, self._rules(task))
         grown = trees.grown
@@ -307,7 +321,11 @@ class TreeLearner:
 
     def _rules(self, task: Task) -> Rules:
         spec, penalty, scale = self.spec, task.penalty, task.source.scale
-        count, steps = len(self.encoder.features), len(task.draft.log.steps)
+        among, steps = self.among, len(task.draft.log.steps)
+        count = len(self.encoder.features) if among is None else len(among)
+        features = draw_features(count, spec.feature_share, task.seed, steps)
+        features = features if among is None else among[features]
+        sizes = np.diff(self.encoder.offsets)[features]
         return Rules(
             levels=task.levels,
             depth=spec.depth,
@@ -320,9 +338,10 @@ class TreeLearner:
             bare_roots=spec.bare_roots,
             weight_step=scale.weight_step,
             response_step=scale.response_step,
-            features=draw_features(count, spec.feature_share, task.seed, steps),
-            offsets=self.encoder.offsets,
-            style=self._style,
+            features=features,
+            offsets=np.concatenate([[0], np.cumsum(sizes)]),
+            style=self._style[features],
+            widest=self._widest,
         )
 
 

@@ -15,14 +15,17 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import cast
 
 import numpy as np
 
 from recalibrate.classes.groups.spec import GroupLearner, Groups
 from recalibrate.classes.linear.spec import LinearLearner
+from recalibrate.classes.trees.spec import TreeLearner
 from recalibrate.core.boost import History, Settings
 from recalibrate.core.learning import FunctionClass, Learner, is_score
+from recalibrate.core.part import Part
 from recalibrate.core.rounds import Encoder, Rounds
 from recalibrate.core.source import StatsSource
 from recalibrate.explain.notes import NamedLoss, say_shrinkage
@@ -65,6 +68,7 @@ from recalibrate.fitting.default.settings import (
 )
 from recalibrate.fitting.default.shifts import Shifts, large_columns
 from recalibrate.fitting.default.stages import Stage
+from recalibrate.fitting.default.wide import Chosen, choose_columns, is_wide
 from recalibrate.fitting.validation import Fitted, FoldRun, mean_curve, run_folds
 from recalibrate.groups.expressions.tree import name_text
 from recalibrate.rows.store import Fold
@@ -121,9 +125,13 @@ class BoostedStages:
         self.loss = NamedLoss.of(problem.link, problem.labels)
         self.spread = weight_spread(problem.labels.weight)
         line, main = sample.bind(LINE_CLASS, SCORE_ENCODER), sample.bind(H, MAIN_ENCODER)
-        seen = tuple(name for name in main.encoder.names if not is_score(name))
         self.score = ScoreStage(cast(LinearLearner, line), problem, self.spread)
         self.settings: Settings = main_settings(problem, H, seed)
+        self.wide = self._choose_columns(cast(TreeLearner, main), line) if free else None
+        if self.wide is not None:
+            main = self.wide.learner
+            self.H = replace(self.wide.learner.spec, features=self.wide.names)
+        seen = tuple(name for name in main.encoder.names if not is_score(name))
         self.main = Stage(main, self.settings, MAIN_ENCODER)
         self.certain = self._bind_certain(main, seen) if free else None
         self.large = self._bind_large(seen) if free else None
@@ -152,7 +160,22 @@ class BoostedStages:
             self.sample.scale,
             self.threads,
         )
-        return log, replace(history, held_out=choice.curve), (*choice.notes, note)
+        notes = (
+            (*choice.notes, note) if self.wide is None else (self.wide.note, *choice.notes, note)
+        )
+        return log, replace(history, held_out=choice.curve), notes
+
+    def _choose_columns(self, main: TreeLearner, line: Learner) -> Chosen | None:
+        """The columns to look at, where there are very many."""
+        if not is_wide(main.encoder):
+            return None
+        sample, start = self.sample, Rounds(self.problem.link, None, (line.encoder,))
+        encoded = sample.store.encode((line.encoder,), sample.scale.quantise_weight)
+        with replace(encoded, blocks=1).open(sample.scale) as source:
+            log, _ = self.score.fit(source, start)
+            train = [fold.train.of(0) for fold in self.folds]
+            part, l2 = cast(Part, source.only_part), self.settings.penalty.l2
+            return choose_columns(main, sample.store.table, part, log, train, l2, self.threads)
 
     def _bind_certain(self, main: Learner, seen: tuple[str, ...]) -> Stage:
         """Single groups of all columns."""
@@ -192,16 +215,20 @@ class BoostedStages:
         return best[1]
 
     def _run_folds(self, main: Stage) -> list[FoldRun]:
-        def fit(source: StatsSource, held_out: StatsSource) -> Generator[None, None, Fitted]:
+        learners = [main.learner] * len(self.folds) if self.wide is None else self.wide.folds
+
+        def fit(
+            learner: Learner, source: StatsSource, held_out: StatsSource
+        ) -> Generator[None, None, Fitted]:
             ends, log = [0], self.start
             for stage in (SCORE, CERTAIN, LARGE):
                 log = self._advance(stage, source, log, whole=False)
                 ends.append(len(log.steps))
-            boosted = yield from main.run_in_turns(source, log, held_out)
+            boosted = yield from replace(main, learner=learner).run_in_turns(source, log, held_out)
             return Fitted(boosted.path, boosted.history.held_out, tuple(ends))
 
-        scale = self.sample.scale
-        return run_folds(self.encoded, scale, self.folds, fit, threads=self.threads)
+        fits = [partial(fit, learner) for learner in learners]
+        return run_folds(self.encoded, self.sample.scale, self.folds, fits, threads=self.threads)
 
     def _advance(self, stage: int, source: StatsSource, log: Rounds, *, whole: bool) -> Rounds:
         """``log`` with a stage before boosting, if there is anything for it to do."""

@@ -43,6 +43,10 @@ Its predictions carry the noise of the rows it was fitted on, and cells are move
 share of their gaps that is more than noise: being strict saves nothing (cross-validated). But in
 fewer rows than the last number dozens of pairs find little but noise.
 """
+MANY_COLUMNS = 100
+"""With more columns than this a model that was moved is not treated generously either: dozens of
+them look off by accident, and moving them all raised the loss (simulated tables of 600 columns of
+which five matter)."""
 CLASSES_LIMIT, CLASSES_CURVE_LIMIT = 2.5, 1.0
 """The same where there are several classes: K times as many cells offer themselves, and being as
 generous to them raised the loss of small tables by up to 2 % (halves of calibration rows)."""
@@ -194,7 +198,7 @@ class _Stage:
         # The first term is everyone, a family of its own.
         one, columns, both = (_limit(n * self.outputs) for n in (1, max(singles - 1, 1), pairs))
         limits = [one, *[columns] * (singles - 1), *[both] * pairs]
-        if self.moved and len(self.y) >= SOME_ROWS:
+        if self.moved and len(self.y) >= SOME_ROWS and singles <= MANY_COLUMNS:
             generous = MOVED_LIMIT if self.outputs == 1 else CLASSES_LIMIT
             limits[1:] = [generous] * (len(limits) - 1)
         return CellLearner(GroupEncoder(groups), np.array(limits))

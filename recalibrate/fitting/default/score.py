@@ -20,7 +20,7 @@ from typing import cast
 import numpy as np
 
 from recalibrate.bases.problem import Problem
-from recalibrate.classes.linear.spec import UNIT, Linear, LinearLearner, LinearTable
+from recalibrate.classes.linear.spec import UNIT, Linear, LinearLearner, LinearTable, Quantiser
 from recalibrate.core.boost import EVERYTHING
 from recalibrate.core.fixedpoint import snap
 from recalibrate.core.levels import Levels
@@ -127,7 +127,7 @@ class ScoreStage:
             self.size = problem.labels.high - problem.labels.low
         self.spread = spread
         self.index = index
-        terms = learner.encoder.terms
+        terms = cast(Quantiser, learner.encoder).terms
         self._value = terms[1] if len(terms) > 1 else None
         self._centre = float(problem.base[0]) if self._value is None else self._value.centre
         self._factor = inf if self._value is None else self._value.factor
@@ -221,7 +221,7 @@ class ScoreStage:
 
     def _linear(self, partition: Levels, constant: Floats, rise: Floats) -> Step:
         """A step that adds ``constant + rise * score`` on every level set."""
-        coefficient = np.zeros((len(constant), len(self.learner.encoder.terms)))
+        coefficient = np.zeros((len(constant), self.learner.encoder.count))
         coefficient[:, 0] = (constant + rise * self._centre) / UNIT
         if self._value is not None:
             coefficient[:, 1] = rise / self._factor

@@ -174,7 +174,7 @@ class _Drawing:
     def line(self, log: Rounds, score: ScoreStage) -> Rounds:
         """``log`` with shift and slope of the score as the groups' shifts leave room for."""
         draft = Draft(self.append(log), EVERYTHING)
-        scale, terms = self.source.scale, len(score.learner.encoder.terms)
+        scale, terms = self.source.scale, score.learner.encoder.count
         _, gram, cross = self.source.sums(Products(draft, score.index, 1, terms))
         if terms < 2:
             return log
