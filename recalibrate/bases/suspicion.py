@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.core.levels import Link, from_margin
+from recalibrate.core.levels import from_margin
 from recalibrate.data.labels import Labels
 from recalibrate.support.notices import warn_user
 
@@ -22,7 +22,7 @@ CERTAIN = 1e-4
 """Mean variance p (1 - p) below which a base claims to know every label."""
 
 
-def warn_if_too_good(labels: Labels, margin: NDArray[np.float64], link: Link) -> None:
+def warn_if_too_good(labels: Labels, margin: NDArray[np.float64], link: str) -> None:
     """Calibration rows that trained the base make every later number look better than it is."""
     mean = from_margin(margin, link)
     if labels.kind == "classes":

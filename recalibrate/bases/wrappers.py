@@ -11,7 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.bases.constant import Constant
-from recalibrate.bases.protocol import Base, ScoreColumn, base_outputs, class_of, classes_of
+from recalibrate.bases.protocol import (
+    Base,
+    ScoreColumn,
+    base_outputs,
+    class_of,
+    classes_of,
+    deviance_of,
+)
 from recalibrate.core.learning import is_score
 from recalibrate.core.levels import Link
 from recalibrate.data.table import find_columns
@@ -63,6 +70,10 @@ class NamedBase:
     @property
     def classes(self) -> Sequence[Any] | None:
         return classes_of(self.inner)
+
+    @property
+    def deviance(self) -> str:
+        return deviance_of(self.inner)
 
     @property
     def outputs(self) -> int | None:
@@ -125,7 +136,8 @@ def is_exact(model: Recalibrated) -> bool:
     holds for the estimators of others.
     """
     one = model.rounds.outputs == 1  # log-odds of several need exponentials
-    direct = one and (model.base.link == model.rounds.link or isinstance(model.base, Constant))
+    same = model.base.link == model.rounds.family.link
+    direct = one and (same or isinstance(model.base, Constant))
     return model.base.exact and direct and model.rounds.exact
 
 
@@ -167,6 +179,12 @@ class ChainedBase:
     def _on_margins(self) -> bool:
         # Scores of a regression are on the scale of its labels, whatever the updates' scale.
         return self.model.rounds.link == "logit" and self.model.labels.kind != "regression"
+
+    @property
+    def deviance(self) -> str:
+        """The deviance that the model was fitted by."""
+        own = self.model.rounds.family
+        return own.deviance if own.positive else ""
 
     @property
     def classes(self) -> Sequence[Any] | None:

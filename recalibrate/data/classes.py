@@ -36,11 +36,18 @@ class Known:
     chosen
         The class that counts as 1: of two (``positive=``), or of more against the rest
         (``target_class=``).
+    positive
+        Whether labels are counts, amounts or rates: numbers from 0 on whose unit is their own
+        (the log link), whatever they look like.
+    above_zero
+        Whether they may not even be 0.
     """
 
     classes: Sequence[Any] | None = None
     outputs: int = 1
     chosen: Any = None
+    positive: bool = False
+    above_zero: bool = False
 
     @property
     def told(self) -> bool:

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from math import floor, log10, sqrt
 from typing import TYPE_CHECKING
 
-from recalibrate.core.levels import Link
+from recalibrate.core.family import Family
 
 if TYPE_CHECKING:
     from recalibrate.data.labels import Labels
 
-LOSS_NAMES: dict[Link, str] = {"identity": "MSE", "logit": "log loss"}
-"""What is minimised on the scale of each link."""
 MOST_SHOWN = 40
 """Groups of the table in the summary: those with the most significant gaps."""
 UNCHANGED = "the base model's predictions are returned unchanged"
@@ -39,11 +37,12 @@ class NamedLoss:
     root: bool = False
 
     @classmethod
-    def of(cls, link: Link, labels: Labels) -> NamedLoss:
+    def of(cls, family: Family, labels: Labels) -> NamedLoss:
         """The loss that is minimised for these labels."""
-        squared = link == "identity"
-        unit = (labels.high - labels.low) ** 2 if squared else 1.0
-        return cls(LOSS_NAMES[link], unit, squared and labels.kind == "regression")
+        squared = family.link == "identity"
+        unit = labels.span ** (2.0 - family.power)
+        name = "MSE" if squared else family.loss
+        return cls(name, unit, squared and labels.kind == "regression")
 
     def fall(self, before: float, after: float) -> str:
         """A loss before and after.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from recalibrate.model import Recalibrated
 
 Fact = tuple[str, str]
-WIDTH, MOST_NAME = 100, 24
+WIDTH, MOST_NAME = 100, 28
 
 
 class Summary(str):
@@ -69,7 +69,7 @@ def _row(name: str, value: str) -> str:
 
 def summarise(model: Recalibrated) -> Summary:
     """What is predicted, losses, what was decided, the certificate."""
-    history, loss = model.history_, NamedLoss.of(model.rounds.link, model.labels)
+    history, loss = model.history_, NamedLoss.of(model.rounds.family, model.labels)
     noted = [_named(note) for note in model.notes]
     facts: list[Fact] = [("predicts", _predicts(model.labels)), ("H", model.H.described)]
     held_out = f"{loss.name} (held out)"
@@ -97,8 +97,7 @@ def _named(note: str) -> Fact:
 def _predicts(labels: Labels) -> str:
     """What a prediction is about."""
     if labels.kind == "regression":
-        observed = "observed" if labels.observed else "possible"
-        return f"mean of y ({observed} range {labels.low:g} to {labels.high:g})"
+        return f"mean of y ({_range(labels)})"
     if labels.kind == "soft":
         return "mean of y (labels in [0, 1])"
     if labels.kind == "classes":
@@ -107,6 +106,16 @@ def _predicts(labels: Labels) -> str:
         return f"probability of class {labels.chosen!r} against the rest"
     negative, positive = map(_class, labels.classes or (0, 1))
     return f"probability of {positive} (the other class is {negative})"
+
+
+def _range(labels: Labels) -> str:
+    """What is known of the range of y."""
+    low, high = labels.bounds
+    if low is None and high is None:
+        return f"observed range {labels.low:g} to {labels.high:g}"
+    if low is not None and high is not None:
+        return f"possible range {low:g} to {high:g}"
+    return f"{low:g} or more" if high is None else f"at most {high:g}"
 
 
 def _class(label: object) -> str:

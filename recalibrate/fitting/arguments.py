@@ -299,7 +299,7 @@ def loop_settings(
         loop = replace(loop, max_rounds=None)
     levels = _or(loop.levels, 10)
     kind = loop.level_kind or ("uniform" if rounded else "quantile")
-    l2 = _or(loop.l2, 10.0 if problem.link == "logit" else 0.0)
+    l2 = _or(loop.l2, 10.0 if problem.family.newton else 0.0) * problem.curvature_unit
     return Settings(
         link=problem.link,
         grid=_grid(problem, levels, kind, borders) if rounded else None,

@@ -164,7 +164,7 @@ class Run:
             boosted = training.run(settings, held_out=held_out, progress=self.progress)
             return self._model(boosted, settings)
         verdict = self._cross_validate(training, settings, cv, validation)
-        loss = NamedLoss.of(settings.link, self.store.problem.labels)
+        loss = NamedLoss.of(self.store.problem.family, self.store.problem.labels)
         self.store.drop()
         if verdict is None:
             return self._unchanged()

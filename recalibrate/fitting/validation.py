@@ -9,7 +9,6 @@ from math import sqrt
 import numpy as np
 
 from recalibrate.core.fixedpoint import Scale
-from recalibrate.core.levels import Link
 from recalibrate.core.rounds import Rounds, Scores
 from recalibrate.core.source import StatsSource
 from recalibrate.explain.notes import NO_CORRECTION, NamedLoss
@@ -121,15 +120,6 @@ class Verdict:
         return loss.held_out(self.before, self.before), said, NO_CORRECTION
 
 
-def row_losses(y: Scores, f: Scores, link: Link) -> Scores:
-    """Loss of every row: squared error, or log loss under the logit link."""
-    if link == "identity":
-        return (y - f) ** 2
-    if f.ndim == 2:
-        return np.asarray(np.logaddexp.reduce(f, axis=1) - np.sum(y * f, axis=1))
-    return np.asarray(np.logaddexp(0.0, f) - y * f)
-
-
 def paired_gain(before: Scores, after: Scores, weight: Scores | None) -> tuple[float, float]:
     """Weighted mean of before - after and its standard error."""
     gain = before - after
@@ -149,8 +139,8 @@ def judge(runs: Sequence[FoldRun], start: Rounds, scale: Scale) -> Verdict:
     for run in runs:
         y, end = run.held_out.labels(), run.fitted.log.first_rounds(start.n_rounds + rounds)
         with run.held_out.open(scale) as source:
-            before.append(row_losses(y, source.scores(start), start.link))
-            after.append(row_losses(y, source.scores(end), start.link))
+            before.append(start.family.losses(y, source.scores(start)))
+            after.append(start.family.losses(y, source.scores(end)))
         weight.append(run.held_out.weights())
         run.held_out.drop()
     mass = np.concatenate(weight).astype(np.float64)

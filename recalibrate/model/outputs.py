@@ -249,7 +249,7 @@ class Outputs:
         from recalibrate.explain.notes import NamedLoss
         from recalibrate.explain.plots import plot_errors
 
-        loss = NamedLoss.of(self._model.rounds.link, self._model.labels)
+        loss = NamedLoss.of(self._model.rounds.family, self._model.labels)
         return plot_errors(self._model.history_, loss)
 
     def summary(self) -> str:

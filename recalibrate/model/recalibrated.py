@@ -17,6 +17,7 @@ from recalibrate.core.certificate import Certificate
 from recalibrate.core.learning import is_score
 from recalibrate.core.levels import from_margin
 from recalibrate.core.rounds import Rounds
+from recalibrate.data.bounds import Bounds
 from recalibrate.data.inputs import is_collection, is_streamed, open_frames, settle
 from recalibrate.data.labels import Labels
 from recalibrate.data.scores import read_scores
@@ -76,6 +77,16 @@ class Recalibrated(Outputs, Frozen):
     def n_learners_(self) -> int:
         """Number of weak learners over all rounds and level sets."""
         return self.rounds.n_learners
+
+    @property
+    def link(self) -> str:
+        """Scale of the corrections: "identity" (added to means), "logit" or "log" (factors)."""
+        return self.rounds.family.link
+
+    @property
+    def bounds_(self) -> Bounds:
+        """Smallest and largest possible prediction; None where there is no limit."""
+        return self.labels.bounds
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -237,10 +248,12 @@ class Recalibrated(Outputs, Frozen):
 
     def _finish(self, f: NDArray[np.float64]) -> NDArray[np.float64]:
         """From the link's scale to the labels' own."""
-        mean = from_margin(f, self.rounds.link)
+        mean = self.rounds.family.from_margin(f)
         if self.labels.kind != "regression" or self.clip:
             mean = np.clip(mean, 0.0, 1.0)  # a last update that is not rounded may leave the range
-        return self.labels.unscale(mean) if self.labels.kind == "regression" else mean
+        if self.labels.kind != "regression":
+            return mean
+        return self.labels.within(self.labels.unscale(mean))
 
     def _encode(
         self, X: Any, base: Any, Z: Any
@@ -258,7 +271,9 @@ class Recalibrated(Outputs, Frozen):
         blocks = self.rounds.encode(table, threads_for(n_rows))
         outputs = self.labels.outputs
         plain = read_scores(given, n_rows=n_rows, probability=False, outputs=outputs)
-        return margin, blocks, from_margin(plain, self.base.link)
+        means = from_margin(plain, self.base.link)
+        regression = self.labels.kind == "regression"
+        return margin, blocks, self.labels.within(means) if regression else means
 
     def _in_fitted_order(self, X: Any) -> Any:
         """X with its columns where the fitted array had them, if the base model knows their names.

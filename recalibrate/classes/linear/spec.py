@@ -20,7 +20,7 @@ from recalibrate.classes.leastsquares import (
 )
 from recalibrate.core.fixedpoint import INT64_BITS, RESPONSE_LIMIT_BITS, Scale, snap
 from recalibrate.core.learning import FunctionClass, Lesson, Pace, Task, choose_columns
-from recalibrate.core.levels import Levels, Link
+from recalibrate.core.levels import Levels
 from recalibrate.core.part import Draft, Part, Sums
 from recalibrate.core.rounds import Block, Encoder, Rounds, Scores
 from recalibrate.core.source import StatsSource
@@ -70,7 +70,7 @@ class Linear(FunctionClass):
     ridge: float = 0.0
     base_score: bool = False
 
-    def pace(self, link: Link) -> Pace:
+    def pace(self, link: str) -> Pace:
         """It cannot split on the score, and may get as many level sets as there are rows for."""
         return Pace(LINEAR_PRIOR, levels=(1, 3, None), step=0.3, patience=10)
 

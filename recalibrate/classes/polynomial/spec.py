@@ -20,7 +20,6 @@ from recalibrate.classes.linear.spec import (
     Quantiser,
 )
 from recalibrate.core.learning import FunctionClass, Pace
-from recalibrate.core.levels import Link
 from recalibrate.data.columns import Columns
 from recalibrate.data.table import Table
 from recalibrate.support.checks import check_number
@@ -82,7 +81,7 @@ class Polynomial(FunctionClass):
             named.append(f"features=[{', '.join(columns)}]")
         return super().read(named, text)
 
-    def pace(self, link: Link) -> Pace:
+    def pace(self, link: str) -> Pace:
         """As for linear functions."""
         return self._linear.pace(link)
 

@@ -122,7 +122,7 @@ class BoostedStages:
         problem = sample.problem
         self.problem, self.sample, self.H = problem, sample, H
         self.folds, self.threads, self.free = folds, threads, free
-        self.loss = NamedLoss.of(problem.link, problem.labels)
+        self.loss = NamedLoss.of(problem.family, problem.labels)
         self.spread = weight_spread(problem.labels.weight)
         line, main = sample.bind(LINE_CLASS, SCORE_ENCODER), sample.bind(H, MAIN_ENCODER)
         self.score = ScoreStage(cast(LinearLearner, line), problem, self.spread)

@@ -59,7 +59,7 @@ class GroupStages:
         runs = run_folds(
             self.encoded, self.sample.scale, self.folds, self._fit_fold, threads=self.threads
         )
-        loss = NamedLoss.of(self.problem.link, self.problem.labels)
+        loss = NamedLoss.of(self.problem.family, self.problem.labels)
         held_out = [held_out_scores(runs, self.encoded.rows, self.folds, k) for k in range(4)]
         with self.sample.open(self.start.encoders) as source:
             log, found = self.score.fit(source, self.start)
@@ -99,7 +99,7 @@ class GroupStages:
     def _table(self, before: HeldOutScores, after: HeldOutScores) -> str:
         """For every group how far it was off, was moved, and what is left, on held-out rows."""
         problem, labels = self.problem, self.problem.labels
-        size = labels.high - labels.low
+        size = labels.span
         w, y = before.weight(problem), labels.values[before.rows]
         old, new = (from_margin(each.scores, problem.link) for each in (before, after))
         block = self.encoded.rows.take(before.rows).blocks[1]

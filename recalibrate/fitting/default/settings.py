@@ -13,6 +13,7 @@ from recalibrate.classes.trees.spec import DEFAULT_TREES, Trees
 from recalibrate.core.boost import Settings
 from recalibrate.core.learning import FunctionClass, Penalty
 from recalibrate.data.bins import MOST_BINS
+from recalibrate.support.sums import total
 
 DEFAULT_CLASS = DEFAULT_TREES
 CERTAIN_CLASS = Trees(depth=1, one_vs_rest=MOST_BINS, min_leaf_rows=20, bare_roots=False)
@@ -76,12 +77,14 @@ def certain_settings(problem: Problem) -> Settings:
 
     On the log-odds Newton's first step overshoots a gap of .1 by about a tenth.
     """
-    y, f = problem.labels.values, problem.base
-    noise = 1.0 if problem.link == "logit" else float(np.mean((y - f) ** 2))
+    y, f, family = problem.labels.values, problem.base, problem.family
+    noise = 1.0 if family.known_noise else float(np.mean((y - f) ** 2))
+    if family.positive:
+        noise = family.noise(y, f, problem.labels.weight)
     return Settings(
         link=problem.link,
         levels=1,
-        step=0.9 if problem.link == "logit" else 1.0,
+        step=0.9 if family.known_noise else 1.0,
         penalty=Penalty(min_gain=CERTAIN_GAIN * noise),
         max_rounds=MOST_CERTAIN + 1,
     )
@@ -94,13 +97,27 @@ def main_settings(problem: Problem, H: FunctionClass, seed: int) -> Settings:
         link=problem.link,
         levels=pace.levels_for(problem.n_rows)[0],
         step=pace.step,
-        penalty=Penalty(l2=pace.l2),
+        penalty=Penalty(l2=pace.l2 * prior_unit(problem)),
         patience=pace.patience,
         max_rounds=2000,
         row_share=ROW_SHARE if pace.draws else 1.0,
         step_doubles=STEP_DOUBLES if pace.draws else None,
         seed=seed,
     )
+
+
+def prior_unit(problem: Problem) -> float:
+    """What the penalty of a class is multiplied by.
+
+    On the log-odds it is a prior of shifts of an ordinary size. On logarithms that holds too, in
+    units of their noise; but means that a row or two would settle still take a few rows.
+    """
+    family, weight = problem.family, problem.labels.weight
+    if not family.positive:
+        return 1.0
+    y, f = problem.labels.values, problem.base
+    curvature = family.slopes(y, f)[1] * (1.0 if weight is None else weight)
+    return max(family.noise(y, f, weight), 4.0 * total(curvature) / len(y))
 
 
 def standard_errors(stage: int, n_rows: int) -> float:

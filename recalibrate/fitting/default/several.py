@@ -164,7 +164,7 @@ class _Classes:
         weight = base.weight(self.problem)
         losses = [each.losses(self.problem) for each in (base, line, boosted)]
         names = ("matrix scaling", "boosting")
-        loss = NamedLoss.of(self.problem.link, self.problem.labels)
+        loss = NamedLoss.of(self.problem.family, self.problem.labels)
         taken, notes = 0, []
         for stage, name in enumerate(names, start=1):
             gain, error = paired_gain(losses[taken], losses[stage], weight)
