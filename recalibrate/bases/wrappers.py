@@ -225,5 +225,5 @@ class ChainedBase:
         inputs = {value.name for value in graph.graph.input}
         reserved = [name for name in columns or () if name not in inputs]
         if reserved:
-            return None, f"names of columns that graphs keep for themselves: {listed(reserved)}"
+            return None, f"column names that are reserved in graphs: {listed(reserved)}"
         return graph, ""
