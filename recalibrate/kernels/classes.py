@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from math import frexp
-
 import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.kernels.compiler import kernel
-from recalibrate.kernels.rows import exp_negative, log1p_unit
+from recalibrate.kernels.rows import exp_negative, log_positive
 
 LIMIT = 16.0
 """Log-odds are cut here, as those of two classes are (``core.levels.MARGIN_LIMIT``)."""
 STEP = 2.0**24
 """They are rounded to multiples of 1 / STEP, as ``core.levels.MARGIN_STEP`` says and why."""
-LN2 = 0.6931471805599453
-
-
-@kernel
-def log_positive(x: float) -> float:
-    """log(x) for x > 0, from arithmetic alone; for the reason of ``exp_negative``."""
-    fraction, power = frexp(x)
-    return log1p_unit(2.0 * fraction - 1.0) + (power - 1) * LN2
 
 
 @kernel

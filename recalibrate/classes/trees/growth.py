@@ -100,14 +100,8 @@ def _grow_on_some(task: Task, part: Part, encoder: int, rules: Rules) -> Grower:
     """The same where most rows are left out: these and columns not drawn cost nothing."""
     words, features = part.words(task.draft), rules.features
     some = take_drawn(part.blocks[encoder], words, part.levels(task.draft), features)
-    counts = np.diff(rules.offsets)[features]
-    own = rules._replace(
-        features=np.arange(len(features), dtype=np.int32),
-        offsets=np.concatenate([[0], np.cumsum(counts)]),
-        style=rules.style[features],
-    )
-    scale, values = task.source.scale, _values(task)
-    packed, depth, grown = grow_alone(*some, own, scale, values)
+    own = rules._replace(features=np.arange(len(features), dtype=np.int32))
+    packed, depth, grown = grow_alone(*some, own, task.source.scale, _values(task))
     known = np.append(features, np.int32(-1))  # at a leaf, feature -1 is the last
     return Grower(packed, depth=depth, grown=grown._replace(feature=known[grown.feature]))
 
