@@ -14,7 +14,7 @@ from recalibrate.bases.constant import Constant
 from recalibrate.bases.protocol import Base, ScoreColumn, base_outputs, class_of, classes_of
 from recalibrate.core.learning import is_score
 from recalibrate.core.levels import Link
-from recalibrate.data.table import find_columns
+from recalibrate.data.splitting import find_columns
 from recalibrate.support.notices import listed
 
 if TYPE_CHECKING:

@@ -39,7 +39,8 @@ from recalibrate.data.labels import (
     scale_labels,
 )
 from recalibrate.data.scores import count_outputs, read_scores
-from recalibrate.data.table import Schema, Table, find_columns, split_columns
+from recalibrate.data.splitting import find_columns, split_columns
+from recalibrate.data.table import Schema, Table
 from recalibrate.rows.disk import DiskStore
 from recalibrate.rows.files import Scratch
 from recalibrate.rows.spool import Spool, SpooledFiles
