@@ -62,10 +62,18 @@ class Goal:
         What the sums of leaves stand for.
     estimates
         What the model estimates if that is not a mean, in words.
+    deviance
+        Of counts, amounts and rates: the deviance that it lowers, "poisson", "gamma" or "tweedie".
     """
 
     meaning: Meaning
     estimates: str = ""
+    deviance: str = ""
+
+    def of_power(self, power: object) -> Goal:
+        """The same with the power of a Tweedie deviance, if it is one."""
+        told = self.deviance == "tweedie" and power is not None
+        return replace(self, deviance=f"tweedie-{float(str(power)):g}") if told else self
 
 
 def read_goal(
@@ -153,6 +161,7 @@ class BoostedBase(ABC):
     ) -> None:
         self.name = name
         self._meaning = goal.meaning
+        self.deviance = goal.deviance
         self._names = names
         self._n_columns = n_columns
         self.target_class = target_class

@@ -49,9 +49,9 @@ _GOALS = {
     "binary": Goal("log-odds"),
     "cross_entropy": Goal("log-odds"),
     "regression": Goal("mean"),
-    "poisson": Goal("log of the mean"),
-    "gamma": Goal("log of the mean"),
-    "tweedie": Goal("log of the mean"),
+    "poisson": Goal("log of the mean", deviance="poisson"),
+    "gamma": Goal("log of the mean", deviance="gamma"),
+    "tweedie": Goal("log of the mean", deviance="tweedie"),
     "multiclass": Goal("one per class"),
     "multiclassova": Goal("log-odds per class"),
     "regression_l1": Goal("mean", "the median"),
@@ -114,6 +114,7 @@ class LightGBMBase(BoostedBase):
         objective = self._model.objective
         if objective:
             goal = read_goal("LightGBM", objective, _GOALS, _REFUSED)
+            goal = goal.of_power(self._booster.params.get("tweedie_variance_power"))
         else:
             goal = custom_goal("LightGBM", link)
         names = self._model.names

@@ -51,9 +51,9 @@ _GOALS = {
     "reg:logistic": Goal("log-odds"),
     "reg:squarederror": Goal("mean"),
     "reg:linear": Goal("mean"),
-    "count:poisson": Goal("log of the mean"),
-    "reg:gamma": Goal("log of the mean"),
-    "reg:tweedie": Goal("log of the mean"),
+    "count:poisson": Goal("log of the mean", deviance="poisson"),
+    "reg:gamma": Goal("log of the mean", deviance="gamma"),
+    "reg:tweedie": Goal("log of the mean", deviance="tweedie"),
     "multi:softprob": Goal("one per class"),
     "multi:softmax": Goal("one per class"),
     "reg:absoluteerror": Goal("mean", "the median"),
@@ -125,6 +125,8 @@ class XGBoostBase(BoostedBase):
 
     def _goal(self) -> Goal:
         goal = read_goal("xgboost", self._model.objective, _GOALS, _REFUSED)
+        told = self._model.learner["objective"].get("tweedie_regression_param", {})
+        goal = goal.of_power(told.get("tweedie_variance_power"))
         if goal.meaning != "one per class" and self._model.n_outputs > 1:
             raise ValueError(
                 f"This xgboost model predicts {self._model.n_outputs} numbers per row, not one. "

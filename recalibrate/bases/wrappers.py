@@ -11,7 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.bases.constant import Constant
-from recalibrate.bases.protocol import Base, ScoreColumn, base_outputs, class_of, classes_of
+from recalibrate.bases.protocol import (
+    Base,
+    ScoreColumn,
+    base_outputs,
+    class_of,
+    classes_of,
+    deviance_of,
+)
 from recalibrate.core.learning import is_score
 from recalibrate.core.levels import Link
 from recalibrate.data.splitting import find_columns
@@ -63,6 +70,10 @@ class NamedBase:
     @property
     def classes(self) -> Sequence[Any] | None:
         return classes_of(self.inner)
+
+    @property
+    def deviance(self) -> str:
+        return deviance_of(self.inner)
 
     @property
     def outputs(self) -> int | None:
@@ -125,7 +136,8 @@ def is_exact(model: Recalibrated) -> bool:
     holds for the estimators of others.
     """
     one = model.rounds.outputs == 1  # log-odds of several need exponentials
-    direct = one and (model.base.link == model.rounds.link or isinstance(model.base, Constant))
+    same = model.base.link == model.rounds.family.link
+    direct = one and (same or isinstance(model.base, Constant))
     return model.base.exact and direct and model.rounds.exact
 
 
@@ -169,6 +181,12 @@ class ChainedBase:
         return self.model.rounds.link == "logit" and self.model.labels.kind != "regression"
 
     @property
+    def deviance(self) -> str:
+        """The deviance that the model was fitted by."""
+        own = self.model.rounds.family
+        return own.deviance if own.positive else ""
+
+    @property
     def classes(self) -> Sequence[Any] | None:
         """The classes that the model was fitted to."""
         labels = self.model.labels
@@ -207,5 +225,5 @@ class ChainedBase:
         inputs = {value.name for value in graph.graph.input}
         reserved = [name for name in columns or () if name not in inputs]
         if reserved:
-            return None, f"names of columns that graphs keep for themselves: {listed(reserved)}"
+            return None, f"column names that are reserved in graphs: {listed(reserved)}"
         return graph, ""

@@ -69,7 +69,7 @@ class Column:
         except UnicodeEncodeError:
             bad = next(text for text in texts if any("\ud800" <= c <= "\udfff" for c in text))
             raise ValueError(
-                f"Column {self.name!a} has the text {bad!a}, which is no valid Unicode (half of a "
+                f"Column {self.name!a} has the text {bad!a}, which is not valid Unicode (half of a "
                 "surrogate pair). Repair it where the data is read, for example with "
                 "text.encode('utf-8', 'replace').decode()."
             ) from None
@@ -245,6 +245,10 @@ class Table:
         position = self.schema.index(j) if isinstance(j, str) else j
         with np.errstate(over="ignore"):  # float64 beyond float32 becomes infinite, as documented
             return np.array(self._sources[position], dtype=np.float32)
+
+    def source(self, name: str) -> NDArray[Any]:
+        """A column as it was given: numbers of any dtype, or codes."""
+        return self._sources[self.schema.index(name)]
 
     def take(self, rows: slice | ArrayLike) -> Table:
         """Keep some rows: by index, boolean mask of length `n_rows`, or slice (not copied)."""

@@ -41,7 +41,8 @@ def grow_alone(
     trees = PackedTrees(nodes.packed, nodes.subset, nodes.subsets)
     placement = Placement(node, np.empty(0, np.int32), node.shape[0])
     span, slots = Span(0, 0, rules.levels), rules.levels
-    depth, used, moving = 0, np.int64(0), 1.0
+    # A literal 0 would be a type of its own, for which what it is passed to is compiled once more.
+    depth, used, moving = 0, int(np.int64(0)), 1.0
     above = np.empty(0, np.int64)
     while depth < rules.depth:
         if depth > 0:

@@ -16,7 +16,6 @@ of level sets, a table to look up.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import inf
 
 import numpy as np
 
@@ -24,18 +23,16 @@ from recalibrate.classes.groups.cells import CellSums
 from recalibrate.classes.groups.spec import GroupEncoder, GroupTable
 from recalibrate.classes.linear.spec import UNIT, UNIT_BITS, Products, bits_to_cut
 from recalibrate.core.boost import EVERYTHING, Settings, draw_levels
+from recalibrate.core.family import LEAST_NOISE, family
 from recalibrate.core.fixedpoint import snap
-from recalibrate.core.learning import MARGIN_STEP_LIMIT
-from recalibrate.core.levels import Levels, Link
+from recalibrate.core.levels import Levels
 from recalibrate.core.part import Draft
 from recalibrate.core.rounds import Rounds, Step
 from recalibrate.core.source import StatsSource
 from recalibrate.data.table import Schema
 from recalibrate.fitting.default.evidence import (
-    LEAST_NOISE,
     LIMIT,
     MEAN_ODDS,
-    STANDARD_UNIT,
     Effects,
     Floats,
     certainly_off,
@@ -126,7 +123,7 @@ class _Drawing:
     shifts: Shifts
     partition: Levels
     source: StatsSource
-    link: Link
+    link: str
     effects: dict[tuple[int, str], Floats] = field(default_factory=dict)
     odds: dict[tuple[int, str], float] = field(default_factory=dict)
     distances: list[Floats] = field(default_factory=list)
@@ -153,11 +150,10 @@ class _Drawing:
 
     def append(self, log: Rounds) -> Rounds:
         """``log`` with the step."""
-        limit = MARGIN_STEP_LIMIT if log.link == "logit" else inf
         offsets = self.shifts.encoder.offsets
         present = np.ones(self.partition.count, np.bool_)
         columns = np.arange(len(offsets) - 1)
-        table = GroupTable(present, snap(self.coefficient), limit, columns, offsets)
+        table = GroupTable(present, snap(self.coefficient), log.family.step_limit, columns, offsets)
         return log.append(Step(self.partition, table, self.shifts.index, False, None))
 
     def turn(self, log: Rounds, terms: range | None = None) -> None:
@@ -174,7 +170,7 @@ class _Drawing:
     def line(self, log: Rounds, score: ScoreStage) -> Rounds:
         """``log`` with shift and slope of the score as the groups' shifts leave room for."""
         draft = Draft(self.append(log), EVERYTHING)
-        scale, terms = self.source.scale, len(score.learner.encoder.terms)
+        scale, terms = self.source.scale, score.learner.encoder.count
         _, gram, cross = self.source.sums(Products(draft, score.index, 1, terms))
         if terms < 2:
             return log
@@ -208,9 +204,8 @@ class _Drawing:
         _, *sums, squares = statistic.real(self.source)
         own = slice(int(starts[at]), int(starts[at + 1]))
         s, g, variance = (each[:, own] for each in sums)
-        if log.link != "logit":
-            noise = float(squares.sum()) * self.source.scale.loss_step / float(s.sum())
-            self.noise = max(noise, LEAST_NOISE)
+        if not log.family.known_noise:
+            self.noise = max(float(squares.sum()) / float(s.sum()), LEAST_NOISE)
             variance = variance * self.noise
         if term == EVERYONE:
             s, g, variance = (each.sum(axis=1, keepdims=True) for each in (s, g, variance))
@@ -231,7 +226,7 @@ class _Drawing:
             g = (across * g).sum(axis=0)
             s, variance = ((across**2 * each).sum(axis=0) for each in (s, variance))
         old = self.effects.get((term, kind), np.zeros(g.shape))
-        unit = 1.0 if self.link == "logit" else STANDARD_UNIT * float(np.sqrt(self.noise))
+        unit = family(self.link).unit(self.noise)
         # A shift d moves g by s d: g / s has the variance of g over s^2.
         each = np.divide(s, variance, out=np.zeros(s.shape), where=variance > 0)
         known = Effects(((g + s * old) * each).ravel(), (s * each).ravel(), unit)
