@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from recalibrate.commands.console import Console
 from recalibrate.commands.data import CSV, PARQUET, Labelled, encode_frame, read_labelled
-from recalibrate.commands.models import known_text, needs_scores, open_any
+from recalibrate.commands.models import known_text, knows_classes, needs_scores, open_any
 from recalibrate.commands.options import add_base, add_labels, add_reading, add_table
 from recalibrate.commands.outputs import Outputs
 from recalibrate.commands.texts import read_class, read_groups
@@ -170,6 +170,7 @@ def _audit(args: Namespace, console: Console, model: Any) -> AuditReport:
     rows = read_labelled(
         args,
         known_text=known_text(model),
+        classes_known=knows_classes(model),
         scores=args.score_column,
         cluster=args.cluster,
         time=args.time,
@@ -204,12 +205,13 @@ def _audit(args: Namespace, console: Console, model: Any) -> AuditReport:
 
 def as_means(scores: Any, args: Namespace) -> Any:
     """Predictions on the scale of the label."""
-    from recalibrate.core.levels import sigmoid
+    from recalibrate.core.levels import from_margin
     from recalibrate.data.scores import read_scores
 
     if args.base_link != "logit":
         return scores
-    return sigmoid(read_scores(scores, n_rows=len(scores), probability=False))
+    values = read_scores(scores, n_rows=len(scores), probability=False, outputs=None)
+    return from_margin(values, "logit")
 
 
 def _baseline(args: Namespace, model: Any, rows: Labelled) -> Any:
