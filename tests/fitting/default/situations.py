@@ -68,7 +68,7 @@ def decisions(model):
 
 SCORE = "a function of the score"
 CERTAIN = "moving certain gaps"
-LARGE = "moving the categories of large columns"
+LARGE = "shifts of columns"
 BOOSTING = "boosting"
 LEVEL_SETS = "level sets"
 SHIFTS = "shifts of groups"
