@@ -33,14 +33,16 @@ def grow_alone(
 ) -> tuple[PackedTrees, int, Grown]:
     """Grow the trees; returns them as they grew, their depth, and what is left of them.
 
-    The steps of ``growth.grow``, which has to come back to the interpreter for every pass.
+    The steps of ``growth.grow``, which has to come back to the interpreter for every pass over
+    the rules' features.
     ``node`` has the level set of every row and gets its place: a leaf, or one depth above.
     """
     nodes = make_nodes(rules)
     trees = PackedTrees(nodes.packed, nodes.subset, nodes.subsets)
     placement = Placement(node, np.empty(0, np.int32), node.shape[0])
     span, slots = Span(0, 0, rules.levels), rules.levels
-    depth, used, moving = 0, 0, 1.0
+    # A literal 0 would be a type of its own, for which what it is passed to is compiled once more.
+    depth, used, moving = 0, int(np.int64(0)), 1.0
     above = np.empty(0, np.int64)
     while depth < rules.depth:
         if depth > 0:

@@ -31,15 +31,17 @@ from recalibrate.core.fixedpoint import Weights
 from recalibrate.core.levels import Link
 from recalibrate.data.classes import Known
 from recalibrate.data.growing import GrowingColumn, growing
-from recalibrate.data.labels import (
-    ALL_WEIGHTS_ZERO,
-    Seen,
-    read_some_weights,
-    read_values,
-    scale_labels,
-)
+from recalibrate.data.labels import Seen, read_values, scale_labels
 from recalibrate.data.scores import count_outputs, read_scores
-from recalibrate.data.table import Schema, Table, find_columns, split_columns
+from recalibrate.data.splitting import find_columns, split_columns
+from recalibrate.data.table import Schema, Table
+from recalibrate.data.weights import (
+    ALL_WEIGHTS_ZERO,
+    by_exposure,
+    per_exposure,
+    read_exposure,
+    read_some_weights,
+)
 from recalibrate.rows.disk import DiskStore
 from recalibrate.rows.files import Scratch
 from recalibrate.rows.spool import Spool, SpooledFiles
@@ -63,6 +65,8 @@ class Roles:
         The labels.
     weight
         The weights, if any.
+    exposure
+        What the labels are totals over, if anything.
     score
         The base model's scores, where they are a column.
     features
@@ -71,8 +75,14 @@ class Roles:
 
     y: str
     weight: str | None
+    exposure: str | None
     score: str | None
     features: tuple[str, ...]
+
+    @property
+    def weighted(self) -> bool:
+        """Whether rows may differ in how much they count."""
+        return self.weight is not None or self.exposure is not None
 
 
 def check_roles(roles: Mapping[str, Any], names: Sequence[str], where: str) -> None:
@@ -89,15 +99,15 @@ def check_roles(roles: Mapping[str, Any], names: Sequence[str], where: str) -> N
 
 def assign_roles(names: Sequence[str], base_model: Any, y: Any, reading: Reading) -> Roles:
     """Find labels, weights and scores among the columns."""
-    sample_weight = reading.sample_weight
-    given = {"y": y, "sample_weight": sample_weight}
+    sample_weight, exposure = reading.sample_weight, reading.exposure
+    given = {"y": y, "sample_weight": sample_weight, "exposure": exposure}
     check_roles(given, names, "rows come in pieces")
     score = base_model if isinstance(base_model, str) and base_model in names else None
-    taken = {y, sample_weight, score}
+    taken = {y, sample_weight, exposure, score}
     features = tuple(name for name in names if name not in taken)
     if not features:
         raise ValueError(f"X has no columns but {listed(sorted(map(str, taken - {None})))}")
-    return Roles(y, sample_weight, score, features)
+    return Roles(y, sample_weight, exposure, score, features)
 
 
 def read_base(base_model: Any, roles: Roles, reading: Reading, X: pd.DataFrame) -> Base:
@@ -163,16 +173,21 @@ def read_raw(
         return frame.iloc[:, find_columns([name], names)[0]]
 
     X = select_columns(frame, roles.features)
-    y, seen = _read_labels(column(roles.y), n_rows, known)
+    exposure = None
+    if roles.exposure is not None:
+        exposure = read_exposure(column(roles.exposure), n_rows)
+    y, seen = _read_labels(column(roles.y), n_rows, known, exposure)
     given = column(str(roles.score)) if base is None else base.scores(X)
     refuse_classes(given)
     score = read_scores(given, n_rows=n_rows, probability=False)
     _, values = split_columns(X)
     encoded = [own.encode(each) for own, each in zip(columns, values, strict=True)]
     outside = bool(outside_unit(score).any())
-    if roles.weight is None:
+    if not roles.weighted:
         return RawRows(encoded, y, score, None, Facts(seen, outside, Size(n_rows)))
-    weight = read_some_weights(column(roles.weight), n_rows)
+    given = None if roles.weight is None else read_some_weights(column(roles.weight), n_rows)
+    weight = np.ones(n_rows) if given is None else given
+    weight = weight if exposure is None else by_exposure(given, exposure)
     kept = weight > 0
     if not kept.all():
         encoded = [each[kept] for each in encoded]
@@ -190,9 +205,13 @@ def refuse_classes(scores: Any) -> None:
         )
 
 
-def _read_labels(y: Any, n_rows: int, known: Known) -> tuple[NDArray[np.float64], Seen]:
+def _read_labels(
+    y: Any, n_rows: int, known: Known, exposure: NDArray[np.float64] | None
+) -> tuple[NDArray[np.float64], Seen]:
     """Labels of a piece as numbers, text by its place among the classes; and what they are."""
     values = read_values(y, n_rows)
+    if exposure is not None:
+        values = per_exposure(values, exposure)
     seen = Seen.of(values)
     if values.dtype.kind != "O":
         return values.astype(np.float64), seen
@@ -208,7 +227,7 @@ def _read_labels(y: Any, n_rows: int, known: Known) -> tuple[NDArray[np.float64]
 
 def settle(facts: Facts, columns: Sequence[GrowingColumn], base: Base, reading: Reading) -> Problem:
     """The problem without its rows, once all were seen."""
-    weighted = reading.sample_weight is not None
+    weighted = reading.sample_weight is not None or reading.exposure is not None
     if not facts.size.n_rows:
         raise ValueError(ALL_WEIGHTS_ZERO)
     schema = Schema(tuple(column.column() for column in columns), named=True)
@@ -222,7 +241,7 @@ def settle(facts: Facts, columns: Sequence[GrowingColumn], base: Base, reading: 
     blank = Table(schema, [np.empty(0, np.float32)] * len(schema.columns), 0)
     given = Given(nothing, None, weighted)
     table = with_scores(blank, nothing, labels)
-    return Problem(table, labels, nothing, choose_link(reading.link, labels), given)
+    return Problem(table, labels, nothing, choose_link(base, reading, labels), given)
 
 
 def read_rows(
@@ -244,7 +263,7 @@ def read_rows(
     base = read_base(base_model, roles, reading, select_columns(first, roles.features))
     known = known_classes(base, reading)
     columns = growing(roles.features, reading.categorical)
-    spool = Spool(scratch, len(columns), weighted=roles.weight is not None)
+    spool = Spool(scratch, len(columns), weighted=roles.weighted)
     facts = []
     try:
         for frame in chain([first], some):

@@ -26,7 +26,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.core.levels import Link, from_margin
+from recalibrate.core.family import family
 
 Floats = NDArray[np.float64]
 NEWTON_STEPS, HALVINGS, ROUNDING = 40, 20, 1e-12
@@ -34,10 +34,6 @@ SPREADS = np.array([0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6])
 """Possible standard deviations of shifts, in log-odds."""
 SPREAD_CHANCES = SPREADS / (1.0 + (SPREADS / 0.1) ** 2)
 """Their prior, a half-Cauchy distribution: .1 is ordinary, and more is no surprise."""
-LEAST_NOISE = 2.0**-40
-"""Of labels in [0, 1]: what their sums cannot tell from none."""
-STANDARD_UNIT = 0.45
-"""What one log-odds is in standard deviations of a label: sqrt(p (1 - p)) at a p of about .3."""
 NO_SPREAD = 0.25
 """Prior chance that shifts of one kind do not vary at all."""
 VARYING, STEADY = 1.0, 4.0
@@ -63,31 +59,28 @@ MEAN_ODDS = 1.5
 class Counts:
     """Rows that are alike, together: their score, weight, and weighted labels.
 
-    ``noise`` is the variance of a label of weight one: 1 under the logit link, where scores say
-    it themselves; ``spread`` is the variance that unequal weights add.
+    ``noise`` is the variance of a response per unit of information: 1 under the logit link, where
+    scores say it themselves; ``spread`` is the variance that unequal weights add.
     """
 
     score: Floats
     weight: Floats
     label: Floats
-    link: Link
+    link: str
     noise: float = 1.0
     spread: float = 1.0
 
     def loss(self, f: Floats) -> float:
         """Negative log likelihood of scores, up to a constant."""
-        if self.link == "logit":
-            each = self.weight * np.logaddexp(0.0, f) - self.label * f
-        else:
-            each = (0.5 * self.weight * f - self.label) * f
+        each = family(self.link).fit_of(self.weight, self.label, f)
         return float(np.sum(each)) / (self.noise * self.spread)
 
     def slopes(self, f: Floats) -> tuple[Floats, Floats]:
         """Derivative of the log likelihood by f, and the information."""
-        mean = from_margin(f, self.link)
-        curvature = mean * (1.0 - mean) if self.link == "logit" else 1.0
+        mean = np.divide(self.label, self.weight)
+        pull, curvature = family(self.link).slopes(mean, f)
         unit = self.noise * self.spread
-        return (self.label - self.weight * mean) / unit, self.weight * curvature / unit
+        return self.weight * pull / unit, self.weight * curvature / unit
 
 
 def laplace(counts: Counts, design: Floats, deviations: Floats) -> tuple[Floats, float]:

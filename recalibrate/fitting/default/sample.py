@@ -59,8 +59,10 @@ class Sample:
         else:
             problem, self.numbers = store.sample(CHOOSING_ROWS, seed)
             self.store = MemoryStore(problem, threads)
-        newton = store.problem.link == "logit"
-        self.scale = make_scale(size.n_rows, weights_of(store), newton=newton)
+        family = store.problem.family
+        self.scale = make_scale(
+            size.n_rows, weights_of(store), newton=family.newton, extra_bits=family.extra_bits
+        )
         self.problem = self.store.problem
         self._all = store
         self._columns = store.columns(self.scale)

@@ -17,7 +17,6 @@ sets, a table to look up.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import inf
 
 import numpy as np
 
@@ -25,19 +24,17 @@ from recalibrate.classes.groups.cells import CellSums
 from recalibrate.classes.groups.spec import GroupEncoder, GroupTable
 from recalibrate.classes.linear.spec import UNIT, UNIT_BITS, Products, bits_to_cut
 from recalibrate.core.boost import EVERYTHING, Settings, draw_levels
+from recalibrate.core.family import LEAST_NOISE, family
 from recalibrate.core.fixedpoint import snap
-from recalibrate.core.learning import MARGIN_STEP_LIMIT
-from recalibrate.core.levels import Levels, Link
+from recalibrate.core.levels import Levels
 from recalibrate.core.part import Draft
 from recalibrate.core.rounds import Rounds, Step
 from recalibrate.core.source import StatsSource
 from recalibrate.data.table import Schema
 from recalibrate.fitting.default.evidence import (
-    LEAST_NOISE,
     LIMIT,
     MEAN_ODDS,
     NO_SPREAD,
-    STANDARD_UNIT,
     Effects,
     Floats,
     certainly_off,
@@ -151,7 +148,7 @@ class _Drawing:
     shifts: Shifts
     partition: Levels
     source: StatsSource
-    link: Link
+    link: str
     effects: dict[tuple[int, str], Floats] = field(default_factory=dict)
     odds: dict[tuple[int, str], float] = field(default_factory=dict)
     distances: list[Floats] = field(default_factory=list)
@@ -189,11 +186,10 @@ class _Drawing:
         """``log`` with the steps."""
         if self.line is not None:
             log = log.append(self.line)
-        limit = MARGIN_STEP_LIMIT if log.link == "logit" else inf
         offsets = self.shifts.encoder.offsets
         present = np.ones(self.partition.count, np.bool_)
         columns = np.arange(len(offsets) - 1)
-        table = GroupTable(present, snap(self.coefficient), limit, columns, offsets)
+        table = GroupTable(present, snap(self.coefficient), log.family.step_limit, columns, offsets)
         return log.append(Step(self.partition, table, self.shifts.index, False, None))
 
     def turn(self, log: Rounds, terms: range | None = None) -> None:
@@ -211,7 +207,7 @@ class _Drawing:
 
     def turn_line(self, log: Rounds, score: ScoreStage) -> None:
         """A slope of the score as the groups' shifts leave room for."""
-        terms = len(score.learner.encoder.terms)
+        terms = score.learner.encoder.count
         if terms < 2:
             return
         scale, draft = self.source.scale, Draft(self.append(log), EVERYTHING)
@@ -245,9 +241,8 @@ class _Drawing:
         _, *sums, squares = statistic.real(self.source)
         own = slice(int(starts[at]), int(starts[at + 1]))
         s, g, variance = (each[:, own] for each in sums)
-        if log.link != "logit":
-            noise = float(squares.sum()) * self.source.scale.loss_step / float(s.sum())
-            self.noise = max(noise, LEAST_NOISE)
+        if not log.family.known_noise:
+            self.noise = max(float(squares.sum()) / float(s.sum()), LEAST_NOISE)
             variance = variance * self.noise
         if term == EVERYONE:
             s, g, variance = (each.sum(axis=1, keepdims=True) for each in (s, g, variance))
@@ -278,7 +273,7 @@ class _Drawing:
             g = (across * g).sum(axis=0)
             s, variance = ((across**2 * each).sum(axis=0) for each in (s, variance))
         old = self.effects.get((term, kind), np.zeros(g.shape))
-        unit = 1.0 if self.link == "logit" else STANDARD_UNIT * float(np.sqrt(self.noise))
+        unit = family(self.link).unit(self.noise)
         # A shift d moves g by s d: g / s has the variance of g over s^2.
         each = np.divide(s, variance, out=np.zeros(s.shape), where=variance > 0)
         known = Effects(((g + s * old) * each).ravel(), (s * each).ravel(), unit)
