@@ -6,6 +6,8 @@ from typing import Any
 
 import griffe
 
+from recalibrate.estimators.documents import fill
+
 _ROLE = re.compile(r":(?:func|class|meth|mod|attr|data):`~?([^`]+)`")
 _CITATION = re.compile(r"\[(\d+)\]_")
 _REFERENCE = re.compile(r"^( *)\.\. \[(\d+)\] (.*(?:\n\1 +\S.*)*)", re.MULTILINE)
@@ -21,7 +23,7 @@ class MarkdownDocstrings(griffe.Extension):
     def on_object(self, *, obj: griffe.Object, **kwargs: Any) -> None:
         """Called for every object that was read."""
         if obj.docstring is not None:
-            obj.docstring.value = to_markdown(obj.docstring.value)
+            obj.docstring.value = to_markdown(fill(obj.docstring.value))
 
 
 def to_markdown(text: str) -> str:

@@ -163,8 +163,8 @@ def known_classes(base: Base | None, reading: Reading, outputs: int = 1) -> Know
     if reading.classes is not None:
         if classes is not None and not isinstance(classes, range):
             raise ValueError(
-                f"classes= was given, but the base model tells its classes: {listed(classes)}. "
-                "Leave it out."
+                "classes= was given, but the base model already defines its classes: "
+                f"{listed(classes)}. Leave it out."
             )
         classes = tuple(plain_value(label) for label in reading.classes)
         if len(set(classes)) < max(len(classes), 2):

@@ -39,7 +39,7 @@ def warn_if_too_good(labels: Labels, margin: NDArray[np.float64], link: str) -> 
     if suspicious:
         warn_user(
             "the base scores predict the labels almost perfectly. If the base model was trained "
-            "on these rows, what is learned here will not hold on new ones: calibrate on rows "
+            "on these rows, corrections fitted here will not hold on new ones: calibrate on rows "
             "that it has not seen."
         )
 

@@ -51,7 +51,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     group.add_argument(
         "--H",
         metavar="CLASS",
-        help='functions to be right for: "trees", "trees(depth=2)", "linear", '
+        help='groups or function class (H): "trees", "trees(depth=2)", "linear", '
         '"groups(sex, race*sex, age < 25)"; default: trees on all columns',
     )
     add_names(group, "--categorical", "columns of numbers that are categories")
@@ -65,7 +65,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     group.add_argument("--levels", type=int, help="number of level sets")
     group.add_argument("--link", choices=("identity", "logit"), help="scale of the updates")
     group.add_argument("--threads", type=int, help="the model is the same for any number")
-    group.add_argument("--seed", type=int, default=0, help="deals the folds, default 0")
+    group.add_argument("--seed", type=int, default=0, help="seed of the folds, default 0")
     group = parser.add_argument_group("output")
     group.add_argument("-o", "--out", metavar="FILE", required=True, help="the model, .rcal")
     group.add_argument("--onnx", metavar="FILE", help="also export the model, .onnx")

@@ -111,15 +111,15 @@ class Weights(NamedTuple):
         shift = bits - self.exponent
         if shift > 1023:
             raise ValueError(
-                f"sample_weight sums to next to nothing (the largest is {self.largest:g}): "
-                "multiply all weights by one number"
+                f"sample_weight is too small to be added up (the largest is {self.largest:g}): "
+                "multiply all weights by the same factor"
             )
         if frexp(self.smallest)[1] + shift <= LEAST_WEIGHT_BITS:
             raise ValueError(
                 f"sample_weight ranges from {self.smallest:g} to {self.largest:g}, a ratio of "
-                f"{self.largest / self.smallest:.2g}: beside the summed weight of all rows the "
-                f"lightest would count for nothing (less than 2^-{bits - LEAST_WEIGHT_BITS} of "
-                "it). Give such rows weight 0 to leave them out, or a larger weight."
+                f"{self.largest / self.smallest:.2g}: the smallest would be lost beside the sum of "
+                f"all weights (less than 2^-{bits - LEAST_WEIGHT_BITS} of it). Give such rows "
+                "weight 0 to leave them out, or a larger weight."
             )
         return float(2.0**shift)
 

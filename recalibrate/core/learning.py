@@ -245,6 +245,11 @@ class FunctionClass(ABC):
         """Whether values may be missing."""
         return True
 
+    @property
+    def described(self) -> str:
+        """How the summary shows it."""
+        return repr(self)
+
     @classmethod
     def read(cls, arguments: Sequence[str], text: str) -> Self:
         """The class from its arguments in a short text."""

@@ -197,7 +197,9 @@ def fit(
     plan = Plan(loop, alpha, B, cv, validation)
     _check(plan, unfitted, link)
     if target_class is not None and positive is not None:
-        raise ValueError("give either target_class= (of several classes) or positive= (of two)")
+        raise ValueError(
+            "give either target_class= (one of several classes) or positive= (one of two)"
+        )
     engine.check()
     check_seed(seed)
     check_flag("exportable", exportable)

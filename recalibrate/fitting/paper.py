@@ -45,8 +45,8 @@ def certify(
     if accepted == 0:
         warn_user(
             f"no round lowered the squared error by alpha / (2B) = {alpha / (2 * B):g}: the "
-            "output is just the rounded base. A smaller alpha asks for more; typical gains of a "
-            "correction are a few thousandths."
+            "output is just the rounded base. Choose a smaller alpha: a correction typically "
+            "lowers the squared error by a few thousandths."
         )
     shares, lost, unresolved = _facts_of_rows(training, B)
     final = history.errors[accepted]
@@ -59,7 +59,7 @@ def certify(
     if not reason and not isfinite(bound):
         reason = f"the run ended early: {history.stopped}"
     if not reason and boosted.witness is not None and boosted.log is boosted.witness:
-        reason = "the model's last update is not rounded; this is about the model before it"
+        reason = "the last update is not rounded; the bound is about the model before it"
     labels = training.problem.labels
     return Certificate(
         alpha=alpha,

@@ -11,6 +11,7 @@ import numpy as np
 from recalibrate.core.fixedpoint import Scale
 from recalibrate.core.rounds import Rounds, Scores
 from recalibrate.core.source import StatsSource
+from recalibrate.explain.notes import NO_CORRECTION, NamedLoss
 from recalibrate.rows.store import Encoded, Fold, Selection
 from recalibrate.support.sums import average, total
 from recalibrate.support.threads import take_turns
@@ -98,6 +99,8 @@ class Verdict:
         Rounds to take when refitting on all rows; 0 keeps the base as it is.
     gain, error
         Mean fall of the loss on held-out rows, and its standard error.
+    before
+        Mean loss of the base on held-out rows.
     curve
         Mean held-out loss by step, as far as all folds went.
     """
@@ -105,27 +108,16 @@ class Verdict:
     rounds: int
     gain: float
     error: float
+    before: float
     curve: tuple[float, ...]
 
-    @property
-    def note(self) -> str:
+    def notes(self, loss: NamedLoss) -> tuple[str, ...]:
         """In words."""
-        said = say_gain(self.gain, self.error)
-        if self.rounds == 0:
-            said += ": no more than noise, so the base's predictions are returned unchanged"
-        return said
-
-
-def say_gain(gain: float, error: float) -> str:
-    """A change of the held-out loss in words.
-
-    Examples
-    --------
-    >>> say_gain(-0.02, 0.01)
-    'held-out loss rises by 0.02 (standard error 0.01)'
-    """
-    way = "rises" if gain < 0 else "falls"
-    return f"held-out loss {way} by {abs(gain):.3g} (standard error {error:.2g})"
+        if self.rounds:
+            after = loss.held_out(self.before, self.before - self.gain)
+            return after, f"cross-validation: {loss.change(self.gain, self.error)}"
+        said = loss.stage("cross-validation", "", self.gain, self.error)
+        return loss.held_out(self.before, self.before), said, NO_CORRECTION
 
 
 def paired_gain(before: Scores, after: Scores, weight: Scores | None) -> tuple[float, float]:
@@ -152,7 +144,7 @@ def judge(runs: Sequence[FoldRun], start: Rounds, scale: Scale) -> Verdict:
         weight.append(run.held_out.weights())
         run.held_out.drop()
     mass = np.concatenate(weight).astype(np.float64)
-    gain, error = paired_gain(
-        np.concatenate(before), np.concatenate(after), mass if len(mass) else None
-    )
-    return Verdict(rounds if gain > error else 0, gain, error, mean_curve(runs))
+    start_losses, weights = np.concatenate(before), mass if len(mass) else None
+    gain, error = paired_gain(start_losses, np.concatenate(after), weights)
+    mean = average(start_losses, np.ones(len(start_losses)) if weights is None else weights)
+    return Verdict(rounds if gain > error else 0, gain, error, mean, mean_curve(runs))

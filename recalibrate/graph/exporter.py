@@ -134,8 +134,10 @@ class _Export:
         value = model.base.scores([None])
         start = base_margin(model.base, value, model.labels, link, 1, clip=model.clip)
         rows = inputs.ports[0].name
-        constant = constant_margin(float(value[0]), rows, builder)
-        return constant, {SCORE_COLUMN: constant_margin(float(start[0]), rows, builder)}
+        names = score_columns(model.labels.classes) if outputs > 1 else [SCORE_COLUMN]
+        constants = [constant_margin(each, rows, builder) for each in value.ravel().tolist()]
+        margins = [constant_margin(each, rows, builder) for each in start.ravel().tolist()]
+        return builder.concat(constants), dict(zip(names, margins, strict=True))
 
     def _mean(self, builder: GraphBuilder, score: str, base: str | None) -> str:
         """The prediction: the calibrated mean, or the base's own where nothing was changed."""

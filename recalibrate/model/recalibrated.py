@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,12 +24,9 @@ from recalibrate.data.scores import read_scores
 from recalibrate.data.table import Schema
 from recalibrate.model.outputs import Outputs
 from recalibrate.support.frozen import Frozen
-from recalibrate.support.notices import printable
+from recalibrate.support.notices import counted, printable
 from recalibrate.support.provenance import Provenance
 from recalibrate.support.threads import threads_for
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +96,7 @@ class Recalibrated(Outputs, Frozen):
         """
         labels = self.labels
         if labels.kind == "regression":
-            raise AttributeError("a model that was fitted to numbers has no classes")
+            raise AttributeError("a regression model has no classes")
         if labels.chosen is not None:
             return np.array([False, True])
         return np.array(labels.classes or (0, 1))
@@ -290,7 +287,9 @@ class Recalibrated(Outputs, Frozen):
         return select_columns(X, names)
 
     def __repr__(self) -> str:
+        H = repr(self.H)
+        H = H if self.H.described == H else "None"
         return printable(
-            f"<Recalibrated: {self.base.name}, H={self.H!r}, {self.n_rounds_} rounds, "
-            f"{self.n_learners_} learners>"
+            f"<Recalibrated: {self.base.name}, H={H}, {counted(self.n_rounds_, 'round')}, "
+            f"{counted(self.n_learners_, 'learner')}>"
         )

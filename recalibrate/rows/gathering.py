@@ -13,7 +13,7 @@ import numpy as np
 from recalibrate.bases.protocol import ScoreColumn, as_base, predicted_mean, takes_base
 from recalibrate.core.levels import Link, from_margin
 from recalibrate.data.inputs import is_collection, open_frames
-from recalibrate.data.table import find_columns
+from recalibrate.data.splitting import find_columns
 from recalibrate.data.vectors import Float64
 from recalibrate.groups.expressions import columns_of, parse
 from recalibrate.rows.dask.shipping import Packed, pack

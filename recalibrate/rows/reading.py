@@ -33,7 +33,8 @@ from recalibrate.data.classes import Known
 from recalibrate.data.growing import GrowingColumn, growing
 from recalibrate.data.labels import Seen, read_values, scale_labels
 from recalibrate.data.scores import count_outputs, read_scores
-from recalibrate.data.table import Schema, Table, find_columns, split_columns
+from recalibrate.data.splitting import find_columns, split_columns
+from recalibrate.data.table import Schema, Table
 from recalibrate.data.weights import (
     ALL_WEIGHTS_ZERO,
     by_exposure,

@@ -275,8 +275,8 @@ def lost_by_rounding(
         return share * sqrt(B) / (1.0 - share), ""
     worst = names[kept[int(np.argmax(errors[kept] * np.sqrt(np.diag(inverse))))]]
     return inf, (
-        f"rounding to 2^-{UNIT_BITS} of its range decides over what column {worst!r} adds to the "
-        "others: it is nearly a linear function of them, or has values far outside of the others"
+        f"what column {worst!r} adds to the others depends on rounding to 2^-{UNIT_BITS} of its "
+        "range: it is nearly a linear function of them, or has extreme values"
     )
 
 

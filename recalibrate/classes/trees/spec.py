@@ -118,6 +118,12 @@ class Trees(FunctionClass):
         ]
         return f"Trees({', '.join(shown)})"
 
+    @property
+    def described(self) -> str:
+        """How the summary shows it."""
+        given = self != DEFAULT_TREES
+        return repr(self) if given else "not given: boosted trees on all columns"
+
     def pace(self, link: str) -> Pace:
         """Trees that split on the score need no level sets; those that draw columns draw rows."""
         l2 = TREE_PRIOR / 4 if family(link).newton else TREE_PRIOR
@@ -173,6 +179,21 @@ class Trees(FunctionClass):
 def _is_whole(value: object, least: int, most: int) -> bool:
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     return whole and bool(least <= value <= most)  # type: ignore[operator]  # checked above
+
+
+DEFAULT_TREES = Trees(
+    depth=6,
+    leaves=15,
+    base_score=True,
+    min_leaf_rows=10,
+    feature_share=0.7,
+    one_vs_rest=DEFAULT_BINS,
+    score_order=8,
+)
+"""The class of a fit without H.
+
+Categories are split off one by one, or in the order of their mean base score: an order learned
+from residuals follows their noise (cross-validated, most of all where categories are many)."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,6 +28,7 @@ from recalibrate.core.learning import FunctionClass, Learner, is_score
 from recalibrate.core.part import Part
 from recalibrate.core.rounds import Encoder, Rounds
 from recalibrate.core.source import StatsSource
+from recalibrate.explain.notes import NamedLoss, say_shrinkage
 from recalibrate.fitting.default.judging import (
     HeldOutScores,
     best_weights,
@@ -68,7 +69,7 @@ from recalibrate.fitting.default.settings import (
 from recalibrate.fitting.default.shifts import Shifts, large_columns
 from recalibrate.fitting.default.stages import Stage
 from recalibrate.fitting.default.wide import Chosen, choose_columns, is_wide
-from recalibrate.fitting.validation import Fitted, FoldRun, mean_curve, run_folds, say_gain
+from recalibrate.fitting.validation import Fitted, FoldRun, mean_curve, run_folds
 from recalibrate.groups.expressions.tree import name_text
 from recalibrate.rows.store import Fold
 from recalibrate.support.sums import average
@@ -121,6 +122,7 @@ class BoostedStages:
         problem = sample.problem
         self.problem, self.sample, self.H = problem, sample, H
         self.folds, self.threads, self.free = folds, threads, free
+        self.loss = NamedLoss.of(problem.family, problem.labels)
         self.spread = weight_spread(problem.labels.weight)
         line, main = sample.bind(LINE_CLASS, SCORE_ENCODER), sample.bind(H, MAIN_ENCODER)
         self.score = ScoreStage(cast(LinearLearner, line), problem, self.spread)
@@ -142,7 +144,8 @@ class BoostedStages:
                 encoders = (*encoders, own)
         self.encoded = sample.encode(encoders, draws=draws)
         self.start = Rounds(problem.link, None, encoders)
-        if self.certain is not None and not self._isolated_gaps(self.certain):
+        self.gaps = 0 if self.certain is None else self._count_gaps(self.certain)
+        if not 0 < self.gaps <= MOST_CERTAIN:
             self.certain = None
 
     def follow(self, progress: bool | None) -> tuple[Rounds, History, tuple[str, ...]]:
@@ -191,12 +194,11 @@ class BoostedStages:
         bound = cast(GroupLearner, self.sample.bind(terms, LARGE_ENCODER))
         return Shifts(bound.encoder, LARGE_ENCODER, limit=None)
 
-    def _isolated_gaps(self, certain: Stage) -> bool:
-        """Whether a few groups, and only a few, are certainly off."""
+    def _count_gaps(self, certain: Stage) -> int:
+        """How many groups are certainly off."""
         with self.encoded.open(self.sample.scale) as source:
             begun, _ = self.score.fit(source, self.start)
-            found = len(certain.run(source, begun).log.steps) - len(begun.steps)
-        return 0 < found <= MOST_CERTAIN
+            return len(certain.run(source, begun).log.steps) - len(begun.steps)
 
     def run_folds(self) -> list[FoldRun]:
         """All stages without each fold's rows; of several numbers of level sets the best."""
@@ -255,8 +257,10 @@ class BoostedStages:
             pays = (
                 count >= LEAST_ROWS and error > 0 and gain > standard_errors(stage, count) * error
             )
-            verdict = "pays" if pays else "does not pay by itself"
-            notes.append(f"{name} {verdict}: {say_gain(gain, error)}")
+            done = (
+                f"{self.gaps} corrected (>= 4 standard errors)" if stage == CERTAIN else "applied"
+            )
+            notes.append(self.loss.stage(name, done if pays else "", gain, error))
             taken = stage + 1 if pays else taken
         stages, whole, share, weights = taken, taken, 1.0, None
         held_out = at[taken]
@@ -267,6 +271,8 @@ class BoostedStages:
             stages = taken if share == 0 else MAIN + 1
         mean = average(at[0].losses(problem), at[0].weight(problem))
         curve = (mean, *mean_curve(runs))
+        after = average(held_out.losses(problem), held_out.weight(problem))
+        notes.insert(0, self.loss.held_out(mean, after))
         more = round(steps * MORE_STEPS)
         return Choice(stages, whole, share, more, weights, held_out, curve, tuple(notes))
 
@@ -276,7 +282,7 @@ class BoostedStages:
             log, found = self.score.fit(source, self.start)
         gain, error = held_out_gain(at[SCORE], at[CERTAIN], self.problem)
         if log.steps and gain < -HARM_ERRORS * error:
-            return 0, [f"{STAGE_NAMES[SCORE]} does harm: {say_gain(gain, error)}"]
+            return 0, [f"{found.name}: not applied, {self.loss.change(gain, error)}"]
         return int(bool(log.steps)), [found.note]
 
     def _has(self, stage: int) -> bool:
@@ -296,22 +302,21 @@ class BoostedStages:
         if not found or found[-1] > MOST_WEIGHT:  # one weight for both
             found = best_weights(self.problem, held_out, [start + added], self.spread)
         a, b, c = found[0], found[1], found[-1]
-        notes.append(
-            f"held-out rows want {a:.3g} + {b:.3g} of the score + {c:.3g} of what was added to it"
-        )
+        notes.append(say_shrinkage(b, c))
         return (a, b, c), replace(held_out, scores=a + b * start + c * added)
 
     def _share(
         self, before: HeldOutScores, after: HeldOutScores, notes: list[str]
     ) -> tuple[float, HeldOutScores]:
-        """The share of boosting to take where the whole does not pay, and the scores there."""
+        """The share of boosting to take where the whole gains too little, and the scores there."""
         share, errors = correction_weight(before, after, self.problem)
         least = PART_ERRORS if len(before.rows) >= FEW_ROWS else FEW_PART_ERRORS
         if errors <= least or len(before.rows) < LEAST_ROWS:
             return 0.0, before
         # What chance makes of a share of nothing is taken off.
         share = min(share, 1.0) * (1.0 - (CHANCE_ERRORS / errors) ** 2)
-        notes.append(f"boosting is taken in part: {share:.0%}, {errors:.1f} standard errors from 0")
+        full = self.loss.change(*held_out_gain(before, after, self.problem))
+        notes[-1] = f"{STAGE_NAMES[MAIN]}: applied at {share:.0%} (at 100%: {full})"
         return share, take_share(before, after, share)
 
     def refit(self, choice: Choice, progress: bool | None) -> tuple[Rounds, History]:

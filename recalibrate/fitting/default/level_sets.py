@@ -30,6 +30,7 @@ from recalibrate.fitting.default.judging import HeldOutScores
 from recalibrate.groups.expressions.tree import name_text
 from recalibrate.groups.groupset import GroupSet, bind
 from recalibrate.rows.memory import rows_in_memory
+from recalibrate.support.notices import counted
 
 FALSE_ALARM = 0.05
 """Chance that noise moves all rows, any single column, or any pair, of an unmoved base."""
@@ -74,13 +75,14 @@ def add_level_sets(
     stage = _Stage(problem, held_out, scale, threads, moved=bool(log.steps))
     learner = stage.candidates(H)
     if learner is None:
-        return log, "level sets: no group is large enough to be tested"
+        return log, "level sets: not tested, no group has enough rows"
     terms = learner.encoder.groups.terms
+    tested = _tested(len(terms) - 1, named=H is not None and bool(H.terms))
     steps = stage.run(learner)
     if not steps:
-        return log, f"level sets: none of {len(terms)} terms is off by more than noise"
+        return log, f"level sets: no significant errors ({tested} tested)"
     taken = sorted({int(table.columns[0]) for _, table in steps})
-    said = ", ".join("everyone" if t == 0 else terms[t].text for t in taken)
+    said = ", ".join("all rows" if t == 0 else terms[t].text for t in taken)
     encoder = GroupEncoder(learner.encoder.groups.take(taken))
     moved = tuple(
         replace(
@@ -91,8 +93,14 @@ def add_level_sets(
         for step, table in steps
     )
     log = replace(log, encoders=(*log.encoders, encoder), steps=(*log.steps, *moved))
-    updates = "1 update" if len(steps) == 1 else f"{len(steps)} updates"
-    return log, f"level sets: {updates} from {len(terms)} tested terms ({said})"
+    return log, f"level sets: {counted(len(steps), 'correction')} ({said}); {tested} tested"
+
+
+def _tested(terms: int, *, named: bool) -> str:
+    """What was looked at beside the curve of all rows: the user's groups, or columns."""
+    if terms == 0:
+        return "all rows"
+    return counted(terms, "group expression") if named else f"{terms} columns or pairs"
 
 
 class _Stage:

@@ -56,6 +56,8 @@ FORMS: tuple[tuple[tuple[float, float, float], float], ...] = (
 """Deviations of shift, slope and bend in every form (0: it has none), and its share of the chance
 of a change. Slopes turn log-odds around 0, as over-confidence does, and other scores around their
 mean."""
+NAMES = {"identity": "linear scaling", "logit": "Platt scaling", "log": "log-linear scaling"}
+"""What a function of the score is called in the summary."""
 BEND_LEVELS = 16
 LEAST_KNOTS = 8
 """Scores of fewer different values are not bent."""
@@ -83,8 +85,9 @@ class LabelCells:
 
 @dataclass(frozen=True)
 class Found:
-    """What was believed: chance of a change, and shift, slope and bend."""
+    """What was believed: its name, chance of a change, and shift, slope and bend."""
 
+    name: str
     chance: float
     shift: float = 0.0
     slope: float = 0.0
@@ -94,12 +97,10 @@ class Found:
     def note(self) -> str:
         """In words."""
         if self.chance < LEAST_CHANGE:
-            return f"the score stays as it is: a change is {self.chance:.0%} likely"
-        bent = f", bent by {self.bend:+.2g}" if self.bend else ""
-        return (
-            f"a function of the score: slope {1 + self.slope:.3g}, shifted by {self.shift:+.2g}"
-            f"{bent} (a change is {self.chance:.0%} likely)"
-        )
+            return f"{self.name}: no significant gain"
+        bent = f", curvature {self.bend:+.2g}" if self.bend else ""
+        said = f"slope {1 + self.slope:.3g}, intercept {self.shift:+.2g}{bent}"
+        return f"{self.name}: applied, {said}"
 
 
 class ScoreStage:
@@ -122,6 +123,8 @@ class ScoreStage:
     ) -> None:
         self.learner = learner
         self.link = problem.link
+        self.name = NAMES[problem.family.link]
+        self.size = problem.labels.span if problem.family.link == "identity" else 1.0
         self.spread = spread
         self.index = index
         terms = cast(Quantiser, learner.encoder).terms
@@ -205,7 +208,8 @@ class ScoreStage:
             weight[bent] = 0.0
         weight = weight / weight.sum()
         mean = np.sum(weight[:, None] * np.array(values), axis=0)
-        return Found(1.0 - float(weight[0]), *(float(value) for value in mean)), mean
+        shift, slope, corner = (float(value) for value in mean)
+        return Found(self.name, 1.0 - float(weight[0]), shift * self.size, slope, corner), mean
 
     def _step(self, values: Floats, middle: float, bend: _Bend) -> Step:
         """The step that adds shift, slope and bend to the score."""

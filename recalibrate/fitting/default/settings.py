@@ -9,23 +9,13 @@ from __future__ import annotations
 import numpy as np
 
 from recalibrate.bases.problem import Problem
-from recalibrate.classes.trees.spec import Trees
+from recalibrate.classes.trees.spec import DEFAULT_TREES, Trees
 from recalibrate.core.boost import Settings
 from recalibrate.core.learning import FunctionClass, Penalty
-from recalibrate.data.bins import DEFAULT_BINS, MOST_BINS
+from recalibrate.data.bins import MOST_BINS
 from recalibrate.support.sums import total
 
-DEFAULT_CLASS = Trees(
-    depth=6,
-    leaves=15,
-    base_score=True,
-    min_leaf_rows=10,
-    feature_share=0.7,
-    one_vs_rest=DEFAULT_BINS,
-    score_order=8,
-)
-"""Categories are split off one by one, or in the order of their mean base score: an order learned
-from residuals follows their noise (cross-validated, most of all where categories are many)."""
+DEFAULT_CLASS = DEFAULT_TREES
 CERTAIN_CLASS = Trees(depth=1, one_vs_rest=MOST_BINS, min_leaf_rows=20, bare_roots=False)
 """One threshold or one category at a time: the groups that everybody would look at first."""
 CERTAIN_GAIN = 16.0
@@ -37,12 +27,8 @@ SCORE_ENCODER, MAIN_ENCODER, CERTAIN_ENCODER, LARGE_ENCODER = range(4)
 a column has many categories."""
 MOST_CERTAIN = 3
 """A base with more certain gaps than this is off everywhere, which boosting repairs better."""
-STAGE_NAMES = (
-    "a function of the score",
-    "moving certain gaps",
-    "moving the categories of large columns",
-    "boosting",
-)
+STAGE_NAMES = ("score", "large group errors", "columns of many categories", "boosting")
+"""As the summary calls them; the first has a name of its own (``score.Found``)."""
 LEAST_ROWS, FEW_ROWS, SOME_ROWS = 20, 1000, 5000
 """With fewer rows than the first no standard error is worth the name: the score's function, which
 has a likelihood, is all that is fitted. For the others see `standard_errors`."""

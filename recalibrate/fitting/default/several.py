@@ -23,6 +23,7 @@ from recalibrate.classes.linear.spec import Quantiser
 from recalibrate.core.boost import Boosted, History, Settings
 from recalibrate.core.learning import FunctionClass, is_score
 from recalibrate.core.rounds import Rounds, Scores
+from recalibrate.explain.notes import NO_CORRECTION, NamedLoss, say_shrinkage
 from recalibrate.fitting.default.judging import HeldOutScores, class_weights, correction_weight
 from recalibrate.fitting.default.level_sets import add_level_sets
 from recalibrate.fitting.default.sample import Sample
@@ -38,7 +39,7 @@ from recalibrate.fitting.default.settings import (
     main_settings,
 )
 from recalibrate.fitting.default.stages import Stage
-from recalibrate.fitting.validation import Fitted, paired_gain, say_gain
+from recalibrate.fitting.validation import Fitted, paired_gain
 from recalibrate.rows.memory import EncodedInMemory
 from recalibrate.rows.store import Fold
 from recalibrate.support.sums import average
@@ -69,7 +70,8 @@ def follow_classes(
     terms = H if H.terms or H is DEFAULT_CLASS else None
     log, note = add_level_sets(log, sample.problem, terms, choice.held_out, sample.scale, threads)
     history = replace(history, held_out=choice.curve)
-    return Boosted(log.pruned(), history, None, log), stages.main.settings, (*choice.notes, note)
+    notes = (*choice.notes, note) if log.steps else (*choice.notes, note, NO_CORRECTION)
+    return Boosted(log.pruned(), history, None, log), stages.main.settings, notes
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,12 +163,13 @@ class _Classes:
         base, line, boosted = (HeldOutScores(rows, z) for z in self._held_out(runs, sweeps))
         weight = base.weight(self.problem)
         losses = [each.losses(self.problem) for each in (base, line, boosted)]
-        names = ("a line through the base's scores", "boosting")
+        names = ("matrix scaling", "boosting")
+        loss = NamedLoss.of(self.problem.family, self.problem.labels)
         taken, notes = 0, []
         for stage, name in enumerate(names, start=1):
             gain, error = paired_gain(losses[taken], losses[stage], weight)
             pays = error > 0 and gain / error > LEAST_ERRORS[stage - 1]
-            notes.append(f"{name} {'pays' if pays else 'does not pay'}: {say_gain(gain, error)}")
+            notes.append(loss.stage(name, "applied" if pays else "", gain, error))
             taken = stage if pays else taken
         y = self.y[rows]
         parts = [line.scores, boosted.scores - line.scores]
@@ -178,16 +181,18 @@ class _Classes:
                 both = class_weights(y, [boosted.scores], weight)
                 found = None if both is None else both * 2
             first, second = found or (1.0, 1.0)
-            notes.append(f"held-out rows want {first:.3g} of the line, {second:.3g} of boosting")
+            notes.append(say_shrinkage(first, second))
         elif taken == 1 and not whole and len(rows) >= FEW_ROWS:
             share, errors = correction_weight(line, boosted, self.problem)
             second = min(share, 1.0) if errors > PART_ERRORS else 0.0
             if second:
-                notes.append(f"boosting is taken in part: {second:.0%}, {errors:.1f} errors from 0")
+                full = loss.change(*paired_gain(losses[1], losses[2], weight))
+                notes[-1] = f"boosting: applied at {second:.0%} (at 100%: {full})"
         chosen = first * parts[0] + second * parts[1] if taken else base.scores
         means = [average(each, weight) for each in losses]
         curve = (means[0], *_mean_curve(runs))
         held_out = HeldOutScores(rows, np.asfortranarray(chosen))
+        notes.insert(0, loss.held_out(means[0], average(held_out.losses(self.problem), weight)))
         steps = round(sweeps * MORE_STEPS)
         return Choice(first, second, steps, held_out, curve, tuple(notes))
 

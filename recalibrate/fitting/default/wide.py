@@ -98,7 +98,7 @@ def choose_columns(
     )
     names = tuple(name for name in everyone.looks_at if not is_score(name))
     count = sum(not is_score(name) for name in learner.encoder.names)
-    note = f"of {count:,} columns boosting looks at the {len(names)} that gain most by one split"
+    note = f"columns: {len(names)} of {count:,} are used, those that gain most by a single split"
     return Chosen(everyone, tuple(folds), names, note)
 
 

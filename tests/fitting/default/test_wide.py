@@ -69,7 +69,7 @@ def test_a_column_that_matters_is_among_the_chosen(few):
     assert f"c{TRUE}" in chosen.names
     assert len(chosen.names) == 5
     assert all(f"c{TRUE}" in fold.looks_at for fold in chosen.folds)
-    assert "of 41 columns boosting looks at the 5" in chosen.note
+    assert "columns: 5 of 41 are used" in chosen.note
 
 
 def test_a_fold_chooses_without_its_held_out_labels(few):
@@ -93,7 +93,7 @@ def test_the_choice_does_not_depend_on_the_order_of_rows(few):
 def test_a_default_fit_of_a_wide_table_says_so_and_finds_what_matters():
     X, y, base = draw(2000, columns=wide.MOST_COLUMNS + 20)
     model = rc.fit(base, X, y)
-    assert f"of {wide.MOST_COLUMNS + 21} columns boosting looks at the 200" in model.summary()
+    assert f"200 of {wide.MOST_COLUMNS + 21} are used" in model.summary()
     high = X[f"c{TRUE}"] > 0.5
     p = model.predict(X, base=base)
     # Six standard errors of a mean over 600 rows, with shrinkage toward the base on top.
