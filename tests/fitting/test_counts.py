@@ -142,12 +142,14 @@ def test_predictions_keep_the_bounds(bounds):
         low, high = bounds or (None, None)
         assert (p.min() >= 0) == (low is not None)
         assert (p.max() <= 2) == (high is not None)
-        assert model.bounds_ == tuple(None if b is None else float(b) for b in bounds or (None,) * 2)
+        assert model.bounds_ == tuple(
+            None if b is None else float(b) for b in bounds or (None,) * 2
+        )
 
 
 def test_what_is_refused():
     X, e, base, _, y = claims(50)
-    with pytest.raises(ValueError, match="exposure must be above zero.*0.0 in row 3"):
+    with pytest.raises(ValueError, match=r"exposure must be above zero.*0.0 in row 3"):
         rc.fit(base, X, y, exposure=np.where(np.arange(50) == 3, 0.0, e))
     with pytest.raises(ValueError, match=r"y must be above zero.*gamma.*log-tweedie"):
         rc.fit(base, X, y, exposure=e, link="log-gamma")
@@ -160,7 +162,7 @@ def test_what_is_refused():
     with pytest.raises(ValueError, match="the lower bound must be a finite number"):
         rc.fit(base, X, y, bounds=("a", None))
     classifier = LogisticRegression().fit(X[["age"]], y > 0)
-    with pytest.raises(ValueError, match="'log-poisson' is for counts.*classifier"):
+    with pytest.raises(ValueError, match=r"'log-poisson' is for counts.*classifier"):
         rc.fit(classifier, X[["age"]], y, link="log")
     with pytest.raises(ValueError, match="exposure= needs totals"):
         rc.fit(base, X, X["town"], exposure=e)
