@@ -32,11 +32,15 @@ NO_LEVELS = np.empty(0, dtype=np.int32)
 
 @dataclass(frozen=True, eq=False)
 class Draw:
-    """The rows that a step is learned on: a share of them, by their keys."""
+    """The rows that a step is learned on: a share of them, by their keys.
+
+    Rows with gradients below ``least`` are drawn in proportion to these, and stand for several.
+    """
 
     share: float
     seed: int
     step: int
+    least: float = 0.0
 
     @property
     def salt(self) -> np.uint64:
@@ -227,7 +231,10 @@ class Part:
             scale,
             words,
         )
-        if draw is not None:
+        if draw is not None and draw.least > 0:
+            how = draw.salt, draw.share, draw.least
+            kernels.thin_out(self.keys, *how, self.weight, scale, words)
+        elif draw is not None:
             kernels.leave_out(self.keys, draw.salt, draw.share, words)
         self._words = (key, draft.output, words)
         return words
