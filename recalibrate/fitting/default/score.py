@@ -176,7 +176,7 @@ class ScoreStage:
         label = cells[used, 1] * scale.response_step
         score = self._centre + (used - UNIT) / self._factor
         if own.positive:
-            around = float(squares[0]) * square_step(scale, own)
+            around = float(squares[0]) * square_step(scale)
             return _around_curve(Counts(score, weight, label, self.link), around, self.spread)
         noise = 1.0
         if not own.known_noise:
