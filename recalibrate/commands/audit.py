@@ -208,10 +208,10 @@ def as_means(scores: Any, args: Namespace) -> Any:
     from recalibrate.core.levels import from_margin
     from recalibrate.data.scores import read_scores
 
-    if args.base_link != "logit":
+    if args.base_link in (None, "identity"):
         return scores
     values = read_scores(scores, n_rows=len(scores), probability=False, outputs=None)
-    return from_margin(values, "logit")
+    return from_margin(values, args.base_link)
 
 
 def _baseline(args: Namespace, model: Any, rows: Labelled) -> Any:
