@@ -12,7 +12,6 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from recalibrate.core.levels import Link
-from recalibrate.data.labels import read_labels
 from recalibrate.estimators.base import FitsModel, Float64
 from recalibrate.estimators.classes import Classifies
 from recalibrate.estimators.documents import documented
@@ -137,13 +136,15 @@ class RecalibratedClassifier(Classifies, _Recalibrates):
         """
         fitted = self._fitted_model()
         known = None if fitted is None else getattr(fitted, "classes_", None)
-        X, y, weight = self._read_rows(X, y, sample_weight, known)
+        X, y, weight = self._read_rows(X, y, sample_weight, known, sparse=Z is not None)
         return self._recalibrate(X, y, weight, Z)
 
     def predict_proba(self, X: Any, Z: Any = None) -> Float64:
         """Probabilities of the ``classes_``, a column for each."""
         check_is_fitted(self)
-        return self.model_.predict_proba(self._read_features(X, reset=False), Z=Z)
+        return self.model_.predict_proba(
+            self._read_features(X, reset=False, sparse=Z is not None), Z=Z
+        )
 
     def predict(self, X: Any, Z: Any = None) -> NDArray[Any]:
         """The most probable class; the first of several that are equally so."""
@@ -200,12 +201,12 @@ class RecalibratedRegressor(RegressorMixin, _Recalibrates):  # type: ignore[misc
             Columns that only H sees, where the estimator must not: a table with as many rows.
         """
         y = validate_data(self, y=y, y_numeric=True).astype(np.float64)
-        X = self._read_features(X, reset=True)
-        weight = read_labels(y, n_rows=len(X), sample_weight=sample_weight).weight
+        X = self._read_features(X, reset=True, sparse=Z is not None)
+        weight = self._read_weight(y, X, sample_weight)
         bounds = bounds_of(y, weight)
         return self._recalibrate(X, np.clip(y, *bounds), weight, Z, bounds=bounds)
 
     def predict(self, X: Any, Z: Any = None) -> Float64:
         """Predicted mean of every row."""
         check_is_fitted(self)
-        return self.model_.predict(self._read_features(X, reset=False), Z=Z)
+        return self.model_.predict(self._read_features(X, reset=False, sparse=Z is not None), Z=Z)
