@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -178,11 +179,21 @@ def test_options_on_the_page_of_the_command_line_exist():
     parsers = (parser, *commands.values(), *actions.values())
     helps = "\n".join(each.format_help() for each in parsers)
     page = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+    gate = (ROOT / "docs" / "how-to" / "ci-gate.md").read_text(encoding="utf-8")
     options = re.compile(r"(?<![\w-])--[a-zA-Z][\w-]*")
-    named = set(options.findall(page))
+    named = set(options.findall(page + gate))
     assert named
     assert named - set(options.findall(helps)) == set()
     assert [command for command in commands if command not in page] == []
+
+
+def test_pipelines_on_the_page_of_the_gate_are_yaml_with_the_audit_in_them():
+    page = (ROOT / "docs" / "how-to" / "ci-gate.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^ *```yaml\n(.*?)^ *```$", page, re.DOTALL | re.MULTILINE)
+    github, gitlab = (yaml.safe_load(textwrap.dedent(block)) for block in blocks)
+    command = "recalibrate audit holdout.parquet --label y --model model.rcal"
+    assert any(command in step.get("run", "") for step in github["jobs"]["audit"]["steps"])
+    assert any(command in line for line in gitlab["model gate"]["script"])
 
 
 def write_outputs(page: Path) -> bool:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recalibrate.data.table import find_columns
+from recalibrate.data.splitting import find_columns
 from recalibrate.ensemble import join_trees
 from recalibrate.scores import Link
 from recalibrate.support.optional import require
@@ -157,7 +157,7 @@ class LightGBMBase(BoostedBase):
         columns = getattr(X, "columns", None)
         if self._names is None or columns is None or not hasattr(X, "rename"):
             return X
-        given = [str(name) for name in columns]
+        given = {str(name) for name in columns}
         spaced = {name.replace(" ", "_"): name for name in given if " " in name}
         names = tuple(n if n in given else spaced.get(n, n) for n in self._names)
         if names != self._names:

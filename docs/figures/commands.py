@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from drawing import Drawing
+from drawing import GREY, Drawing
 
 FILE, COMMAND = "#e8e8ee", "#fdf1d0"
 
@@ -29,6 +29,7 @@ def draw() -> str:
         drawing.arrow((520, 87), (560, y + 22))
         drawing.arrow((664, y + 22), (690, y + 22))
         drawing.lines(696, y + (19 if said else 26), [out, said] if said else [out], size=12.5)
-    drawing.box(388, 172, 130, 54, ["new.csv", "rows of every day"], FILE)
-    drawing.arrow((520, 199), (560, 178))
+    drawing.lines(
+        388, 186, ["predict, audit and monitor", "read new rows: new.csv"], size=12.5, fill=GREY
+    )
     return drawing.svg()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -21,7 +20,7 @@ from recalibrate.bases.protocol import (
 )
 from recalibrate.core.learning import is_score
 from recalibrate.core.levels import Link
-from recalibrate.data.table import find_columns
+from recalibrate.data.splitting import find_columns
 from recalibrate.support.notices import listed
 
 if TYPE_CHECKING:
@@ -146,6 +145,7 @@ class ChainedBase:
     """A recalibrated model as the base of further rounds, on labels it has not seen."""
 
     model: Recalibrated
+    _graphs: list[object] = field(default_factory=list, repr=False)  # once there is one
 
     def __post_init__(self) -> None:
         if isinstance(self.model.base, ScoreColumn):
@@ -173,7 +173,7 @@ class ChainedBase:
 
     @property
     def why_no_graph(self) -> str:
-        return self._exported[1]
+        return self._export()[1]
 
     @property
     def _on_margins(self) -> bool:
@@ -209,11 +209,12 @@ class ChainedBase:
 
     def graph(self) -> object | None:
         """The exported graph of the model."""
-        return self._exported[0]
+        return self._export()[0]
 
-    @cached_property
-    def _exported(self) -> tuple[object | None, str]:
-        """The graph, and why there is none."""
+    def _export(self) -> tuple[object | None, str]:
+        """The graph, and why there is none: that may change, when its base has seen rows."""
+        if self._graphs:
+            return self._graphs[0], ""
         from recalibrate.graph import ExportError, export_model
 
         columns = self.columns()
@@ -226,4 +227,5 @@ class ChainedBase:
         reserved = [name for name in columns or () if name not in inputs]
         if reserved:
             return None, f"column names that are reserved in graphs: {listed(reserved)}"
+        self._graphs.append(graph)
         return graph, ""

@@ -72,6 +72,8 @@ class Settings:
     row_share
         Share of the rows that every table is learned on, drawn anew for each; rows without keys
         (see ``core.part.Part``) are always in.
+    least_gradient
+        Of rows with smaller residuals and hessians, draws take some, which stand for the others.
     seed
         For whatever is drawn at random.
     """
@@ -91,6 +93,7 @@ class Settings:
     max_rounds: int = 1000
     keep_unrounded: bool = False
     row_share: float = 1.0
+    least_gradient: float = 0.0
     seed: int = 0
 
     @property
@@ -352,7 +355,7 @@ class _Run:
         settings = self.settings
         if settings.row_share == 1:
             return None
-        return Draw(settings.row_share, settings.seed, len(log.steps))
+        return Draw(settings.row_share, settings.seed, len(log.steps), settings.least_gradient)
 
     def _learn(self, draft: Draft, levels: int, beside: int) -> Step:
         """The next step of a class, one of so many that are taken from the same scores."""

@@ -150,6 +150,8 @@ class Scale(NamedTuple):
         Bits below the count in a shared word.
     square_bits
         Bits of the sum of all squared quantised weights.
+    response_limit, hessian_limit
+        Bits before the point of the largest response and hessian.
     """
 
     row_bits: int
@@ -162,6 +164,8 @@ class Scale(NamedTuple):
     words: int
     shift: int
     square_bits: int
+    response_limit: int = RESPONSE_LIMIT_BITS
+    hessian_limit: int = 0
 
     @property
     def plain(self) -> bool:
@@ -269,7 +273,18 @@ def make_scale(
         loss_bits = min(MOST_BITS, INT64_BITS - row_bits - LOSS_LIMIT_BITS - 1 - extra_bits)
         hessian_bits, response_bits = min(MOST_BITS, room), min(MOST_BITS, room - extra_bits)
         return Scale(
-            row_bits, row_bits, False, 1.0, hessian_bits, response_bits, loss_bits, 3, 0, row_bits
+            row_bits,
+            row_bits,
+            False,
+            1.0,
+            hessian_bits,
+            response_bits,
+            loss_bits,
+            3,
+            0,
+            row_bits,
+            RESPONSE_LIMIT_BITS + extra_bits,
+            RESPONSE_LIMIT_BITS,
         )
     room = INT64_BITS - row_bits - RESPONSE_LIMIT_BITS
     response_bits = min(30, room)
@@ -331,4 +346,6 @@ def _weighted_scale(row_bits: int, weights: Weights, newton: bool, extra_bits: i
         words,
         shift,
         square_bits,
+        RESPONSE_LIMIT_BITS + (extra_bits or 0),
+        0 if extra_bits is None else RESPONSE_LIMIT_BITS,
     )

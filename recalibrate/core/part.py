@@ -32,11 +32,15 @@ NO_LEVELS = np.empty(0, dtype=np.int32)
 
 @dataclass(frozen=True, eq=False)
 class Draw:
-    """The rows that a step is learned on: a share of them, by their keys."""
+    """The rows that a step is learned on: a share of them, by their keys.
+
+    Rows with gradients below ``least`` are drawn in proportion to these, and stand for several.
+    """
 
     share: float
     seed: int
     step: int
+    least: float = 0.0
 
     @property
     def salt(self) -> np.uint64:
@@ -227,7 +231,10 @@ class Part:
             scale,
             words,
         )
-        if draw is not None:
+        if draw is not None and draw.least > 0:
+            how = draw.salt, draw.share, draw.least
+            kernels.thin_out(self.keys, *how, self.weight, scale, words)
+        elif draw is not None:
             kernels.leave_out(self.keys, draw.salt, draw.share, words)
         self._words = (key, draft.output, words)
         return words
@@ -242,7 +249,7 @@ class Part:
         """Summed squares of weighted responses by level set, in units of :func:`square_step`."""
         _, _, g = self.scale.unpack(self.words(draft))
         out = np.zeros(levels, dtype=np.int64)
-        root = 2.0 ** -_bits_to_cut(self.scale, draft.log.family)
+        root = 2.0 ** -_bits_to_cut(self.scale)
         np.add.at(out, level, np.rint((g * root) ** 2).astype(np.int64))
         return out
 
@@ -316,15 +323,15 @@ class Part:
         return done == 0 or log.steps[done - 1] is self._log.steps[done - 1]
 
 
-def _bits_to_cut(scale: Scale, family: Family) -> int:
+def _bits_to_cut(scale: Scale) -> int:
     """Bits taken off responses before they are squared, so that no sum can overflow."""
-    largest = scale.response_bits + int(np.log2(family.response_limit))
+    largest = scale.response_bits + scale.response_limit
     return -(-(scale.square_bits + 2 * largest - INT64_BITS) // 2)
 
 
-def square_step(scale: Scale, family: Family) -> float:
+def square_step(scale: Scale) -> float:
     """Real value of one unit of :meth:`Part.squares`."""
-    return float((scale.response_step * 2.0 ** _bits_to_cut(scale, family)) ** 2)
+    return float((scale.response_step * 2.0 ** _bits_to_cut(scale)) ** 2)
 
 
 def _scores_of(state: State) -> object:

@@ -21,8 +21,9 @@ loop
 validation
     Instead of folds: a share of the rows such as 0.2, or False for none.
 link
-    Scale of the updates. None means "logit" (log loss) for classes and "identity" (squared
-    error) for numbers and for ``loop="paper"``.
+    Scale of the updates, and the loss. None means "logit" (log loss) for classes, the deviance
+    that the estimator was trained by ("log-poisson", "log-gamma", "log-tweedie-1.5") if it is one,
+    and otherwise, and for ``loop="paper"``, "identity" (squared error).
 alpha, B
     Run Algorithm 1 of [1]_ to the letter, with the certificate that the result is
     alpha-approximately multicalibrated for the h in H with h(x)^2 <= B (default 1).

@@ -11,7 +11,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from recalibrate.core.levels import Link
+from recalibrate.data.bounds import NO_BOUNDS
 from recalibrate.estimators.base import FitsModel, Float64
 from recalibrate.estimators.classes import Classifies
 from recalibrate.estimators.documents import documented
@@ -32,7 +32,7 @@ class _Recalibrates(MetaEstimatorMixin, FitsModel):  # type: ignore[misc]  # unt
         cv: Any = None,
         loop: Loop | Literal["paper"] | None = None,
         validation: Any = None,
-        link: Link | None = None,
+        link: str | None = None,
         alpha: float | None = None,
         B: float | None = None,
         random_state: Any = None,
@@ -186,7 +186,9 @@ class RecalibratedRegressor(RegressorMixin, _Recalibrates):  # type: ignore[misc
     (3000,)
     """
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, Z: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, Z: Any = None, exposure: Any = None
+    ) -> Self:
         """Cross-fit the estimator, or take it as it is, and recalibrate it.
 
         Parameters
@@ -194,17 +196,21 @@ class RecalibratedRegressor(RegressorMixin, _Recalibrates):  # type: ignore[misc
         X
             Rows as the estimator takes them.
         y
-            Numbers.
+            Numbers; with ``exposure`` totals (counts, amounts) over it.
         sample_weight
             Weights; the estimator gets them too, if it takes any.
         Z
             Columns that only H sees, where the estimator must not: a table with as many rows.
+        exposure
+            What y is a total over. Predictions are rates; the estimator is trained on rates too,
+            with exposures as weights.
         """
         y = validate_data(self, y=y, y_numeric=True).astype(np.float64)
         X = self._read_features(X, reset=True, sparse=Z is not None)
         weight = self._read_weight(y, X, sample_weight)
-        bounds = bounds_of(y, weight)
-        return self._recalibrate(X, np.clip(y, *bounds), weight, Z, bounds=bounds)
+        if exposure is None:  # rows of weight zero do not count
+            y = np.clip(y, *bounds_of(y, weight))
+        return self._recalibrate(X, y, weight, Z, bounds=NO_BOUNDS, exposure=exposure)
 
     def predict(self, X: Any, Z: Any = None) -> Float64:
         """Predicted mean of every row."""

@@ -10,6 +10,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from recalibrate.bases.constant import Constant
+from recalibrate.data.bounds import NO_BOUNDS
 from recalibrate.estimators.base import Float64
 from recalibrate.estimators.boosting import LSBoost
 from recalibrate.estimators.documents import documented
@@ -75,7 +76,7 @@ class LSBoostRegressor(RegressorMixin, LSBoost):  # type: ignore[misc]  # untype
         values = np.clip(values, *bounds)
         # The mean of equal numbers may differ from them in the last bit.
         start = float(np.clip(np.average(values, weights=weight), *bounds))
-        return self._boost(Constant(start), X, values, weight, bounds=bounds)
+        return self._boost(Constant(start), X, values, weight, bounds=NO_BOUNDS)
 
     def predict(self, X: Any) -> Float64:
         """Predicted mean of every row."""

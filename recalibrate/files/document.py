@@ -112,6 +112,7 @@ MODEL = Model()
 CHAINED = codec.Record(
     ChainedBase,
     {"model": MODEL},
+    without=("_graphs",),
     take=lambda base: {"model": replace(base.model, base=bases.as_saved(base.model.base))},
 )
 PARTS = codec.Record(

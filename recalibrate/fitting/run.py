@@ -44,6 +44,10 @@ from recalibrate.rows.store import Encoded, Fold, Store, weights_of
 from recalibrate.support.notices import counted, listed, warn_user
 from recalibrate.support.provenance import Provenance, library_version, today
 
+UNKNOWN_BOUNDS = (
+    "bounds: labels are scaled by the smallest and largest seen; what is proven holds for the "
+    "fitted rows. For new rows the paper needs bounds that all labels keep: give bounds=(low, high)"
+)
 FEW_EFFECTIVE = 0.05
 """Share of the rows that those of equal weight have to make up; survey weights leave a third."""
 
@@ -127,7 +131,9 @@ class Run:
         self.store.drop()  # from now on encoded rows are enough
         boosted = training.run(settings, held_out=held_out, progress=self.progress)
         certificate = certify(training, settings, boosted, alpha, B, held_out)
-        return self._model(boosted, settings, certificate)
+        labels = self.store.problem.labels
+        notes = (UNKNOWN_BOUNDS,) if labels.kind == "regression" and labels.observed else ()
+        return self._model(boosted, settings, certificate, notes)
 
     def recipe(self, cv: Any, validation: Any) -> Recalibrated:
         """The default: stages that held-out rows have to approve of."""

@@ -58,3 +58,29 @@ def grow_alone(
         slots = (after - span.last) // 2
         span, above = Span(span.first, span.last, after), cells
     return trees, depth, compact(span.last, used, rules, nodes)
+
+
+@kernel
+def take_drawn(
+    codes: NDArray[np.unsignedinteger],
+    words: NDArray[np.int64],
+    level: NDArray[np.int32],
+    features: NDArray[np.int32],
+) -> tuple[NDArray[np.unsignedinteger], NDArray[np.int64], NDArray[np.int32]]:
+    """Codes of some features, words and level sets of the rows whose words are not zero."""
+    count = 0
+    for i in range(words.shape[0]):
+        count += words[i, 0] != 0  # every word counts the row first
+    own = np.empty((count, features.shape[0]), codes.dtype)
+    own_words, node = np.empty((count, words.shape[1]), np.int64), np.empty(count, np.int32)
+    at = 0
+    for i in range(words.shape[0]):
+        if words[i, 0] == 0:
+            continue
+        for j in range(features.shape[0]):
+            own[at, j] = codes[i, features[j]]
+        for k in range(words.shape[1]):
+            own_words[at, k] = words[i, k]
+        node[at] = level[i]
+        at += 1
+    return own, own_words, node

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.kernels.compiler import kernel
-from recalibrate.kernels.words import write_words
+from recalibrate.kernels.words import read_words, write_words
 
 if TYPE_CHECKING:
     from recalibrate.core.family import Curve
@@ -208,19 +208,54 @@ def respond(
 
 
 @kernel
+def drawn_at(key: np.uint64, salt: np.uint64) -> float:
+    """A number in [0, 1) by hash and salt: the last two steps of splitmix64."""
+    x = key ^ salt
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    x ^= x >> np.uint64(31)
+    return float(x >> np.uint64(11)) * 2.0**-53
+
+
+@kernel
 def leave_out(
     hashes: NDArray[np.uint64], salt: np.uint64, share: float, words: NDArray[np.int64]
 ) -> None:
     """Set the words of rows to zero that a share of them, drawn by hash and salt, leaves out."""
     for i in range(hashes.shape[0]):
-        # The last two steps of splitmix64.
-        x = hashes[i] ^ salt
-        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        x ^= x >> np.uint64(31)
-        if float(x >> np.uint64(11)) * 2.0**-53 >= share:
+        if drawn_at(hashes[i], salt) >= share:
             for k in range(words.shape[1]):
                 words[i, k] = 0
+
+
+@kernel
+def thin_out(
+    hashes: NDArray[np.uint64],
+    salt: np.uint64,
+    share: float,
+    least: float,
+    weight: NDArray[np.int64],
+    scale: Scale,
+    words: NDArray[np.int64],
+) -> None:
+    """The same, and of rows whose residual and hessian are below ``least`` the fewer the smaller.
+
+    Those that stay stand for the others: no sum changes but by chance.
+    """
+    unit = weight.shape[0] == 0
+    response_step, hessian_step = 2.0**-scale.response_bits, 2.0**-scale.hessian_bits
+    flat = words.ravel()
+    for i in range(hashes.shape[0]):
+        at = drawn_at(hashes[i], salt)
+        _, s, g = read_words(flat, i, scale)
+        w = 1.0 if unit else max(float(weight[i]), 1.0)
+        size = max(abs(g) * response_step, s * hessian_step) / w
+        if at >= share or at * least >= share * size:
+            for k in range(words.shape[1]):
+                words[i, k] = 0
+        elif size < least:
+            factor = least / size
+            write_words(i, int(np.rint(factor * s)), int(np.rint(factor * g)), scale, words)
 
 
 @kernel

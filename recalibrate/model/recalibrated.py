@@ -20,7 +20,7 @@ from recalibrate.core.rounds import Rounds
 from recalibrate.data.bounds import Bounds
 from recalibrate.data.inputs import is_collection, is_streamed, open_frames, settle
 from recalibrate.data.labels import Labels
-from recalibrate.data.scores import read_scores
+from recalibrate.data.scores import check_score_names, read_scores, take_scores
 from recalibrate.data.table import Schema
 from recalibrate.model.outputs import Outputs
 from recalibrate.support.frozen import Frozen
@@ -166,8 +166,9 @@ class Recalibrated(Outputs, Frozen):
         ----------
         X
             New rows, as the base model takes them; columns are found by name. For rows in
-            pieces (Parquet files, an iterable of DataFrames) ``base`` is the name of a column;
-            likewise for a Dask DataFrame, where the result is a Dask Series.
+            pieces (Parquet files, an iterable of DataFrames) ``base`` is the name of a column, or
+            the names of one for every class; likewise for a Dask DataFrame, where the result is a
+            Dask Series, or a Dask DataFrame with a column for every class.
         base
             Their base scores, instead of asking the base model. Needed where the model was
             fitted on an array of scores.
@@ -235,13 +236,9 @@ class Recalibrated(Outputs, Frozen):
 
     def _predict_pieces(self, X: Any, base: Any) -> NDArray[np.float64]:
         """Predictions for rows that are read a piece at a time."""
-        if base is not None and not isinstance(base, str):
-            raise TypeError(
-                "base must be the name of a column where rows come in pieces, got "
-                f"{type(base).__name__}"
-            )
+        names = check_score_names(base)
         pieces = (frame for frame in open_frames(X) if len(frame))
-        found = [self.predict(frame, None if base is None else frame[base]) for frame in pieces]
+        found = [self.predict(each, take_scores([each[k] for k in names])) for each in pieces]
         if not found:
             raise ValueError(f"X has no rows: {X!r}")
         return np.concatenate(found)

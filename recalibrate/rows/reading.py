@@ -24,7 +24,7 @@ from recalibrate.bases.problem import (
     settle_kind,
     with_scores,
 )
-from recalibrate.bases.protocol import Base, ScoreColumn
+from recalibrate.bases.protocol import Base, ScoreColumn, base_outputs
 from recalibrate.bases.suspicion import warn_if_too_good
 from recalibrate.bases.wrappers import remember_columns, select_columns
 from recalibrate.core.fixedpoint import Weights
@@ -32,8 +32,9 @@ from recalibrate.core.levels import Link
 from recalibrate.data.classes import Known
 from recalibrate.data.growing import GrowingColumn, growing
 from recalibrate.data.labels import Seen, read_values, scale_labels
-from recalibrate.data.scores import count_outputs, read_scores
-from recalibrate.data.table import Schema, Table, find_columns, split_columns
+from recalibrate.data.scores import count_outputs, read_scores, take_scores
+from recalibrate.data.splitting import find_columns, split_columns
+from recalibrate.data.table import Schema, Table
 from recalibrate.data.weights import (
     ALL_WEIGHTS_ZERO,
     by_exposure,
@@ -42,7 +43,7 @@ from recalibrate.data.weights import (
     read_some_weights,
 )
 from recalibrate.rows.disk import DiskStore
-from recalibrate.rows.files import Scratch
+from recalibrate.rows.files import Scratch, Stored
 from recalibrate.rows.spool import Spool, SpooledFiles
 from recalibrate.rows.store import Size, Store
 from recalibrate.support.notices import listed
@@ -66,8 +67,8 @@ class Roles:
         The weights, if any.
     exposure
         What the labels are totals over, if anything.
-    score
-        The base model's scores, where they are a column.
+    scores
+        The base model's scores, where they are a column, or one for every class.
     features
         All others, in the order of the first rows.
     """
@@ -75,7 +76,7 @@ class Roles:
     y: str
     weight: str | None
     exposure: str | None
-    score: str | None
+    scores: tuple[str, ...]
     features: tuple[str, ...]
 
     @property
@@ -101,19 +102,36 @@ def assign_roles(names: Sequence[str], base_model: Any, y: Any, reading: Reading
     sample_weight, exposure = reading.sample_weight, reading.exposure
     given = {"y": y, "sample_weight": sample_weight, "exposure": exposure}
     check_roles(given, names, "rows come in pieces")
-    score = base_model if isinstance(base_model, str) and base_model in names else None
-    taken = {y, sample_weight, exposure, score}
+    scores = score_names(base_model, names)
+    taken = {y, sample_weight, exposure, *scores}
     features = tuple(name for name in names if name not in taken)
     if not features:
         raise ValueError(f"X has no columns but {listed(sorted(map(str, taken - {None})))}")
-    return Roles(y, sample_weight, exposure, score, features)
+    return Roles(y, sample_weight, exposure, scores, features)
+
+
+def score_names(base_model: Any, names: Sequence[str]) -> tuple[str, ...]:
+    """The columns that a base model's scores are in; none where it is a model."""
+    if isinstance(base_model, str):
+        return (base_model,) if base_model in names else ()
+    listed_names = isinstance(base_model, list | tuple) and len(base_model) > 0
+    if not listed_names or not all(isinstance(name, str) for name in base_model):
+        return ()
+    find_columns(base_model, names)
+    if len(set(base_model)) < max(len(base_model), 3):
+        raise ValueError(
+            "columns of scores must be one, or a different one for each of at least three "
+            f"classes; got {listed(base_model)}. Of two classes, name the column of the second."
+        )
+    return tuple(base_model)
 
 
 def read_base(base_model: Any, roles: Roles, reading: Reading, X: pd.DataFrame) -> Base:
     """The base model, tied to the columns of X, or the promise of its scores in a column."""
-    if roles.score is not None:
-        link = reading.base_link or "identity"
-        return ScoreColumn(np.empty(0), link=link, name=f"column {roles.score!r}")
+    if roles.scores:
+        link, count = reading.base_link or "identity", len(roles.scores)
+        name = f"column {roles.scores[0]!r}" if count == 1 else f"columns {listed(roles.scores)}"
+        return ScoreColumn(no_scores(count), link=link, name=name)
     base = open_base(base_model, reading)
     if isinstance(base, ScoreColumn):
         raise TypeError(
@@ -176,9 +194,9 @@ def read_raw(
     if roles.exposure is not None:
         exposure = read_exposure(column(roles.exposure), n_rows)
     y, seen = _read_labels(column(roles.y), n_rows, known, exposure)
-    given = column(str(roles.score)) if base is None else base.scores(X)
-    refuse_classes(given)
-    score = read_scores(given, n_rows=n_rows, probability=False)
+    named = [column(name) for name in roles.scores]
+    given = take_scores(named) if base is None else base.scores(X)
+    score = read_scores(given, n_rows=n_rows, probability=False, outputs=known.outputs)
     _, values = split_columns(X)
     encoded = [own.encode(each) for own, each in zip(columns, values, strict=True)]
     outside = bool(outside_unit(score).any())
@@ -195,13 +213,15 @@ def read_raw(
     return RawRows(encoded, y, score, weight, Facts(seen, outside, size))
 
 
-def refuse_classes(scores: Any) -> None:
-    """Refuse scores of several classes, which rows in pieces do not hold."""
-    if count_outputs(scores) > 1:
-        raise ValueError(
-            "The base model scores several classes, which are fitted on rows in memory only: pass "
-            "a DataFrame of them, or recalibrate one class against the rest with target_class=."
-        )
+def no_scores(outputs: int) -> NDArray[np.float64]:
+    """Scores of no rows."""
+    return np.empty(0) if outputs == 1 else np.empty((0, outputs))
+
+
+def known_outputs(base: Base, rows: pd.DataFrame) -> int:
+    """Numbers that a base gives per row; if it does not say, by what it makes of some."""
+    told = base_outputs(base)
+    return count_outputs(base.scores(rows)) if told is None else told
 
 
 def _read_labels(
@@ -224,14 +244,15 @@ def _read_labels(
     return np.array([classes.index(label) for label in values], dtype=np.float64), seen
 
 
-def settle(facts: Facts, columns: Sequence[GrowingColumn], base: Base, reading: Reading) -> Problem:
+def settle(
+    facts: Facts, columns: Sequence[GrowingColumn], base: Base, reading: Reading, known: Known
+) -> Problem:
     """The problem without its rows, once all were seen."""
     weighted = reading.sample_weight is not None or reading.exposure is not None
     if not facts.size.n_rows:
         raise ValueError(ALL_WEIGHTS_ZERO)
     schema = Schema(tuple(column.column() for column in columns), named=True)
-    nothing = np.empty(0)
-    known = known_classes(base, reading)
+    nothing, scores = np.empty(0), no_scores(known.outputs)
     labels = scale_labels(nothing, None, facts.seen, reading.bounds, known)
     labels = settle_kind(labels, base, facts.outside)
     weights = facts.size.weights
@@ -239,8 +260,8 @@ def settle(facts: Facts, columns: Sequence[GrowingColumn], base: Base, reading: 
         labels = replace(labels, weight=nothing)
     blank = Table(schema, [np.empty(0, np.float32)] * len(schema.columns), 0)
     given = Given(nothing, None, weighted)
-    table = with_scores(blank, nothing, labels)
-    return Problem(table, labels, nothing, choose_link(base, reading, labels), given)
+    table = with_scores(blank, scores, labels)
+    return Problem(table, labels, scores, choose_link(base, reading, labels), given)
 
 
 def read_rows(
@@ -260,22 +281,24 @@ def read_rows(
         raise ValueError("There are no rows: pass at least one row with its label.")
     roles = assign_roles([str(name) for name in first.columns], base_model, y, reading)
     base = read_base(base_model, roles, reading, select_columns(first, roles.features))
-    known = known_classes(base, reading)
+    outputs = known_outputs(base, select_columns(first, roles.features))
+    known = known_classes(base, reading, outputs)
     columns = growing(roles.features, reading.categorical)
-    spool = Spool(scratch, len(columns), weighted=roles.weighted)
+    spool = Spool(scratch, len(columns), outputs, weighted=roles.weighted)
     facts = []
     try:
         for frame in chain([first], some):
-            raw = read_raw(frame, roles, base if roles.score is None else None, columns, known)
+            raw = read_raw(frame, roles, None if roles.scores else base, columns, known)
             spool.append(raw.columns, raw.y, raw.score, raw.weight)
             facts.append(raw.facts)
     finally:
         files = spool.close()
     together = reduce(or_, facts)
-    problem = settle(together, columns, base, reading)
+    problem = settle(together, columns, base, reading, known)
     n_rows = together.size.n_rows
     ranges = tuple(slice(a, min(a + block_rows, n_rows)) for a in range(0, n_rows, block_rows))
     finish = Finish(problem, base.link, together.seen, reading, known)
+    files = replace(files, y=_finish_labels(ranges, files.y, finish, scratch))
     for rows in ranges:
         _finish_block(rows, files, columns, finish)
     store = DiskStore(problem, files, ranges, scratch, threads, together.size)
@@ -303,18 +326,37 @@ class Finish:
     def scores(self, score: NDArray[np.float64]) -> NDArray[np.float64]:
         """Base scores on the link's scale."""
         problem = self.problem
-        base = ScoreColumn(np.empty(0), link=self.base_link)
+        base = ScoreColumn(no_scores(self.known.outputs), link=self.base_link)
         given, clip = np.array(score), self.reading.clip
         return base_margin(base, given, problem.labels, problem.link, len(given), clip=clip)
+
+
+def _finish_labels(
+    ranges: Sequence[slice], stored: Stored, finish: Finish, scratch: Scratch
+) -> Stored:
+    """Labels as they are meant to be: of several classes a column for each, in a new file."""
+    outputs = finish.known.outputs
+    if outputs > 1:
+        wide = scratch.reserve()
+        np.memmap(wide, stored.dtype, "w+", shape=(len(stored), outputs)).flush()
+        target = Stored(wide, stored.dtype, (len(stored), outputs))
+    else:
+        target = stored
+    given = stored.open()
+    for rows in ranges:
+        target.open(in_place=True)[rows] = finish.labels(given[rows])
+    if target is not stored:
+        scratch.drop(stored)
+    return target
 
 
 def _finish_block(
     rows: slice, files: SpooledFiles, columns: Sequence[GrowingColumn], finish: Finish
 ) -> None:
-    """Labels, scores and codes of a block as they are meant to be, in place."""
-    y, score = files.y.open(in_place=True)[rows], files.score.open(in_place=True)[rows]
-    y[:], score[:] = finish.labels(y), finish.scores(score)
-    features = finish.problem.table.schema.columns[:-1]  # the last is the base score
+    """Scores and codes of a block as they are meant to be, in place."""
+    score = files.score.open(in_place=True)[rows]
+    score[:] = finish.scores(score)
+    features = finish.problem.table.schema.columns[: len(columns)]  # the others are base scores
     for own, column, stored in zip(columns, features, files.columns, strict=True):
         codes = stored.open(in_place=True)[rows]
         recoded = own.recode(codes, column)

@@ -301,7 +301,7 @@ def test_labels_as_predictions_and_labels_of_one_class_are_told():
         audit([0.4, 0.6, 0.7] * 9, None, [1] * 27)
 
 
-@pytest.mark.filterwarnings("ignore:all predictions of model_or_scores are exactly 0 or 1")
+@pytest.mark.filterwarnings("ignore:all .* are exactly 0 or 1", "ignore:all .* of one class only")
 def test_sure_predictions():
     right = audit([0.0, 1.0] * 3, None, [0, 1] * 3).full_table.iloc[0]
     assert right["p"] > 0.99

@@ -91,7 +91,7 @@ class CellSums:
             least_spread = s**2 / np.maximum(rows, 1)
             spread = np.maximum(weighed[0].reshape(shape) * unit, least_spread)
         own = self.draft.log.family
-        step = square_step(scale, own) if own.positive else scale.loss_step
+        step = square_step(scale) if own.positive else scale.loss_step
         return rows, s, g, spread, squares * step
 
     @staticmethod

@@ -18,7 +18,7 @@ from recalibrate.classes.leastsquares import (
     fit_levels,
     no_products,
 )
-from recalibrate.core.fixedpoint import INT64_BITS, RESPONSE_LIMIT_BITS, Scale, snap
+from recalibrate.core.fixedpoint import INT64_BITS, Scale, snap
 from recalibrate.core.learning import FunctionClass, Lesson, Pace, Task, choose_columns
 from recalibrate.core.levels import Levels
 from recalibrate.core.part import Draft, Part, Sums
@@ -215,8 +215,8 @@ def bits_to_cut(scale: Scale, bits: int = UNIT_BITS) -> tuple[int, int]:
     Features have 15 ``bits`` and a sign, on rows outside of the calibration rows' range more;
     without weights and hessians nothing is cut off s x x'.
     """
-    s_bits = scale.mass_bits + scale.hessian_bits
-    g_bits = scale.mass_bits + scale.response_bits + RESPONSE_LIMIT_BITS
+    s_bits = scale.mass_bits + scale.hessian_bits + scale.hessian_limit
+    g_bits = scale.mass_bits + scale.response_bits + scale.response_limit
     gram_cut = max(0, s_bits + 2 * bits - INT64_BITS)
     return gram_cut, max(0, g_bits + bits - INT64_BITS)
 

@@ -2,17 +2,20 @@
 
 1. A function of the base score (``score``): repairs over-confidence.
 2. Only without H: single groups that are off by four standard errors are moved, in full.
-3. Only without H: columns of many categories, each category by what its rows support (``shifts``).
+3. Only without H: columns of many categories, and all columns of few rows, each category or band by
+   what its rows support (``shifts``).
 4. Boosting from there with H: small penalised steps, as many as held-out rows support, on as many
    level sets.
 5. Weights of the score and of what was added to it, from held-out scores: boosting leaves them
    over-confident.
 6. Level sets have the last word (``level_sets``) on held-out predictions: the curve of all rows
-   and, without H, every column and pair of columns on every level set.
+   and, without H, every column and pair of columns on every level set. Fewer than 1,000 rows have
+   none: a cell that is off there is mostly one that chance has chosen.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -42,6 +45,7 @@ from recalibrate.fitting.default.level_sets import add_level_sets
 from recalibrate.fitting.default.sample import Sample
 from recalibrate.fitting.default.score import LINE_CLASS, ScoreStage
 from recalibrate.fitting.default.settings import (
+    BOOSTED_ROWS,
     CERTAIN,
     CERTAIN_CLASS,
     CERTAIN_ENCODER,
@@ -50,7 +54,6 @@ from recalibrate.fitting.default.settings import (
     FEW_ROWS,
     HARM_ERRORS,
     LARGE,
-    LARGE_ENCODER,
     LEAST_ROWS,
     MAIN,
     MAIN_ENCODER,
@@ -66,7 +69,7 @@ from recalibrate.fitting.default.settings import (
     main_settings,
     standard_errors,
 )
-from recalibrate.fitting.default.shifts import Shifts, large_columns
+from recalibrate.fitting.default.shifts import COLUMN_ROWS, Shifts, shifted_columns
 from recalibrate.fitting.default.stages import Stage
 from recalibrate.fitting.default.wide import Chosen, choose_columns, is_wide
 from recalibrate.fitting.validation import Fitted, FoldRun, mean_curve, run_folds
@@ -133,7 +136,9 @@ class BoostedStages:
             self.H = replace(self.wide.learner.spec, features=self.wide.names)
         seen = tuple(name for name in main.encoder.names if not is_score(name))
         self.main = Stage(main, self.settings, MAIN_ENCODER)
-        self.certain = self._bind_certain(main, seen) if free else None
+        # Of few rows the worst gap is mostly the luckiest: there all columns are moved, shrunken.
+        many = problem.n_rows >= COLUMN_ROWS
+        self.certain = self._bind_certain(main, seen) if free and many else None
         self.large = self._bind_large(seen) if free else None
         draws = self.settings.row_share < 1
         self.refit_runs = REFIT_RUNS if draws else 1
@@ -147,11 +152,17 @@ class BoostedStages:
         self.gaps = 0 if self.certain is None else self._count_gaps(self.certain)
         if not 0 < self.gaps <= MOST_CERTAIN:
             self.certain = None
+        if self.large is not None and not self._columns_differ(self.large):
+            self.large = None
 
     def follow(self, progress: bool | None) -> tuple[Rounds, History, tuple[str, ...]]:
         """The model, what happened, and what was decided."""
         choice = self.choose(self.run_folds())
         log, history = self.refit(choice, progress)
+        history = replace(history, held_out=choice.curve)
+        notes = choice.notes if self.wide is None else (self.wide.note, *choice.notes)
+        if len(choice.held_out.rows) < FEW_ROWS:
+            return log, history, notes
         log, note = add_level_sets(
             log,
             self.problem,
@@ -160,10 +171,7 @@ class BoostedStages:
             self.sample.scale,
             self.threads,
         )
-        notes = (
-            (*choice.notes, note) if self.wide is None else (self.wide.note, *choice.notes, note)
-        )
-        return log, replace(history, held_out=choice.curve), notes
+        return log, history, (*notes, note)
 
     def _choose_columns(self, main: TreeLearner, line: Learner) -> Chosen | None:
         """The columns to look at, where there are very many."""
@@ -186,19 +194,35 @@ class BoostedStages:
         return Stage(learner, certain_settings(self.problem), CERTAIN_ENCODER)
 
     def _bind_large(self, seen: tuple[str, ...]) -> Shifts | None:
-        """The columns of many categories, if there are any."""
-        found = large_columns(self.problem.table.schema, seen)
+        """The columns whose groups are moved at once, if there are any."""
+        schema, n_rows = self.problem.table.schema, self.problem.n_rows
+        found = shifted_columns(schema, seen, n_rows)
         if not found:
             return None
         terms = Groups(*map(name_text, found))
-        bound = cast(GroupLearner, self.sample.bind(terms, LARGE_ENCODER))
-        return Shifts(bound.encoder, LARGE_ENCODER, limit=None)
+        index = CERTAIN_ENCODER + (self.certain is not None)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # a column without a group is no news
+            try:
+                bound = cast(GroupLearner, self.sample.bind(terms, index))
+            except ValueError:
+                return None
+        return Shifts(bound.encoder, index, named=False)
 
     def _count_gaps(self, certain: Stage) -> int:
         """How many groups are certainly off."""
         with self.encoded.open(self.sample.scale) as source:
             begun, _ = self.score.fit(source, self.start)
             return len(certain.run(source, begun).log.steps) - len(begun.steps)
+
+    def _columns_differ(self, large: Shifts) -> bool:
+        """Whether columns are off beyond noise, on all rows that choices are made on.
+
+        Folds then only say whether moving them pays: each would decide otherwise.
+        """
+        with self.encoded.open(self.sample.scale) as source:
+            begun, _ = self.score.fit(source, self.start)
+            return large.on_everyone(source, begun, self.score) is not begun
 
     def run_folds(self) -> list[FoldRun]:
         """All stages without each fold's rows; of several numbers of level sets the best."""
@@ -238,7 +262,7 @@ class BoostedStages:
             run = self.certain.run(source, log)
             return run.log if whole else run.path
         if stage == LARGE and self.large is not None:
-            return self.large.on_everyone(source, log)
+            return self.large.on_everyone(source, log, self.score, decided=True)
         return log
 
     def choose(self, runs: Sequence[FoldRun]) -> Choice:
@@ -254,9 +278,8 @@ class BoostedStages:
             if not self._has(stage):
                 continue
             gain, error = held_out_gain(at[taken], at[stage + 1], problem)
-            pays = (
-                count >= LEAST_ROWS and error > 0 and gain > standard_errors(stage, count) * error
-            )
+            enough = count >= (BOOSTED_ROWS if stage == MAIN else LEAST_ROWS)
+            pays = enough and error > 0 and gain > standard_errors(stage, count) * error
             done = (
                 f"{self.gaps} corrected (>= 4 standard errors)" if stage == CERTAIN else "applied"
             )
@@ -311,7 +334,7 @@ class BoostedStages:
         """The share of boosting to take where the whole gains too little, and the scores there."""
         share, errors = correction_weight(before, after, self.problem)
         least = PART_ERRORS if len(before.rows) >= FEW_ROWS else FEW_PART_ERRORS
-        if errors <= least or len(before.rows) < LEAST_ROWS:
+        if errors <= least or len(before.rows) < BOOSTED_ROWS:
             return 0.0, before
         # What chance makes of a share of nothing is taken off.
         share = min(share, 1.0) * (1.0 - (CHANCE_ERRORS / errors) ** 2)
@@ -353,9 +376,9 @@ class BoostedStages:
         """The encoders of the stages that are refitted."""
         encoders = {
             SCORE: SCORE_ENCODER,
-            MAIN: MAIN_ENCODER,
             CERTAIN: CERTAIN_ENCODER,
-            LARGE: LARGE_ENCODER,
+            LARGE: -1 if self.large is None else self.large.index,
+            MAIN: MAIN_ENCODER,
         }
         used = {encoders[stage] for stage in encoders if stage < choice.stages and self._has(stage)}
         return [own if k in used else None for k, own in enumerate(self.start.encoders)]

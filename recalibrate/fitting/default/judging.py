@@ -162,6 +162,29 @@ def best_weights(
     return tuple(round(float(value), 12) for value in found + no_change)
 
 
+def best_share(y: Scores, start: Scores, change: Scores, weight: Scores | None) -> float:
+    """The share between 0 and 1 of a change to held-out scores of classes with the lowest loss.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> z = np.log(np.array([[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]]))
+    >>> best_share(np.exp(z), 0 * z, 2 * z, None)
+    0.5
+    """
+    w = np.ones(len(y)) if weight is None else weight
+    share = 0.0
+    for _ in range(NEWTON_STEPS):
+        p = softmax(start + share * change)
+        size = sums.total(w * _covariance(p, change, change))
+        pull = sums.total(w * np.sum((y - p) * change, axis=1))
+        before = share
+        share = float(np.clip(share + pull / size, 0.0, 1.0)) if size > 0 else 0.0
+        if abs(share - before) < 1e-10:
+            break
+    return round(share, 12)
+
+
 def class_weights(
     y: Scores, parts: Sequence[Scores], weight: Scores | None
 ) -> tuple[float, ...] | None:

@@ -62,7 +62,7 @@ def decisions(model):
 
 SCORE = "Platt scaling"
 CERTAIN = "large group errors"
-LARGE = "columns of many categories"
+LARGE = "column shifts"
 BOOSTING = "boosting"
 LEVEL_SETS = "level sets"
 SHIFTS = "group shifts"

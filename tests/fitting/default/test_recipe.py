@@ -177,7 +177,7 @@ def test_categories_that_do_not_differ_are_not_moved():
         X = pd.DataFrame({"town": rng.integers(0, 200, 2000).astype(str)})
         f = rng.normal(size=2000)
         y = (rng.random(2000) < sigmoid(f)) * 1.0
-        taken += decisions(rc.fit(sigmoid(f), X, y))[LARGE]
+        taken += decisions(rc.fit(sigmoid(f), X, y)).get(LARGE, False)
     assert taken <= most(10, norm.sf(2.0))
 
 
@@ -335,18 +335,24 @@ def test_level_sets_repair_a_group_of_their_own():
 # --- what was decided -----------------------------------------------------------------------------
 
 
+def one_group(X, f):
+    return 0.8 * (X["g"] == "a")
+
+
 @pytest.mark.parametrize(
-    ("off", "H", "stages"),
+    ("n", "off", "H", "stages"),
     [
-        (None, None, [SCORE, BOOSTING, LEVEL_SETS]),
-        (None, rc.Groups("g"), [SCORE, SHIFTS, ON_LEVELS]),
-        (lambda X, f: 0.8 * (X["g"] == "a"), None, [SCORE, CERTAIN, BOOSTING, LEVEL_SETS]),
-        (lambda X, f: 0.8 * (X["g"] == "a"), rc.Linear(), [SCORE, BOOSTING, LEVEL_SETS]),
+        (4000, None, None, [SCORE, BOOSTING, LEVEL_SETS]),
+        (4000, None, rc.Groups("g"), [SCORE, SHIFTS, ON_LEVELS]),
+        (900, one_group, None, [SCORE, LARGE, BOOSTING]),
+        (4000, one_group, None, [SCORE, LARGE, BOOSTING, LEVEL_SETS]),
+        (6000, one_group, None, [SCORE, CERTAIN, BOOSTING, LEVEL_SETS]),
+        (4000, one_group, rc.Linear(), [SCORE, BOOSTING, LEVEL_SETS]),
     ],
-    ids=["nothing", "nothing, Groups", "a group", "a group, Linear"],
+    ids=["nothing", "nothing, Groups", "few", "a group", "a group of many", "a group, Linear"],
 )
-def test_every_stage_has_a_note(off, H, stages):
-    rows = people(0, 4000, off=off)
+def test_every_stage_has_a_note(n, off, H, stages):
+    rows = people(0, n, off=off)
     model = rc.fit(rows.base, rows.X, rows.y, H)
     decided = decisions(model)
     assert list(decided) == stages
