@@ -28,7 +28,13 @@ from recalibrate.auditing.report import AuditReport
 from recalibrate.auditing.slices import audit_slices, cut_slices
 from recalibrate.auditing.views.notes import method_notes
 from recalibrate.data.inputs import is_collection, is_streamed, settle
-from recalibrate.data.labels import Labels, check_aligned, check_squares, read_labels
+from recalibrate.data.labels import (
+    Labels,
+    check_aligned,
+    check_squares,
+    read_labels,
+    warn_if_one_class,
+)
 from recalibrate.data.scores import count_outputs
 from recalibrate.data.table import Table, read_table
 from recalibrate.data.vectors import Float64
@@ -245,6 +251,7 @@ def audit(
     outputs = count_outputs(predicted)
     known = known or audited_classes(model_or_scores, positive, outputs)
     labels = read_labels(y, n_rows=n_rows, sample_weight=sample_weight, known=known)
+    warn_if_one_class(labels)
     check_squares(labels)
     clusters = None if cluster is None else read_clusters(cluster, n_rows)
     after = checked_predictions(predicted, labels, "model_or_scores")
