@@ -31,6 +31,7 @@ class Gathered:
     y: Any
     cluster: Any
     weight: Any
+    exposure: Any = None
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,7 @@ def gather(
     H: Any,
     cluster: Any,
     sample_weight: Any,
+    exposure: Any = None,
 ) -> Gathered:
     """Predictions, labels, and the columns that groups read (all of them where H searches)."""
     if Z is not None:
@@ -84,7 +86,8 @@ def gather(
     first = X if on_dask else next(pieces, None)
     if first is None:
         raise ValueError("X has no rows")
-    roles = {"y": y, "base": base, "cluster": cluster, "sample_weight": sample_weight}
+    weights = {"sample_weight": sample_weight, "exposure": exposure}
+    roles = {"y": y, "base": base, "cluster": cluster, **weights}
     scores = [each for each in (model, baseline) if isinstance(each, str)]
     features = _features(first, roles, scores)
     scorer = partial(_scorer, base=base, features=features, travels=on_dask)
@@ -92,7 +95,7 @@ def gather(
     if baseline is not None and baseline is not False:
         scorers.append(scorer(model, own_base=True) if baseline is True else scorer(baseline))
     wanted = _columns(groups, H, features)
-    kept = list(dict.fromkeys(name for name in (y, cluster, sample_weight) if name is not None))
+    kept = list(dict.fromkeys(name for name in (y, cluster, *weights.values()) if name))
     take = partial(take_piece, scorers=scorers, columns=[*kept, *wanted])
     found = _on_workers(take, X) if on_dask else [take(piece) for piece in chain([first], pieces)]
     found = [each for each in found if len(each[0])]
@@ -109,6 +112,7 @@ def gather(
         table[y],
         None if cluster is None else table[cluster],
         None if sample_weight is None else table[sample_weight],
+        None if exposure is None else table[exposure],
     )
 
 
