@@ -116,4 +116,4 @@ def show_overall(report: AuditReport, digits: Digits) -> Markup:
     shown = build_table(columns, told_measures(report), label="Measures over all rows")
     parts = decompositions(report)
     apart = build_table(decomposition_columns(), parts, label="What mean losses consist of")
-    return join([shown, element("h3", "What mean losses consist of"), apart])
+    return join([shown, apart])
