@@ -33,6 +33,7 @@ def write_files(folder: Path) -> None:
     """Good files of every kind: to be called in a child, because frameworks start threads."""
     import lightgbm
     import xgboost
+    from catboost import CatBoostClassifier
     from skl2onnx import to_onnx
     from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier
     from sklearn.linear_model import LogisticRegression
@@ -52,6 +53,8 @@ def write_files(folder: Path) -> None:
                 n_estimators=4, max_depth=3, enable_categorical=True, n_jobs=1, **more
             )
             model.fit(X, y).save_model(folder / f"{name}.{kind}")
+    cat = CatBoostClassifier(iterations=4, depth=3, verbose=0, allow_writing_files=False)
+    cat.fit(plain, y).save_model(str(folder / "numbers.cbm"))
     options = {"zipmap": False}
     for name, model in (
         ("trees", GradientBoostingClassifier(n_estimators=4)),
@@ -84,6 +87,7 @@ def damage_file(data: bytes, suffix: str, rng: np.random.Generator) -> bytes:
 def file_job(folder: Path, seed: int) -> Callable[[int], str]:
     """Damage a file, open it, score rows."""
     # Imported here, once, and not by every child; none of them starts threads for that.
+    import catboost
     import lightgbm
     import onnxruntime
     import xgboost
@@ -92,7 +96,7 @@ def file_job(folder: Path, seed: int) -> Callable[[int], str]:
     from recalibrate.bases.protocol import as_base
     from recalibrate.support.errors import ModelFileError
 
-    del lightgbm, onnxruntime, xgboost
+    del catboost, lightgbm, onnxruntime, xgboost
     files = sorted(path for path in folder.iterdir() if path.is_file())
     contents = [path.read_bytes() for path in files]
     X = sample(ROWS)[0]

@@ -8,16 +8,18 @@ calibrates (all of it, or some of its rows), the other tests, so settings can be
 groups are those of the case's group columns, numeric ones in quartiles; with ``--crossed`` also of
 all pairs of them. By hand: logistic regression on the log-odds of the score and indicators of the
 groups (C = 1), for regressions ridge regression (1). MCGrad runs in an environment of its own, as
-in ``speed.py``.
+in ``speed.py``, once on the same groups as categories and once with numeric columns as they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from few_rows import draw
 from halves import halves
 from quality import log_odds
@@ -29,7 +31,8 @@ from speed import ask_mcgrad
 
 import recalibrate as rc
 
-BASE, OURS, DUMMIES, MCGRAD = "base", "recalibrate", "dummies", "MCGrad"
+BASE, OURS, DUMMIES = "base", "recalibrate", "dummies"
+MCGRAD, WHOLE = "MCGrad", "MCGrad with whole numbers"
 FIGURES = ("loss", "rms gap", "worst gap", "off", "newly off", "cell excess", "K2 in groups")
 ERRORS = 3.0  # standard errors from which on a group is off
 
@@ -69,6 +72,16 @@ def coded(case: Case, crossed: bool) -> tuple[Floats, Floats]:
     return first, second
 
 
+def banded(case: Case) -> Case:
+    """The case with its group columns as categories, numeric ones in the bands of the groups."""
+    codes = coded(case, crossed=False)
+    X = tuple(
+        pd.DataFrame({c: [f"group {k}" for k in part[:, j]] for j, c in enumerate(case.groups)})
+        for part in codes
+    )
+    return replace(case, X=(X[0], X[1]), categorical=())
+
+
 def fit_dummies(case: Case, base: str, crossed: bool) -> Floats:
     """Test predictions of a regression on the score and an indicator of every group."""
     encoder = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
@@ -97,8 +110,9 @@ def measure(case: Case, base: str, crossed: bool, threads: int, mcgrad: str | No
         OURS: fit_ours(case, base, crossed, threads),
     }
     if mcgrad is not None:
-        test = case.X[1], case.bases[base][1]
-        found[MCGRAD] = ask_mcgrad(mcgrad, case, base, case.groups, test)[2]
+        for method, given in ((MCGRAD, banded(case)), (WHOLE, case)):
+            test = given.X[1], case.bases[base][1]
+            found[method] = ask_mcgrad(mcgrad, given, base, case.groups, test)[2]
     y, segments = case.y[1], find_segments(case.X[1], case.groups)
     named = [s.rows for s in segments if s.columns == 1 or (crossed and s.columns == 2)]
     losses = log_losses if case.task == "binary" else squared_errors
@@ -162,7 +176,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, dict[str, dict[str, Flo
             result[f"{case.name} / {base}"] = mean
             said = "; ".join(f"{m} {mean[m][0]:.5f} {mean[m][5]:.2f}" for m in mean)
             print(f"{size} {case.name} / {base} (loss, cell excess): {said}", flush=True)
-        for reference in (DUMMIES, MCGRAD):
+        for reference in (DUMMIES, MCGRAD, WHOLE):
             if reference in next(iter(result.values())):
                 show(result, reference)
         found[size] = result

@@ -25,18 +25,18 @@ from quality_cases import (
     simulate_case,
 )
 from quality_figures import (
+    LOSSES,
     SMALLEST,
     excess_error,
     figures,
     gap,
     gap_error,
     group_k2,
-    log_losses,
     squared_errors,
     standardised_gain,
 )
 from sklearn.isotonic import IsotonicRegression
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
 
 import recalibrate as rc
 
@@ -58,13 +58,24 @@ def log_odds(p: Floats) -> Floats:
 def fit_isotonic(case: Case, base: str) -> Predict:
     """Best monotone function of the base score."""
     cal, test = case.bases[base]
-    fitted = IsotonicRegression(out_of_bounds="clip").fit(cal, case.y[0])
+    y, weight = rates(case)
+    fitted = IsotonicRegression(out_of_bounds="clip").fit(cal, y, sample_weight=weight)
     return lambda: np.asarray(fitted.predict(test), dtype=np.float64)
+
+
+def rates(case: Case) -> tuple[Floats, Floats | None]:
+    """Labels of the calibration rows and their weights: counts by exposure."""
+    e = case.exposure
+    return (case.y[0], None) if e is None else (case.y[0] / e[0], e[0])
 
 
 def fit_line(case: Case, base: str) -> Predict:
     """Best line through the base score, on the log-odds for 0/1 labels (Platt)."""
     cal, test = (scores[:, None] for scores in case.bases[base])
+    if case.task == "counts":
+        y, weight = rates(case)
+        power = PoissonRegressor(alpha=0.0).fit(np.log(cal), y, sample_weight=weight)
+        return lambda: np.asarray(power.predict(np.log(test)), dtype=np.float64)
     if case.task == "regression":
         fitted = LinearRegression().fit(cal, case.y[0])
         return lambda: np.asarray(fitted.predict(test), dtype=np.float64)
@@ -83,6 +94,7 @@ def fit_model(case: Case, base: str, threads: int, *, groups: bool = False) -> r
         case.y[0],
         H,
         categorical=kinds,
+        exposure=None if case.exposure is None else case.exposure[0],
         engine=rc.Engine(threads=threads),
         progress=False,
     )
@@ -113,8 +125,7 @@ class Pair:
     def losses(self, method: str, *, squared: bool = False) -> Floats:
         """Loss of every test row."""
         y, p = self.case.y[1], self.predictions[method]
-        squared = squared or self.case.task == "regression"
-        return squared_errors(y, p) if squared else log_losses(y, p)
+        return squared_errors(y, p) if squared else LOSSES[self.case.task](y, p)
 
     def excess_gain(self, reference: str) -> float:
         """By how many standard errors the default's cell excess is lower than another's."""
@@ -140,6 +151,8 @@ def measure(case: Case, base: str, threads: int) -> Pair:
         predictions[method] = predict()
     for reference, (p, fit_seconds) in case.stored.get(base, {}).items():
         predictions[reference], seconds[reference] = p, fit_seconds
+    if case.exposure is not None:  # counts are measured, not rates
+        predictions = {name: p * case.exposure[1] for name, p in predictions.items()}
     measured = {method: figures(case, p, segments) for method, p in predictions.items()}
     return Pair(case, base, segments, predictions, seconds, measured)
 
@@ -181,16 +194,16 @@ def count_wins(pairs: Sequence[Pair], reference: str) -> dict[str, Any]:
 
 
 def compare_with_base(pairs: Sequence[Pair], method: str, *, squared: bool) -> dict[str, Any]:
-    """Gains over the base in standard errors: of the Brier score, or of 0/1 labels' log loss."""
+    """Gains over the base in standard errors: of the Brier score, or of another loss."""
     gains = {
         f"{pair.case.name}/{pair.base}": standardised_gain(
             pair.losses(BASE, squared=squared), pair.losses(method, squared=squared)
         )
         for pair in pairs
-        if squared or pair.case.task == "binary"
+        if squared or pair.case.task != "regression"
     }
     worse = [name for name, gain in gains.items() if gain < -1.0]
-    figure = "Brier" if squared else "log loss"
+    figure = "Brier" if squared else "log loss (of counts: deviance)"
     return {"method": method, "figure": figure, "gains": gains, "worse": worse}
 
 
@@ -201,7 +214,8 @@ def follow_worst_group(pair: Pair) -> dict[str, Any]:
     before, after = pair.predictions[BASE], pair.predictions[OURS_GROUPS]
     worst, then = (max(groups, key=lambda g: abs(gap(y, p, g.rows))) for p in (before, after))
     known_rows = calibration_rows(pair.case, worst.label)
-    seen = (pair.case.y[0], pair.case.bases[pair.base][0], known_rows)
+    scored, e = pair.case.bases[pair.base][0], pair.case.exposure
+    seen = (pair.case.y[0], scored if e is None else scored * e[0], known_rows)
     return {
         "case": pair.case.name,
         "base": pair.base,
@@ -218,7 +232,16 @@ def follow_worst_group(pair: Pair) -> dict[str, Any]:
 
 
 # --- printing -------------------------------------------------------------------------------------
-COLUMNS = ("log_loss", "brier", "pr_auc", "ece", "worst_group_ece", "mce_sigma", "cell_excess")
+COLUMNS = (
+    "loss",
+    "log_loss",
+    "brier",
+    "pr_auc",
+    "ece",
+    "worst_group_ece",
+    "mce_sigma",
+    "cell_excess",
+)
 DIGITS = {"mce_sigma": 2, "cell_excess": 3}
 
 

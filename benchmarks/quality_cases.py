@@ -2,8 +2,8 @@
 
 A folder holds, for every case, ``NAME.parquet`` with features, ``y``, ``split`` ("cal" or "test"),
 scores ``base_<base>`` and, if there are any, predictions of other methods ``<reference>_<base>``;
-and ``NAME.json`` with ``task`` ("binary" or "regression"), ``cat``, ``num`` (features) and
-``groups`` (columns).
+and ``NAME.json`` with ``task`` ("binary", "regression" or "counts"), ``cat``, ``num`` (features)
+and ``groups`` (columns). Counts have a column ``exposure``; their scores and predictions are rates.
 """
 
 from __future__ import annotations
@@ -59,6 +59,7 @@ class Case:
     categorical: tuple[str, ...]
     bases: dict[str, tuple[Floats, Floats]]
     stored: dict[str, dict[str, tuple[Floats, float]]] = field(default_factory=dict)
+    exposure: tuple[Floats, Floats] | None = None
 
 
 def read_case(folder: Path, name: str) -> Case:
@@ -72,8 +73,9 @@ def read_case(folder: Path, name: str) -> Case:
         raise SystemExit(
             f"case {name}: groups must name columns of cat or num, got {about['groups']}"
         )
-    if about["task"] not in ("binary", "regression"):
-        raise SystemExit(f"case {name}: task must be binary or regression, got {about['task']!r}")
+    tasks = ("binary", "regression", "counts")
+    if about["task"] not in tasks:
+        raise SystemExit(f"case {name}: task must be one of {tasks}, got {about['task']!r}")
     cal, test = (frame[frame["split"] == part].reset_index(drop=True) for part in ("cal", "test"))
 
     def finite(rows: pd.DataFrame, column: str) -> Floats:
@@ -82,7 +84,8 @@ def read_case(folder: Path, name: str) -> Case:
             raise SystemExit(f"case {name}: {column} needs cal and test rows, all of them finite")
         return values
 
-    scores = [column for column in frame.columns if column not in {*features, "y", "split"}]
+    own = {*features, "y", "split", "exposure"}
+    scores = [column for column in frame.columns if column not in own]
     bases = {
         column.removeprefix("base_"): (finite(cal, column), finite(test, column))
         for column in scores
@@ -111,6 +114,9 @@ def read_case(folder: Path, name: str) -> Case:
         categorical=tuple(c for c in about["cat"] if pd.api.types.is_numeric_dtype(frame[c])),
         bases=bases,
         stored=stored,
+        exposure=(finite(cal, "exposure"), finite(test, "exposure"))
+        if about["task"] == "counts"
+        else None,
     )
 
 

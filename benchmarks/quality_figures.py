@@ -23,6 +23,15 @@ def log_losses(y: Floats, p: Floats) -> Floats:
     return np.asarray(-(y * np.log(q) + (1 - y) * np.log(1 - q)))
 
 
+def deviances(y: Floats, p: Floats) -> Floats:
+    """2 (y log(y / p) - y + p) of every row: the Poisson deviance of counts."""
+    some = np.where(y > 0, y, 1.0)
+    return np.asarray(2.0 * (np.where(y > 0, y * np.log(some / p), 0.0) - y + p))
+
+
+LOSSES = {"binary": log_losses, "regression": squared_errors, "counts": deviances}
+
+
 def pr_auc(y: Floats, p: Floats) -> float:
     """Average precision: sum over thresholds t of precision(t) * (recall(t) - recall before t)."""
     _, where = np.unique(-p, return_inverse=True)
@@ -161,14 +170,14 @@ def figures(case: Case, p: Floats, segments: Sequence[Segment]) -> dict[str, flo
     y = case.y[1]
     brier = float(np.mean(squared_errors(y, p)))
     binary = case.task == "binary"
-    log_loss = float(np.mean(log_losses(y, p))) if binary else np.nan
+    counts = case.task == "counts"
     return {
-        "loss": log_loss if binary else brier,
-        "log_loss": log_loss,
+        "loss": float(np.mean(LOSSES[case.task](y, p))),
+        "log_loss": float(np.mean(log_losses(y, p))) if binary else np.nan,
         "brier": brier,
         "pr_auc": pr_auc(y, p) if binary else np.nan,
-        "ece": ece(y, p),
-        "worst_group_ece": worst_group_ece(y, p, segments),
+        "ece": np.nan if counts else ece(y, p),  # its bins are those of [0, 1]
+        "worst_group_ece": np.nan if counts else worst_group_ece(y, p, segments),
         "mce_sigma": mce_sigma(y, p, segments, case.task),
         "cell_excess": cell_excess(y, p, segments, case.task),
     }

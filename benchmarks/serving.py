@@ -2,6 +2,7 @@
 
     python benchmarks/serving.py
     python benchmarks/serving.py --classes 3 10 26 --rows 5000   # models of several classes
+    python benchmarks/serving.py --http 2000     # asks examples/fastapi_server.py
 
 The base is an xgboost classifier of 200 trees of depth 6 on census-like rows, as an ONNX graph.
 Every model is exported as one graph (base and corrections). At batch 1 the whole graph's time is
@@ -16,8 +17,13 @@ the machine disturbs least.
 from __future__ import annotations
 
 import argparse
+import http.client
+import json
+import sys
+import tempfile
 import time
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -145,6 +151,38 @@ def measure(case: Case, X: pd.DataFrame, batches: dict[int, int]) -> bool:
     return kept
 
 
+def measure_requests(case: Case, X: pd.DataFrame, count: int) -> None:
+    """Time from a request of one row to its answer: base model and recalibrated side by side.
+
+    Both graphs have the same outputs; the requests of both take turns.
+    """
+    sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
+    from fastapi_server import Model, Running, ask
+
+    without = replace(case.model, rounds=Rounds(case.model.rounds.link))
+    rows = json.loads(X.sample(count, replace=True, random_state=0).to_json(orient="records"))
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder) / "base.onnx", Path(folder) / "recalibrated.onnx"]
+        for file, model in zip(files, (without, case.model), strict=True):
+            file.write_bytes(export_model(model).SerializeToString())
+        served = [Model(file) for file in files]
+    times: list[list[float]] = [[], []]
+    with Running(served[0]) as first, Running(served[1]) as second:
+        ports = [http.client.HTTPConnection("127.0.0.1", port) for port in (first, second)]
+        for row in [*rows[:50], *rows]:
+            for own, connection in zip(times, ports, strict=True):
+                start = time.perf_counter()
+                status, answer = ask(connection, [row])
+                own.append(time.perf_counter() - start)
+                if status != 200:
+                    raise ValueError(answer)
+    shown = [
+        f"{name} {np.median(own[50:]) * 1e3:.2f} ms (99 %: {np.quantile(own[50:], 0.99) * 1e3:.2f})"
+        for name, own in zip(("base", "recalibrated"), times, strict=True)
+    ]
+    print(f"{case.name}, over HTTP: {', '.join(shown)}")
+
+
 def _base_graph(model: rc.Recalibrated) -> onnx.ModelProto:
     graph = model.base.graph()
     if not isinstance(graph, onnx.ModelProto):
@@ -158,12 +196,17 @@ def main() -> None:
     parser.add_argument("--trees", type=int, default=200, help="trees of the base model")
     parser.add_argument("--largest-batch", type=int, default=100_000)
     parser.add_argument("--classes", type=int, nargs="+", help="base models of so many classes")
+    parser.add_argument("--http", type=int, metavar="N", help="only N requests to a server")
     arguments = parser.parse_args()
     if arguments.classes:
         cases, X = make_class_cases(arguments.classes, arguments.rows, arguments.trees)
     else:
         cases, X = make_cases(arguments.rows, arguments.trees)
     batches = {n: times for n, times in BATCHES.items() if n <= arguments.largest_batch}
+    if arguments.http:
+        for case in cases:
+            measure_requests(case, X, arguments.http)
+        return
     kept = True
     for case in cases:
         kept &= measure(case, X, batches)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from recalibrate.model import Recalibrated
     from recalibrate.monitoring import Monitor
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "AuditFailed",

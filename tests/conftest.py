@@ -4,6 +4,7 @@ import os
 from collections.abc import Generator
 
 import pytest
+from browser import Browser, find_chromium
 from hypothesis import HealthCheck, settings
 
 # Shared machines stall now and then: a deadline per example would be a wall-clock assert. In CI
@@ -57,3 +58,14 @@ def pytest_make_collect_report(
 
 def _reason(longrepr: object) -> str:
     return str(longrepr[2] if isinstance(longrepr, tuple) else longrepr)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Generator[Browser, None, None]:
+    """A real browser, for pages that are more than their text."""
+    found = find_chromium()
+    if found is None:
+        pytest.skip("no Chromium: apt-get install --no-install-recommends chromium")
+    started = Browser(found, tmp_path_factory.mktemp("profile"))
+    yield started
+    started.close()

@@ -4,12 +4,13 @@ The ``python`` and ``bash`` blocks of a page run in order, in a folder of their 
 blocks share a namespace. A ``text`` block right after a block is what it must print; without one
 it must print nothing. A block that cannot run here follows a comment ``<!-- not run: why -->``.
 
-    python tests/test_docs.py                # write what the blocks print into all pages
+    python tests/test_docs.py                # write all pages' outputs, figures, notebooks
     python tests/test_docs.py docs/audit.md  # into some
 """
 
 import contextlib
 import io
+import json
 import os
 import re
 import runpy
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -117,6 +119,18 @@ def test_code_prints_what_the_page_says(page, tmp_path):
         assert printed == block.printed, f"{name_of(page)}, line {block.line}"
 
 
+NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=name_of)
+def test_notebooks_print_what_they_show(path):
+    tools = runpy.run_path(str(ROOT / "docs" / "notebook.py"))
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    stored = [cell["outputs"] for cell in tools["code_cells"](notebook)]
+    made = tools["execute"](notebook)
+    assert [tools["printed"](each) for each in made] == [tools["printed"](each) for each in stored]
+
+
 def test_few_blocks_are_not_run():
     skipped = [
         f"{name_of(page)}, line {block.line}: {block.not_run}"
@@ -165,11 +179,21 @@ def test_options_on_the_page_of_the_command_line_exist():
     parsers = (parser, *commands.values(), *actions.values())
     helps = "\n".join(each.format_help() for each in parsers)
     page = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+    gate = (ROOT / "docs" / "how-to" / "ci-gate.md").read_text(encoding="utf-8")
     options = re.compile(r"(?<![\w-])--[a-zA-Z][\w-]*")
-    named = set(options.findall(page))
+    named = set(options.findall(page + gate))
     assert named
     assert named - set(options.findall(helps)) == set()
     assert [command for command in commands if command not in page] == []
+
+
+def test_pipelines_on_the_page_of_the_gate_are_yaml_with_the_audit_in_them():
+    page = (ROOT / "docs" / "how-to" / "ci-gate.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^ *```yaml\n(.*?)^ *```$", page, re.DOTALL | re.MULTILINE)
+    github, gitlab = (yaml.safe_load(textwrap.dedent(block)) for block in blocks)
+    command = "recalibrate audit holdout.parquet --label y --model model.rcal"
+    assert any(command in step.get("run", "") for step in github["jobs"]["audit"]["steps"])
+    assert any(command in line for line in gitlab["model gate"]["script"])
 
 
 def write_outputs(page: Path) -> bool:
@@ -188,11 +212,6 @@ if __name__ == "__main__":
     for each in [Path(name).resolve() for name in sys.argv[1:]] or WITH_CODE:
         changed = write_outputs(each)
         sys.stdout.write(f"{name_of(each)}: {'written' if changed else 'as it was'}\n")
-
-
-def test_the_picture_of_the_rooms_is_current():
-    script = runpy.run_path(str(ROOT / "docs" / "draw_architecture.py"))
-    assert script["PATH"].read_text() == script["draw"]()
-    folders = {path.parent.name for path in (ROOT / "recalibrate").glob("*/__init__.py")}
-    shown = " ".join(script["LAYERS"])
-    assert all(folder in shown for folder in folders), sorted(folders)
+    if not sys.argv[1:]:  # figures show what pages print
+        for script in ("figures", "notebook.py"):
+            subprocess.run([sys.executable, str(ROOT / "docs" / script)], check=True)

@@ -246,16 +246,24 @@ def test_summary_says_what_was_fitted():
     base, X, y = sample()
     model = rc.fit(base, X, y, H)
     text = model.summary()
-    for words in ("array of scores", "binary labels", repr(H), f"{model.n_rounds_} (", "held-out"):
+    for words in (
+        "array of scores",
+        "probability of 1",
+        repr(H),
+        f"{model.n_rounds_} (",
+        "held out",
+    ):
         assert words in text
     assert model.notes
-    assert all(note in text for note in model.notes)
+    assert {tuple(note.split(": ", 1)) for note in model.notes} <= set(text.facts)
     assert (
-        "labels from 0 to 90000"
+        "possible range 0 to 90000"
         in fit_with(*income(), rc.Groups("sex"), bounds=(0, 90_000), **PLAIN).summary()
     )
     paper = rc.fit(base, X, y, H, alpha=0.05)
-    assert "Algorithm 1 with alpha = 0.05" in paper.summary()
+    assert ("Algorithm 1", "alpha = 0.05, B = 1") in [
+        (name, said[:19]) for name, said in paper.summary().facts
+    ]
 
 
 def test_summary_shows_the_error_of_the_model_not_of_the_rejected_round():
@@ -266,7 +274,7 @@ def test_summary_shows_the_error_of_the_model_not_of_the_rejected_round():
     assert model.history_.stopped == "tolerance"
     # As in the loop, before predictions are cut at 0 and 1.
     error = np.mean((model.margins(X, base=base) - y) ** 2)
-    assert f"-> {error:.6g}" in model.summary()
+    assert f"-> {error:.4f}" in model.summary()
     assert model.history_.errors[-1] != pytest.approx(error, abs=1e-6)
 
 

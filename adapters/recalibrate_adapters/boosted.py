@@ -5,14 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.core.levels import from_margin
 from recalibrate.data.sparse import dense, is_sparse
-from recalibrate.data.table import Column, find_columns, split_columns
+from recalibrate.data.splitting import find_columns, split_columns
+from recalibrate.data.table import Column
 from recalibrate.scores import Link
 from recalibrate.support.notices import listed, warn_user
 from recalibrate.support.onnxgraph import ABSENT
@@ -20,6 +21,7 @@ from recalibrate_adapters.agreement import check_finite, disagreement
 from recalibrate_adapters.classes import EVERY, choose_class
 from recalibrate_adapters.forest import Forest
 from recalibrate_adapters.frames import read_frame
+from recalibrate_adapters.linear import LinearSum
 from recalibrate_adapters.probes import forest_rows
 
 if TYPE_CHECKING:
@@ -60,10 +62,18 @@ class Goal:
         What the sums of leaves stand for.
     estimates
         What the model estimates if that is not a mean, in words.
+    deviance
+        Of counts, amounts and rates: the deviance that it lowers, "poisson", "gamma" or "tweedie".
     """
 
     meaning: Meaning
     estimates: str = ""
+    deviance: str = ""
+
+    def of_power(self, power: object) -> Goal:
+        """The same with the power of a Tweedie deviance, if it is one."""
+        told = self.deviance == "tweedie" and power is not None
+        return replace(self, deviance=f"tweedie-{float(str(power)):g}") if told else self
 
 
 def read_goal(
@@ -151,6 +161,7 @@ class BoostedBase(ABC):
     ) -> None:
         self.name = name
         self._meaning = goal.meaning
+        self.deviance = goal.deviance
         self._names = names
         self._n_columns = n_columns
         self.target_class = target_class
@@ -245,8 +256,8 @@ class BoostedBase(ABC):
         except NotConvertedError as error:
             self._why_not = str(error)
             return None
-        if isinstance(form, Forest):
-            rows = forest_rows(form)
+        if isinstance(form, Forest | LinearSum):
+            rows = forest_rows(form) if isinstance(form, Forest) else form.some_rows()
             found, expected = form.scores(rows), self._native(rows)
             self._why_not = disagreement(
                 from_margin(found, self.link), from_margin(expected, self.link)
@@ -262,15 +273,18 @@ def read_classes(model: Any, goal: Goal, n_outputs: int) -> Sequence[Any] | None
     return range(max(n_outputs, 2)) if known is None else tuple(np.asarray(known).tolist())
 
 
-def with_response(forest: Forest, meaning: Meaning, position: int) -> Forest:
-    """A forest with one ensemble per output, and what becomes of their sums."""
+Sums = TypeVar("Sums", Forest, LinearSum)
+
+
+def with_response(model: Sums, meaning: Meaning, position: int) -> Sums:
+    """A model with one sum per output, and what becomes of the sums."""
     if position == EVERY:
-        return forest if meaning == "one per class" else replace(forest, response="log-sigmoid")
+        return model if meaning == "one per class" else replace(model, response="log-sigmoid")
     if meaning == "one per class":
-        return replace(forest, response="softmax", position=position)
+        return replace(model, response="softmax", position=position)
     if meaning == "log-odds per class":
-        return replace(forest, ensembles=(forest.ensembles[position],))
-    first = replace(forest, ensembles=forest.ensembles[:1])  # others say how certain it is
+        return model.only(position)
+    first = model.only(0)  # others say how certain it is
     return replace(first, response="exp") if meaning == "log of the mean" else first
 
 

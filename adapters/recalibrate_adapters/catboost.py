@@ -36,8 +36,8 @@ _GOALS = {
     "MultiClassOneVsAll": Goal("log-odds per class"),
     "RMSE": Goal("mean"),
     "RMSEWithUncertainty": Goal("mean"),
-    "Poisson": Goal("log of the mean"),
-    "Tweedie": Goal("log of the mean"),
+    "Poisson": Goal("log of the mean", deviance="poisson"),
+    "Tweedie": Goal("log of the mean", deviance="tweedie"),
     "MAE": Goal("mean", "the median"),
     "MAPE": Goal("mean", "a weighted median"),
     "Quantile": Goal("mean", "a quantile"),
@@ -110,13 +110,14 @@ class CatBoostBase(BoostedBase):
                 f"This {kind} is not fitted yet. Fit it on rows other than the calibration rows."
             )
         self._model = model
-        loss = str(model.get_all_params()["loss_function"]).partition(":")[0]
+        loss, _, told = str(model.get_all_params()["loss_function"]).partition(":")
+        power = dict(each.split("=") for each in told.split(";") if "=" in each)
         names = tuple(str(name) for name in model.feature_names_)
         # Columns without names are called by their numbers.
         numbered = names == tuple(str(j) for j in range(len(names)))
         super().__init__(
             f"CatBoost {kind}",
-            read_goal("CatBoost", loss, _GOALS, _REFUSED),
+            read_goal("CatBoost", loss, _GOALS, _REFUSED).of_power(power.get("variance_power")),
             np.asarray(model.classes_).tolist() or None,
             None if numbered else names,
             len(names),

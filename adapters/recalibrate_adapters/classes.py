@@ -35,9 +35,7 @@ def choose_class(classes: Sequence[Any], target_class: Any, name: str) -> int:
         return list(classes).index(target_class)
     if len(classes) >= 2:
         return 1 if len(classes) == 2 else EVERY
-    raise ValueError(
-        f"{name} has one class: {listed(classes)}. There is nothing to tell it apart from."
-    )
+    raise ValueError(f"{name} has one class: {listed(classes)}. A classifier needs at least two.")
 
 
 def class_score(

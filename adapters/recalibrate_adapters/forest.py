@@ -91,14 +91,11 @@ class Forest:
             matrix = edit.apply(matrix)
         sums = np.stack([ensemble.evaluate(matrix) for ensemble in self.ensembles], axis=1)
         sums /= self.divisor
-        if self.response == "log-sigmoid":
-            return -np.logaddexp(0.0, -sums)
-        if self.response == "sum":
-            return sums if len(self.ensembles) > 1 else sums[:, 0]
-        if self.response == "exp":
-            return np.asarray(np.exp(sums[:, 0]))
-        weights = np.exp(sums - sums.max(axis=1, keepdims=True))
-        return np.asarray(weights[:, self.position] / weights.sum(axis=1))
+        return respond(sums, self.response, self.position)
+
+    def only(self, output: int) -> Forest:
+        """The trees of one output."""
+        return replace(self, ensembles=(self.ensembles[output],))
 
     def graph(self) -> onnx.ModelProto | None:
         """The same as an ONNX graph; None if `why_no_graph` says why."""
@@ -134,20 +131,8 @@ class Forest:
         else:
             inputs = [value_info("X", self._precision, ["N", len(columns)])]
             sums = self.write_sums(builder, "X")
-        result, width = sums[0], 1
-        if self.response in ("sum", "log-sigmoid") and len(sums) > 1:
-            result, width = builder.concat(sums), len(sums)
-        if self.response == "log-sigmoid":
-            # log(1 + exp(-x)) = max(-x, 0) + log(1 + exp(-|x|)), which never overflows.
-            near = builder.op("Exp", builder.op("Neg", builder.op("Abs", result)))
-            near = builder.op("Log", builder.op("Add", near, builder.number(1.0)))
-            far = builder.op("Min", result, builder.number(0.0))
-            result = builder.op("Sub", far, near)
-        if self.response == "exp":
-            result = builder.op("Exp", result)
-        elif self.response == "softmax":
-            shares = builder.op("Softmax", builder.concat(sums), axis=1)
-            result = builder.columns(shares, [self.position])
+        result = write_response(builder, builder.concat(sums), self.response, self.position)
+        width = 1 if self.response == "softmax" else len(sums)
         return builder.score_model(inputs, result, self.values, width=width)
 
     def write_sums(self, builder: GraphBuilder, source: str | Sequence[str]) -> list[str]:
@@ -183,6 +168,29 @@ class Forest:
             return self.schema
         columns = zip(self.schema.columns, names, strict=True)
         return Schema(tuple(replace(column, name=name) for column, name in columns), named=False)
+
+
+def respond(sums: NDArray[np.float64], response: Response, position: int) -> NDArray[np.float64]:
+    """What becomes of sums, a column per output; one output is a vector."""
+    if response == "softmax":
+        weights = np.exp(sums - sums.max(axis=1, keepdims=True))
+        return np.asarray(weights[:, position] / weights.sum(axis=1))
+    if response == "log-sigmoid":
+        return -np.logaddexp(0.0, -sums)
+    found = np.exp(sums) if response == "exp" else sums
+    return np.asarray(found if sums.shape[1] > 1 else found[:, 0])
+
+
+def write_response(builder: GraphBuilder, sums: str, response: Response, position: int) -> str:
+    """`respond` as nodes."""
+    if response == "softmax":
+        return builder.columns(builder.op("Softmax", sums, axis=1), [position])
+    if response == "log-sigmoid":
+        # log(1 + exp(-x)) = max(-x, 0) + log(1 + exp(-|x|)), which never overflows.
+        near = builder.op("Exp", builder.op("Neg", builder.op("Abs", sums)))
+        near = builder.op("Log", builder.op("Add", near, builder.number(1.0)))
+        return builder.op("Sub", builder.op("Min", sums, builder.number(0.0)), near)
+    return builder.op("Exp", sums) if response == "exp" else sums
 
 
 def _is_text(column: Column) -> bool:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recalibrate.data.table import find_columns
+from recalibrate.data.splitting import find_columns
 from recalibrate.ensemble import join_trees
 from recalibrate.scores import Link
 from recalibrate.support.optional import require
@@ -49,9 +49,9 @@ _GOALS = {
     "binary": Goal("log-odds"),
     "cross_entropy": Goal("log-odds"),
     "regression": Goal("mean"),
-    "poisson": Goal("log of the mean"),
-    "gamma": Goal("log of the mean"),
-    "tweedie": Goal("log of the mean"),
+    "poisson": Goal("log of the mean", deviance="poisson"),
+    "gamma": Goal("log of the mean", deviance="gamma"),
+    "tweedie": Goal("log of the mean", deviance="tweedie"),
     "multiclass": Goal("one per class"),
     "multiclassova": Goal("log-odds per class"),
     "regression_l1": Goal("mean", "the median"),
@@ -114,6 +114,7 @@ class LightGBMBase(BoostedBase):
         objective = self._model.objective
         if objective:
             goal = read_goal("LightGBM", objective, _GOALS, _REFUSED)
+            goal = goal.of_power(self._booster.params.get("tweedie_variance_power"))
         else:
             goal = custom_goal("LightGBM", link)
         names = self._model.names
@@ -156,7 +157,7 @@ class LightGBMBase(BoostedBase):
         columns = getattr(X, "columns", None)
         if self._names is None or columns is None or not hasattr(X, "rename"):
             return X
-        given = [str(name) for name in columns]
+        given = {str(name) for name in columns}
         spaced = {name.replace(" ", "_"): name for name in given if " " in name}
         names = tuple(n if n in given else spaced.get(n, n) for n in self._names)
         if names != self._names:

@@ -124,10 +124,11 @@ class OnnxBase(DecidedBase):
     def _read_link(self, link: Link | None) -> Link:
         if self._facts is None:
             return link or "identity"
-        own = self._facts.link
-        if link not in (None, own):
-            raise ValueError(f"link={link!r} was given, but the file says link={own!r}.")
-        return own
+        own = self._facts.family
+        if link not in (None, own.link):
+            raise ValueError(f"link={link!r} was given, but the file says link={own.link!r}.")
+        self.deviance = own.deviance if own.positive else ""
+        return own.link
 
     def _find_width(self) -> int | None:
         """Numbers per row of the output, from a row of zeros; None if that cannot be tried."""

@@ -71,22 +71,22 @@ class Reading:
         Numbers per row.
     probability
         Whether they must be probabilities.
-    low, high
-        The score is ``low + (high - low) * number``.
+    shift, span
+        The score is ``shift + span * number``.
     """
 
     kind: Literal["single", "column", "logits"]
     position: int = 0
     width: int = 1
     probability: bool = False
-    low: float = 0.0
-    high: float = 1.0
+    shift: float = 0.0
+    span: float = 1.0
 
     def scores(self, values: NDArray[Any]) -> Scores:
         """Scores from the output, as the graph gives it."""
         rows = values.astype(np.float64).reshape(len(values), -1)
         if self.kind == "single":
-            return np.asarray(self.low + (self.high - self.low) * rows[:, 0])
+            return np.asarray(self.shift + self.span * rows[:, 0])
         return class_score(rows, self.position, logits=self.kind == "logits")
 
     def write(self, builder: GraphBuilder, tensor: str) -> str:
@@ -95,11 +95,11 @@ class Reading:
             return builder.class_score(
                 tensor, self.position, self.width, logits=self.kind == "logits"
             )
-        if (self.low, self.high) == (0.0, 1.0):
+        if (self.shift, self.span) == (0.0, 1.0):
             return tensor
-        size = builder.number(self.high - self.low)
+        size = builder.number(self.span)
         scaled = builder.op("Mul", builder.cast(tensor, "float64"), size)
-        return builder.op("Add", scaled, builder.number(self.low))
+        return builder.op("Add", scaled, builder.number(self.shift))
 
 
 def choose_output(model: onnx.ModelProto, wanted: str | None, *, ours: bool) -> Output:
@@ -144,7 +144,7 @@ def read_output(
         return (
             Reading("single")
             if facts is None
-            else Reading("single", low=facts.low, high=facts.high)
+            else Reading("single", shift=facts.shift, span=facts.span)
         )
     classes = output.classes if len(output.classes) == width else tuple(range(width))
     position = choose_class(classes, target_class, f"The ONNX graph's output {output.name!r}")

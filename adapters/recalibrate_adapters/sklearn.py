@@ -38,7 +38,7 @@ from recalibrate_adapters.forest import Forest
 from recalibrate_adapters.frames import read_frame
 from recalibrate_adapters.probes import Novelty, forest_rows, rows_to_compare
 from recalibrate_adapters.sklearn_graph import propose
-from recalibrate_adapters.sklearn_task import read_task
+from recalibrate_adapters.sklearn_task import read_deviance, read_task
 from recalibrate_adapters.sklearn_trees import forest_link, read_forest
 from recalibrate_adapters.sklearn_writer import boosted_by_us, is_ours, unwrapped
 
@@ -100,6 +100,7 @@ class SklearnBase(DecidedBase):
         self._task = read_task(model, link, target_class)
         self.classes = self._task.classes
         self.outputs = len(self.classes or ()) if self._task.position == EVERY else 1
+        self.deviance = read_deviance(model) if self.classes is None else ""
         _warn_if_not_a_mean(model)
         self._forest = self._read_forest(link)
         if self._forest is not None:

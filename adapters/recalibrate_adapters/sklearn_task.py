@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.bases.protocol import deviance_of
 from recalibrate.core.levels import from_margin, to_class_scores, to_margin
-from recalibrate.scores import Link
+from recalibrate.scores import Link, as_base
 from recalibrate_adapters.classes import EVERY, choose_class
 
 Method = Literal["predict_proba", "decision_function", "predict"]
@@ -98,6 +100,24 @@ def read_task(model: Any, link: Link | None, target_class: Any) -> Task:
     if target_class is not None:
         raise ValueError(f"target_class={target_class!r} was given, but {name} is a regressor.")
     return Task("predict", None, link or "identity")
+
+
+def read_deviance(model: Any) -> str:
+    """The deviance that a regressor of counts, amounts or rates was trained by; "" for others."""
+    from sklearn.pipeline import Pipeline
+
+    last = model[-1] if isinstance(model, Pipeline) else model
+    losses = {"poisson": "poisson", "gamma": "gamma"}
+    kinds = {"PoissonRegressor": "poisson", "GammaRegressor": "gamma"}
+    if type(last).__name__ == "HistGradientBoostingRegressor":
+        return losses.get(last.loss, "")
+    if type(last).__name__ == "TweedieRegressor":
+        logarithm = last.link == "log" or (last.link == "auto" and last.power > 0)
+        return f"tweedie-{last.power:g}" if logarithm and 1 <= last.power <= 2 else ""
+    if last is not model and not type(last).__module__.startswith("sklearn."):
+        with suppress(TypeError, ValueError):
+            return deviance_of(as_base(last))
+    return kinds.get(type(last).__name__, "")
 
 
 def _classifier_task(model: Any, name: str, link: Link | None, target_class: Any) -> Task:

@@ -93,7 +93,7 @@ class Writer(GraphBuilder):
         write = _transforms().get(type(step))
         if write is not None:
             return write(self, step, block)
-        tensor = self._convert(step, block, None)
+        tensor = self.convert(step, block, None)
         return computed(tensor, _count_outputs(step, block))
 
     def outputs(self, model: Any, block: Block, method: Method) -> str:
@@ -109,7 +109,7 @@ class Writer(GraphBuilder):
             from recalibrate_adapters.sklearn_models import write_foreign
 
             return write_foreign(self, model, block, method)
-        return self._convert(model, block, method)
+        return self.convert(model, block, method)
 
     def pick(self, block: Block, positions: Sequence[int]) -> Block:
         """Some columns of a block, in this order."""
@@ -183,7 +183,7 @@ class Writer(GraphBuilder):
         self.include(model, prefix, feed)
         return self.cast(prefix + model.graph.output[-1].name, "float64")
 
-    def _convert(self, model: Any, block: Block, method: Method | None) -> str:
+    def convert(self, model: Any, block: Block, method: Method | None) -> str:
         """By skl2onnx; of a classifier the numbers per class."""
         sources, types = {}, []
         if any(part.text for part in block):
@@ -297,17 +297,27 @@ def is_ours(model: Any) -> bool:
 
 @cache
 def _transforms() -> dict[type, Transform]:
-    from recalibrate_adapters import sklearn_encoders, sklearn_models, sklearn_steps
+    from recalibrate_adapters import (
+        sklearn_encoders,
+        sklearn_kernels,
+        sklearn_models,
+        sklearn_steps,
+    )
 
-    return sklearn_steps.writers() | sklearn_encoders.writers() | sklearn_models.transforms()
+    return {
+        **sklearn_steps.writers(),
+        **sklearn_encoders.writers(),
+        **sklearn_models.transforms(),
+        **sklearn_kernels.transforms(),
+    }
 
 
 @cache
 def _predicts() -> dict[type, Predict]:
-    from recalibrate_adapters import sklearn_models, sklearn_trees
+    from recalibrate_adapters import sklearn_kernels, sklearn_models, sklearn_trees
 
     trees = dict.fromkeys(sklearn_trees.tree_readers(), sklearn_models.write_trees)
-    return {**trees, **sklearn_models.writers()}
+    return {**trees, **sklearn_models.writers(), **sklearn_kernels.writers()}
 
 
 __all__ = ["Block", "NotWrittenError", "Part", "RewriteError", "Writer", "computed", "unwrapped"]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.data.table import find_columns
+from recalibrate.data.splitting import find_columns
 from recalibrate.data.values import read_numbers
 from recalibrate_adapters.frames import numbers
 

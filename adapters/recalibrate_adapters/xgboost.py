@@ -29,7 +29,6 @@ from recalibrate_adapters.boosted import (
     Floats,
     Form,
     Goal,
-    NotConvertedError,
     custom_goal,
     read_classes,
     read_goal,
@@ -39,8 +38,8 @@ from recalibrate_adapters.boosted import (
 from recalibrate_adapters.edits import CategoryCodes, Edit, MissingNumbers
 from recalibrate_adapters.filechecks import read_base
 from recalibrate_adapters.forest import Forest, make_schema
+from recalibrate_adapters.linear import LinearSum
 from recalibrate_adapters.xgboost_file import check_model
-from recalibrate_adapters.xgboost_linear import LinearSum
 from recalibrate_adapters.xgboost_trees import Model
 
 if TYPE_CHECKING:
@@ -52,9 +51,9 @@ _GOALS = {
     "reg:logistic": Goal("log-odds"),
     "reg:squarederror": Goal("mean"),
     "reg:linear": Goal("mean"),
-    "count:poisson": Goal("log of the mean"),
-    "reg:gamma": Goal("log of the mean"),
-    "reg:tweedie": Goal("log of the mean"),
+    "count:poisson": Goal("log of the mean", deviance="poisson"),
+    "reg:gamma": Goal("log of the mean", deviance="gamma"),
+    "reg:tweedie": Goal("log of the mean", deviance="tweedie"),
     "multi:softprob": Goal("one per class"),
     "multi:softmax": Goal("one per class"),
     "reg:absoluteerror": Goal("mean", "the median"),
@@ -126,6 +125,8 @@ class XGBoostBase(BoostedBase):
 
     def _goal(self) -> Goal:
         goal = read_goal("xgboost", self._model.objective, _GOALS, _REFUSED)
+        told = self._model.learner["objective"].get("tweedie_regression_param", {})
+        goal = goal.of_power(told.get("tweedie_variance_power"))
         if goal.meaning != "one per class" and self._model.n_outputs > 1:
             raise ValueError(
                 f"This xgboost model predicts {self._model.n_outputs} numbers per row, not one. "
@@ -170,13 +171,11 @@ class XGBoostBase(BoostedBase):
         return scores.astype(np.float32).astype(np.float64)
 
     def _linear(self, margins: Floats) -> Form:
-        if self._meaning not in ("log-odds", "mean"):
-            raise NotConvertedError(
-                f"gblinear models with the objective {self._model.objective} are not converted"
-            )
-        weights = self._model.weights().astype(np.float64)[:, 0] * self._sign
-        bias = float(weights[-1] + self._sign * margins[0])
-        return LinearSum(make_schema(self._names, self._n_columns), weights[:-1], bias)
+        weights = self._model.weights().astype(np.float64) * self._sign
+        # xgboost adds the first class's base score to all of them.
+        bias = weights[-1] + self._sign * margins[0]
+        schema = make_schema(self._names, self._n_columns)
+        return with_response(LinearSum(schema, weights[:-1], bias), self._meaning, self._position)
 
     def _raw(self, frame: pd.DataFrame) -> Floats:
         xgboost = require("xgboost", "xgboost")

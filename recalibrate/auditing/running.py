@@ -28,17 +28,17 @@ from recalibrate.auditing.records import Note
 from recalibrate.auditing.report import AuditReport
 from recalibrate.auditing.slices import Cut, Slices, audit_slices, cut_slices
 from recalibrate.auditing.views.notes import method_notes
+from recalibrate.bases.protocol import as_base, deviance_of, takes_base
+from recalibrate.data.bounds import NO_BOUNDS
 from recalibrate.data.inputs import is_collection, is_streamed, settle
 from recalibrate.data.labels import Labels, check_aligned, check_squares, read_labels
-from recalibrate.data.scores import checked_vector, count_outputs, refuse
+from recalibrate.data.scores import count_outputs
 from recalibrate.data.table import Table, read_table
 from recalibrate.data.vectors import Float64
 from recalibrate.metrics.deviances import Loss, read_loss
 from recalibrate.support.checks import check_number, check_whole
 
 Audit = Callable[..., Any]
-
-MISSING = "Leave such rows out."
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,19 +165,18 @@ def _read_rows(asked: Asked) -> Rows:
     if outputs > 1:
         _refuse_means(asked)
     known = asked.known or audited_classes(asked.model_or_scores, asked.positive, outputs)
-    loss, y, bounds = _read_loss(asked), asked.y, None
-    if exposure is not None:
-        advice = "Leave rows without exposure out: they say nothing about a rate."
-        share = checked_vector(exposure, "exposure", n_rows, advice)
-        refuse(share <= 0.0, share, "exposure must be above zero", advice)
-        y = checked_vector(y, "y", n_rows, MISSING) / share
-        if weight is not None:
-            share = share * checked_vector(weight, "sample_weight", n_rows, MISSING)
-        weight = share
-    if loss is not None and loss.power is not None and (loss.power > 0.0 or exposure is not None):
-        values = checked_vector(y, "y", n_rows, MISSING)  # 0 and 1 are counts then, no classes
-        bounds = (min(0.0, float(values.min())), float(values.max()) or 1.0)
-    labels = read_labels(y, n_rows=n_rows, sample_weight=weight, known=known, bounds=bounds)
+    loss, bounds = _read_loss(asked), None
+    if loss is not None and loss.power is not None:
+        # 0 and 1 are counts then, no classes.
+        bounds = (0.0, None) if loss.power > 0.0 else NO_BOUNDS if exposure is not None else None
+    labels = read_labels(
+        asked.y,
+        n_rows=n_rows,
+        sample_weight=weight,
+        exposure=exposure,
+        known=known,
+        bounds=bounds,
+    )
     check_squares(labels)
     after = checked_predictions(predicted, labels, "model_or_scores")
     before = read_baseline(
@@ -185,9 +184,15 @@ def _read_rows(asked: Asked) -> Rows:
     )
     clusters = None if asked.cluster is None else read_clusters(asked.cluster, n_rows)
     rows = Rows(labels, clusters, after, before, loss)
-    if loss is not None and labels.kind != "classes":
+    if loss is None or labels.kind == "classes":
+        return rows
+    try:
         for f in rows.predictions:
             loss.check(f, labels.unscale(labels.values))
+    except ValueError:
+        if asked.loss is not None or exposure is not None:
+            raise
+        return replace(rows, loss=None)  # nobody asked for it
     return rows
 
 
@@ -200,11 +205,11 @@ def _read_loss(asked: Asked) -> Loss | None:
 
 
 def _own_loss(model: Any) -> str | None:
-    """The deviance that a recalibrated model with a log link was fitted for."""
+    """The deviance that a model was fitted for, if it was one."""
+    if not takes_base(model):
+        return None if isinstance(model, str) else deviance_of(as_base(model)) or None
     family = getattr(getattr(model, "rounds", None), "family", None)
-    if family is None or family.link != "log":
-        return None
-    return str(family.deviance)
+    return str(family.deviance) if family is not None and family.positive else None
 
 
 def _report(audit: Audit, asked: Asked, rows: Rows, given: tuple[Any, Any]) -> AuditReport:

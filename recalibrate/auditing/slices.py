@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from recalibrate.auditing.measure.sample import Sample
 from recalibrate.auditing.measure.segments import Segments
 from recalibrate.data.labels import Labels
-from recalibrate.data.table import split_columns
+from recalibrate.data.splitting import split_columns
 from recalibrate.data.vectors import Float64, to_array
 
 if TYPE_CHECKING:

@@ -16,18 +16,14 @@ from recalibrate.bases.protocol import (
     base_outputs,
     classes_of,
     count_rows,
+    deviance_of,
 )
 from recalibrate.bases.suspicion import warn_if_too_good
+from recalibrate.core.family import Family, family
 from recalibrate.core.fixedpoint import snap
 from recalibrate.core.learning import is_score, score_columns
-from recalibrate.core.levels import (
-    MARGIN_LIMIT,
-    MARGIN_STEP,
-    Link,
-    from_margin,
-    to_class_scores,
-    to_margin,
-)
+from recalibrate.core.levels import MARGIN_STEP, Link, from_margin, to_class_scores
+from recalibrate.data.bounds import NO_BOUNDS, Bounds
 from recalibrate.data.classes import NOTHING_KNOWN, Known
 from recalibrate.data.folds import row_hash
 from recalibrate.data.labels import Labels, check_aligned, read_labels, warn_if_one_class
@@ -36,27 +32,27 @@ from recalibrate.data.table import Schema, Table, read_table
 from recalibrate.data.values import plain_value
 from recalibrate.support.notices import listed, warn_user
 
-SCORE_LIMIT = 2.0**40
-"""Regression scores are kept inside +- this many label ranges, far from float64's own limit."""
+POISSON, GAMMA = family("log-poisson"), family("log-gamma")
 
 
 @dataclass(frozen=True)
 class Reading:
     """How rows are read: arguments of ``fit``, and what Algorithm 1 asks for.
 
-    Without ``link``, binary labels are fitted on the log-odds, others as they are. ``clip`` cuts
+    Without ``link`` the base model's objective decides, and then the labels: see `choose_link`.
+    With ``exposure`` labels are totals over so much of it, and become rates. ``clip`` cuts
     regression scores at the label bounds. ``reads`` says which columns H looks at.
-    A model file that can run code is opened only with
-    ``trust``.
+    A model file that can run code is opened only with ``trust``.
     """
 
     sample_weight: Any = None
-    bounds: tuple[float, float] | None = None
+    exposure: Any = None
+    bounds: Bounds | None = None
     base_link: Link | None = None
     target_class: Any = None
     positive: Any = None
     classes: Sequence[Any] | None = None
-    link: Link | None = None
+    link: str | None = None
     categorical: Sequence[str] | None = None
     clip: bool = False
     trust: bool = False
@@ -95,7 +91,7 @@ class Problem:
     base
         Base scores on the scale of the link; of several classes a column for each.
     link
-        The scale that scores are updated on.
+        The scale that scores are updated on, and the loss: see ``core.family``.
     given
         The rows as given.
     own_table
@@ -105,13 +101,24 @@ class Problem:
     table: Table
     labels: Labels
     base: NDArray[np.float64]
-    link: Link
+    link: str
     given: Given
     own_table: bool = False
 
     @property
     def n_rows(self) -> int:
         return len(self.base)
+
+    @property
+    def family(self) -> Family:
+        """The link and the loss."""
+        return family(self.link)
+
+    @property
+    def curvature_unit(self) -> float:
+        """What a curvature of one is, in the unit of the user's labels, in that of scaled ones."""
+        own = self.family
+        return float(self.labels.span ** (own.power - 2.0)) if own.positive else 1.0
 
     def hashes(self, seed: int) -> NDArray[np.uint64]:
         """Hash of everything that a fit sees of a row: rows are dealt and drawn by it."""
@@ -156,8 +163,8 @@ def known_classes(base: Base | None, reading: Reading, outputs: int = 1) -> Know
     if reading.classes is not None:
         if classes is not None and not isinstance(classes, range):
             raise ValueError(
-                f"classes= was given, but the base model tells its classes: {listed(classes)}. "
-                "Leave it out."
+                "classes= was given, but the base model already defines its classes: "
+                f"{listed(classes)}. Leave it out."
             )
         classes = tuple(plain_value(label) for label in reading.classes)
         if len(set(classes)) < max(len(classes), 2):
@@ -169,7 +176,15 @@ def known_classes(base: Base | None, reading: Reading, outputs: int = 1) -> Know
             f"The base model gives {outputs} numbers per row, but there are {len(classes)} "
             f"classes: {listed(classes)}."
         )
-    return Known(classes, outputs, chosen)
+    own = None if base is None else log_family(base, reading)
+    if own is None:
+        return Known(classes, outputs, chosen)
+    if classes is not None:
+        raise ValueError(
+            f"link={own.name!r} is for counts, amounts and rates, but the base model is a "
+            "classifier. Leave link= and exposure= out."
+        )
+    return Known(None, outputs, chosen, positive=True, above_zero=own.power == GAMMA.power)
 
 
 def read_labelled(
@@ -178,10 +193,15 @@ def read_labelled(
     """The table that H looks at, and the labels of its rows."""
     rows = X if Z is None else Z
     table = read_table(rows, categorical=reading.categorical, reads=reading.reads)
-    weight = reading.sample_weight
-    check_aligned(X, y=y, sample_weight=weight)
+    weight, exposure = reading.sample_weight, reading.exposure
+    check_aligned(X, y=y, sample_weight=weight, exposure=exposure)
     labels = read_labels(
-        y, n_rows=table.n_rows, bounds=reading.bounds, sample_weight=weight, known=known
+        y,
+        n_rows=table.n_rows,
+        bounds=reading.bounds,
+        sample_weight=weight,
+        exposure=exposure,
+        known=known,
     )
     return table, labels
 
@@ -212,7 +232,7 @@ def read_problem(
             "all base scores are exactly 0 or 1. Are they predicted labels? Pass probabilities "
             "(predict_proba), or log-odds with base_link='logit'."
         )
-    chosen = choose_link(reading.link, labels)
+    chosen = choose_link(base, reading, labels)
     margin = base_margin(base, scores, labels, chosen, table.n_rows, clip=reading.clip)
     given = Given(labels.strata, None, labels.weight is not None)
     problem = Problem(table, labels, margin, chosen, given, own_table=Z is not None)
@@ -247,12 +267,12 @@ def settle_kind(labels: Labels, base: Base, outside: bool) -> Labels:
     if not outside or base.link != "identity":
         return labels
     if labels.kind == "soft":
-        return replace(labels, kind="regression", observed=True)
+        return replace(labels, kind="regression", bounds=NO_BOUNDS)
     numbers = all(isinstance(label, int) for label in labels.classes)
     if labels.kind == "binary" and classes_of(base) is None and numbers and labels.classes:
         low, high = sorted(labels.classes)
         values = labels.values if low == labels.classes[0] else 1.0 - labels.values
-        return Labels(values, labels.weight, low, high, "regression", observed=True)
+        return Labels(values, labels.weight, low, high, "regression", NO_BOUNDS)
     return labels
 
 
@@ -261,10 +281,28 @@ def are_labels(scores: NDArray[np.float64]) -> bool:
     return bool(((scores == 0.0) | (scores == 1.0)).all() and scores.min() < scores.max())
 
 
-def choose_link(link: Link | None, labels: Labels) -> Link:
-    """The link as given, or by the kind of the labels."""
-    if link not in (None, "identity", "logit"):
-        raise ValueError(f'link must be "identity" or "logit", got {link!r}')
+def log_family(base: Base, reading: Reading) -> Family | None:
+    """The deviance that scores are fitted by on their logarithm; None for other links.
+
+    As the user says, or the base model's own objective, or Poisson where labels have an exposure.
+    """
+    own = deviance_of(base)
+    if reading.link is not None:
+        told = family(reading.link)
+        by_base = reading.link == "log" and own
+        return (family(f"log-{own}") if by_base else told) if told.positive else None
+    if reading.clip or classes_of(base) is not None:
+        return None
+    if own:
+        return family(f"log-{own}")
+    return None if reading.exposure is None else POISSON
+
+
+def choose_link(base: Base, reading: Reading, labels: Labels) -> str:
+    """The link as given, or by the base model's objective, or by the kind of the labels."""
+    link, logarithm = reading.link, log_family(base, reading)
+    if logarithm is not None:
+        return logarithm.name
     if labels.kind == "classes" and link == "identity":
         raise ValueError(
             "Several classes are recalibrated on their log-odds, so that probabilities sum to one: "
@@ -288,7 +326,7 @@ def base_margin(
     base: Base,
     scores: Any,
     labels: Labels,
-    link: Link,
+    link: str,
     n_rows: int,
     *,
     clip: bool = False,
@@ -298,20 +336,26 @@ def base_margin(
     They are multiples of :data:`VALUE_STEP`, like everything that is added to them, so that the
     sum is exact in any order; or, with ``clip``, about to be rounded to a grid and as they are.
     """
+    own = family(link)
     probability = base.link == "identity" and labels.kind != "regression"
     outputs = labels.outputs
     values = read_scores(scores, n_rows=n_rows, probability=probability, outputs=outputs)
     if outputs > 1:
         return to_class_scores(values, base.link)
-    if base.link == "logit" and link == "logit":
-        return snap(np.clip(values, -MARGIN_LIMIT, MARGIN_LIMIT))
+    if base.link == own.link and own.newton:
+        offset = np.log(labels.span) if own.positive else 0.0
+        return snap(np.clip(values - offset, *own.range))
     if base.link == "logit":
         values = snap(from_margin(values, "logit"), MARGIN_STEP)
+    elif base.link == "log":
+        values = from_margin(values, "log")
     if labels.kind == "regression":
         values = labels.scale(values)
     if clip or link == "logit":
-        return to_margin(np.clip(values, 0.0, 1.0), link)
-    return snap(np.clip(values, -SCORE_LIMIT, SCORE_LIMIT))
+        values = np.clip(values, 0.0, 1.0)
+    if clip or own.newton:
+        return own.to_margin(values)
+    return snap(np.clip(values, -own.score_limit, own.score_limit))
 
 
 def with_scores(table: Table, margin: NDArray[np.float64], labels: Labels) -> Table:

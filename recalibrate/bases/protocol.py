@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 from recalibrate.bases.registry import (
     adapter_names,
     check_trust,
-    file_suffixes,
+    existing_file,
     find_adapter,
-    find_reader,
     load_factory,
+    reader_of,
 )
 from recalibrate.core.levels import Link, from_margin
 from recalibrate.data.scores import read_scores
@@ -43,9 +43,9 @@ class Base(Protocol):
 
     Attributes
     ----------
-    link : {"identity", "logit"}
+    link : {"identity", "logit", "log"}
         Scale of ``scores``: "identity" means that a score is a prediction of the label itself,
-        "logit" that the prediction is ``1 / (1 + exp(-score))``.
+        "logit" that the prediction is ``1 / (1 + exp(-score))``, "log" that it is ``exp(score)``.
     name : str
         Short description for messages and summaries.
     why_no_graph : str
@@ -58,7 +58,8 @@ class Base(Protocol):
     -----
     A base that was told which class it scores keeps it as ``target_class``, so that a saved
     model finds it again. A classifier has ``classes``: their labels in the order of its outputs,
-    or a range where it only numbers them.
+    or a range where it only numbers them. A model of counts, amounts or rates that was trained
+    with a deviance has its name as ``deviance``: "poisson", "gamma" or "tweedie-1.5".
     """
 
     @property
@@ -157,7 +158,7 @@ def as_base(
         An array-like of scores, a model of a framework that an installed adapter knows, the path
         of a model file (or the bytes of an ONNX file), a callable ``X -> scores``, an object
         whose method ``as_base()`` gives a `Base` (a `Recalibrated` model), or a `Base` already.
-    link : {"identity", "logit"} or None
+    link : {"identity", "logit", "log"} or None
         Scale of the scores. None leaves it to the adapter, and means "identity" for arrays and
         callables.
     target_class : object
@@ -204,7 +205,7 @@ def as_base(
         _refuse_target_class(target_class, "a base that was made already")
         return _with_link_checked(model, link)
     if isinstance(model, (bytes, bytearray, memoryview)):
-        return _adapt(_reader(".onnx", "bytes"), bytes(model), options)
+        return _adapt(reader_of(".onnx", "bytes"), bytes(model), options)
     if isinstance(model, (str, os.PathLike)):
         path = Path(os.fsdecode(model))
         if path.suffix == ".rcal":
@@ -212,7 +213,7 @@ def as_base(
                 f"{str(path)!r} is a saved model of recalibrate: pass what recalibrate.load "
                 "makes of it."
             )
-        entry = _reader(path.suffix, _existing(path))
+        entry = reader_of(path.suffix, existing_file(path))
         check_trust(load_factory(entry), f"the model file {path.name!r}", trust=trust)
         return _adapt(entry, path, options)
     if _is_array(model):
@@ -268,6 +269,11 @@ def classes_of(base: Base) -> Sequence[Any] | None:
     return range(2) if classes is None and base.link == "logit" else classes
 
 
+def deviance_of(base: Base) -> str:
+    """The deviance that a base was trained by: "poisson", "gamma", "tweedie-1.5"; "" for others."""
+    return str(getattr(base, "deviance", ""))
+
+
 def base_outputs(base: Base) -> int | None:
     """Numbers that a base gives per row; None where that is not known before it has scored any."""
     if isinstance(base, ScoreColumn):
@@ -311,7 +317,7 @@ def takes_base(model: Any) -> bool:
 
 def _check_link(link: object) -> None:
     if link is not None and link not in get_args(Link):
-        raise ValueError(f'link must be "identity", "logit" or None, got {link!r}.')
+        raise ValueError(f'link must be "identity", "logit", "log" or None, got {link!r}.')
 
 
 def _refuse_non_models(model: object) -> None:
@@ -336,15 +342,14 @@ def _is_base(model: Any) -> bool:
 
 def _is_array(model: Any) -> bool:
     """Whether the object holds numbers: ndarray, Series, one-column frame, tensor, list."""
-    if isinstance(model, (list, tuple, range)):
-        return True
-    return hasattr(model, "__array__") and not hasattr(model, "predict")
+    numbers = hasattr(model, "__array__") and not hasattr(model, "predict")
+    return numbers or isinstance(model, list | tuple | range)
 
 
 def count_rows(X: Any) -> int | None:
     """Rows of X, or None where its length may mean something else (a tuple of tensors, a dict)."""
     shape = getattr(X, "shape", None)
-    if isinstance(shape, Sequence) and len(shape) > 0:
+    if isinstance(shape, Sequence) and shape:
         return int(shape[0])
     return len(X) if isinstance(X, list) else None
 
@@ -352,33 +357,8 @@ def count_rows(X: Any) -> int | None:
 def _length(values: Any) -> int:
     """Length of an array-like of scores; 0 for what has none, which the door then refuses."""
     n_rows = count_rows(values)
-    if n_rows is not None:
-        return n_rows
-    return len(values) if isinstance(values, Sequence) else 0
-
-
-def _existing(path: Path) -> str:
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"The base model is the text {str(path)!r}, but there is no such file. "
-            f"Model files are known by their suffix: {_known_suffixes()}."
-        )
-    return f"file {str(path)!r}"
-
-
-def _reader(suffix: str, what: str) -> EntryPoint:
-    entry = find_reader(suffix)
-    if entry is None:
-        raise ValueError(
-            f"No installed adapter reads the {what} (suffix {suffix!r}). Model files are known by "
-            f"their suffix: {_known_suffixes()}. Rename the file, or load the model with its own "
-            "framework and pass the object."
-        )
-    return entry
-
-
-def _known_suffixes() -> str:
-    return ", ".join(file_suffixes()) or "none, as no adapter is installed"
+    others = len(values) if isinstance(values, Sequence) else 0
+    return others if n_rows is None else n_rows
 
 
 def _adapt(entry: EntryPoint, model: object, options: dict[str, Any]) -> Base:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any, TypeVar
 
 from recalibrate.support.errors import ModelFileError
@@ -110,3 +111,29 @@ def _only(entries: list[EntryPoint], what: str) -> EntryPoint:
 
 def _owner(entry: EntryPoint) -> str:
     return "unknown distribution" if entry.dist is None else entry.dist.name
+
+
+def existing_file(path: Path) -> str:
+    """What a model file is called in messages; refused if there is none."""
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"The base model is the text {str(path)!r}, but there is no such file. "
+            f"Model files are known by their suffix: {_known_suffixes()}."
+        )
+    return f"file {str(path)!r}"
+
+
+def reader_of(suffix: str, what: str) -> EntryPoint:
+    """Who reads files of a suffix; refused if nobody does."""
+    entry = find_reader(suffix)
+    if entry is None:
+        raise ValueError(
+            f"No installed adapter reads the {what} (suffix {suffix!r}). Model files are known by "
+            f"their suffix: {_known_suffixes()}. Rename the file, or load the model with its own "
+            "framework and pass the object."
+        )
+    return entry
+
+
+def _known_suffixes() -> str:
+    return ", ".join(file_suffixes()) or "none, as no adapter is installed"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.core.levels import Link, from_margin
+from recalibrate.core.levels import from_margin
 from recalibrate.data.labels import Labels
 from recalibrate.support.notices import warn_user
 
@@ -22,7 +22,7 @@ CERTAIN = 1e-4
 """Mean variance p (1 - p) below which a base claims to know every label."""
 
 
-def warn_if_too_good(labels: Labels, margin: NDArray[np.float64], link: Link) -> None:
+def warn_if_too_good(labels: Labels, margin: NDArray[np.float64], link: str) -> None:
     """Calibration rows that trained the base make every later number look better than it is."""
     mean = from_margin(margin, link)
     if labels.kind == "classes":
@@ -39,7 +39,7 @@ def warn_if_too_good(labels: Labels, margin: NDArray[np.float64], link: Link) ->
     if suspicious:
         warn_user(
             "the base scores predict the labels almost perfectly. If the base model was trained "
-            "on these rows, what is learned here will not hold on new ones: calibrate on rows "
+            "on these rows, corrections fitted here will not hold on new ones: calibrate on rows "
             "that it has not seen."
         )
 

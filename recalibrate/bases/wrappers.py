@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.bases.constant import Constant
-from recalibrate.bases.protocol import Base, ScoreColumn, base_outputs, class_of, classes_of
+from recalibrate.bases.protocol import (
+    Base,
+    ScoreColumn,
+    base_outputs,
+    class_of,
+    classes_of,
+    deviance_of,
+)
 from recalibrate.core.learning import is_score
 from recalibrate.core.levels import Link
-from recalibrate.data.table import find_columns
+from recalibrate.data.splitting import find_columns
 from recalibrate.support.notices import listed
 
 if TYPE_CHECKING:
@@ -63,6 +69,10 @@ class NamedBase:
     @property
     def classes(self) -> Sequence[Any] | None:
         return classes_of(self.inner)
+
+    @property
+    def deviance(self) -> str:
+        return deviance_of(self.inner)
 
     @property
     def outputs(self) -> int | None:
@@ -125,7 +135,8 @@ def is_exact(model: Recalibrated) -> bool:
     holds for the estimators of others.
     """
     one = model.rounds.outputs == 1  # log-odds of several need exponentials
-    direct = one and (model.base.link == model.rounds.link or isinstance(model.base, Constant))
+    same = model.base.link == model.rounds.family.link
+    direct = one and (same or isinstance(model.base, Constant))
     return model.base.exact and direct and model.rounds.exact
 
 
@@ -134,6 +145,7 @@ class ChainedBase:
     """A recalibrated model as the base of further rounds, on labels it has not seen."""
 
     model: Recalibrated
+    _graphs: list[object] = field(default_factory=list, repr=False)  # once there is one
 
     def __post_init__(self) -> None:
         if isinstance(self.model.base, ScoreColumn):
@@ -161,12 +173,18 @@ class ChainedBase:
 
     @property
     def why_no_graph(self) -> str:
-        return self._exported[1]
+        return self._export()[1]
 
     @property
     def _on_margins(self) -> bool:
         # Scores of a regression are on the scale of its labels, whatever the updates' scale.
         return self.model.rounds.link == "logit" and self.model.labels.kind != "regression"
+
+    @property
+    def deviance(self) -> str:
+        """The deviance that the model was fitted by."""
+        own = self.model.rounds.family
+        return own.deviance if own.positive else ""
 
     @property
     def classes(self) -> Sequence[Any] | None:
@@ -191,11 +209,12 @@ class ChainedBase:
 
     def graph(self) -> object | None:
         """The exported graph of the model."""
-        return self._exported[0]
+        return self._export()[0]
 
-    @cached_property
-    def _exported(self) -> tuple[object | None, str]:
-        """The graph, and why there is none."""
+    def _export(self) -> tuple[object | None, str]:
+        """The graph, and why there is none: that may change, when its base has seen rows."""
+        if self._graphs:
+            return self._graphs[0], ""
         from recalibrate.graph import ExportError, export_model
 
         columns = self.columns()
@@ -207,5 +226,6 @@ class ChainedBase:
         inputs = {value.name for value in graph.graph.input}
         reserved = [name for name in columns or () if name not in inputs]
         if reserved:
-            return None, f"names of columns that graphs keep for themselves: {listed(reserved)}"
+            return None, f"column names that are reserved in graphs: {listed(reserved)}"
+        self._graphs.append(graph)
         return graph, ""

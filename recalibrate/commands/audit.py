@@ -254,12 +254,13 @@ def _audit(args: Namespace, console: Console, models: dict[str, Any]) -> Any:
 
 def as_means(scores: Any, args: Namespace) -> Any:
     """Predictions on the scale of the label."""
-    from recalibrate.core.levels import sigmoid
+    from recalibrate.core.levels import from_margin
     from recalibrate.data.scores import read_scores
 
-    if args.base_link != "logit":
+    if args.base_link in (None, "identity"):
         return scores
-    return sigmoid(read_scores(scores, n_rows=len(scores), probability=False))
+    values = read_scores(scores, n_rows=len(scores), probability=False)
+    return from_margin(values, args.base_link)
 
 
 def _baseline(args: Namespace, model: Any, rows: Labelled) -> Any:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from recalibrate.commands.texts import read_names
 from recalibrate.data.inputs import open_frames
-from recalibrate.data.table import find_columns
+from recalibrate.data.splitting import find_columns
 from recalibrate.support.optional import require
 
 if TYPE_CHECKING:

@@ -77,5 +77,5 @@ def _audit_summary(file: str | None) -> Any:
         return {key: content[key] for key in ("verdict", "rows", "alpha", "overall")}
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(
-            f"{file!r} is no audit: write one with recalibrate audit --json ({error})"
+            f"{file!r} is not an audit: write one with recalibrate audit --json ({error})"
         ) from error

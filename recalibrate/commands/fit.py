@@ -51,7 +51,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     group.add_argument(
         "--H",
         metavar="CLASS",
-        help='functions to be right for: "trees", "trees(depth=2)", "linear", '
+        help='groups or function class (H): "trees", "trees(depth=2)", "linear", '
         '"groups(sex, race*sex, age < 25)"; default: trees on all columns',
     )
     add_names(group, "--categorical", "columns of numbers that are categories")
@@ -60,12 +60,26 @@ def add_arguments(parser: ArgumentParser) -> None:
     group.add_argument("--cv", type=int, metavar="FOLDS", help="number of folds, default 5")
     group.add_argument("--validation", type=float, metavar="SHARE", help="hold out this share")
     group.add_argument(
-        "--bounds", type=float, nargs=2, metavar=("LOW", "HIGH"), help="of a regression's labels"
+        "--bounds",
+        type=_bound,
+        nargs=2,
+        metavar=("LOW", "HIGH"),
+        help="of a regression's labels; none where there is no bound, as in: 0 none",
     )
     group.add_argument("--levels", type=int, help="number of level sets")
-    group.add_argument("--link", choices=("identity", "logit"), help="scale of the updates")
+    group.add_argument(
+        "--exposure",
+        metavar="NAME",
+        help="column of exposures: labels are totals over them, predictions are rates",
+    )
+    group.add_argument(
+        "--link",
+        metavar="LINK",
+        help="scale of the updates: identity, logit, log (Poisson), log-gamma, log-tweedie-1.5; "
+        "default: as the base model was trained",
+    )
     group.add_argument("--threads", type=int, help="the model is the same for any number")
-    group.add_argument("--seed", type=int, default=0, help="deals the folds, default 0")
+    group.add_argument("--seed", type=int, default=0, help="seed of the folds, default 0")
     group = parser.add_argument_group("output")
     group.add_argument("-o", "--out", metavar="FILE", required=True, help="the model, .rcal")
     group.add_argument("--onnx", metavar="FILE", help="also export the model, .onnx")
@@ -74,6 +88,11 @@ def add_arguments(parser: ArgumentParser) -> None:
         action="store_true",
         help="save the name and checksum of the base model's file instead of its graph",
     )
+
+
+def _bound(text: str) -> float | None:
+    """A bound, or none."""
+    return None if text.lower() == "none" else float(text)
 
 
 def run(args: Namespace, console: Console) -> int:
@@ -86,7 +105,7 @@ def run(args: Namespace, console: Console) -> int:
     H = None if args.H is None else read_class(args.H)
     base = None if args.model is None else open_base(args.model, args)
     console.step(f"reading {args.data}")
-    rows = read_labelled(args, score=args.score_column)
+    rows = read_labelled(args, score=args.score_column, exposure=args.exposure)
     model = _fit(args, console, rows, rows.others["score"] if base is None else base, H)
     console.check_interrupts()  # an interrupted fit gives the rounds that it has
     if exported is not None:
@@ -115,6 +134,7 @@ def _fit(args: Namespace, console: Console, rows: Labelled, base: Any, H: Any) -
         rows.y,
         H=H,
         sample_weight=rows.weight,
+        exposure=rows.others.get("exposure"),
         bounds=None if args.bounds is None else tuple(args.bounds),
         # A base that was opened from a file has its link already.
         base_link=args.base_link if args.model is None else None,

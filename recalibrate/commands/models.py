@@ -28,7 +28,7 @@ def open_recalibrated(
     check_file(path, "model")
     if not path.lower().endswith((OURS, ONNX)):
         raise ValueError(
-            f"{path!r} is no recalibrated model: these are called *{OURS} (saved) or *{ONNX} "
+            f"{path!r} is not a recalibrated model: these are called *{OURS} (saved) or *{ONNX} "
             "(exported)"
         )
     if base is not None:

@@ -84,6 +84,7 @@ def add_reading(group: _ActionsContainer) -> None:
     )
     group.add_argument(
         "--base-link",
-        choices=("identity", "logit"),
-        help="what scores are: probabilities or means (identity), or log-odds (logit)",
+        choices=("identity", "logit", "log"),
+        help="what scores are: probabilities or means (identity), log-odds (logit), or logarithms "
+        "of means (log)",
     )

@@ -21,7 +21,7 @@ from recalibrate.commands.models import base_scores, known_text, open_recalibrat
 from recalibrate.commands.options import add_base, add_names, add_table
 from recalibrate.commands.outputs import Outputs
 from recalibrate.commands.texts import read_names
-from recalibrate.data.table import find_columns
+from recalibrate.data.splitting import find_columns
 
 SUMMARY = "predict new rows with a recalibrated model"
 PREDICTION, ACTION = "prediction", "action"

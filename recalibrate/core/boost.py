@@ -15,8 +15,9 @@ from typing import Literal
 
 import numpy as np
 
+from recalibrate.core.family import family
 from recalibrate.core.learning import Learner, Penalty, Task
-from recalibrate.core.levels import MARGIN_LIMIT, Levels, Link
+from recalibrate.core.levels import Levels
 from recalibrate.core.part import Draft, Draw
 from recalibrate.core.rounds import Rounds, Step
 from recalibrate.core.source import StatsSource
@@ -38,7 +39,7 @@ class Settings:
     Attributes
     ----------
     link
-        Scale that scores are updated on.
+        Scale that scores are updated on, and the loss: the name of a family.
     grid
         Grid that scores are rounded to after every table; None leaves them as they are.
     levels, level_kind
@@ -71,11 +72,13 @@ class Settings:
     row_share
         Share of the rows that every table is learned on, drawn anew for each; rows without keys
         (see ``core.part.Part``) are always in.
+    least_gradient
+        Of rows with smaller residuals and hessians, draws take some, which stand for the others.
     seed
         For whatever is drawn at random.
     """
 
-    link: Link = "identity"
+    link: str = "identity"
     grid: Levels | None = None
     levels: int = 10
     level_kind: Literal["uniform", "quantile"] = "quantile"
@@ -90,17 +93,14 @@ class Settings:
     max_rounds: int = 1000
     keep_unrounded: bool = False
     row_share: float = 1.0
+    least_gradient: float = 0.0
     seed: int = 0
 
     @property
     def replaces(self) -> bool:
         """Whether a table's value takes the score's place: Algorithm 1's own update."""
-        return (
-            self.grid is not None
-            and self.step == 1
-            and self.link == "identity"
-            and self.penalty.l2 == 0
-        )
+        plain = (self.step, self.link, self.penalty.l2) == (1, "identity", 0)
+        return self.grid is not None and plain
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ def draw_levels(source: StatsSource, log: Rounds, settings: Settings, output: in
     if settings.level_kind == "uniform":
         grid = Levels.uniform(settings.levels, settings.link)
         return Levels(grid.thresholds, None, grid.steps)
-    low, high = (0.0, 1.0) if settings.link == "identity" else (-MARGIN_LIMIT, MARGIN_LIMIT)
+    low, high = family(settings.link).range
     (cells,) = source.sums(ScoreCells(log, low, high, output))
     return Levels.from_cells(cells, low, high, settings.levels)
 
@@ -262,12 +262,8 @@ class _Run:
     @property
     def latest(self) -> dict[str, float]:
         """For the progress bar."""
-        shown = {}
-        if self.errors:
-            shown["error"] = self.errors[-1]
-        if self.held_out:
-            shown["validation"] = self.held_out[-1]
-        return shown
+        known = {"error": self.errors, "validation": self.held_out}
+        return {name: values[-1] for name, values in known.items() if values}
 
     @property
     def _turn(self) -> range:
@@ -359,7 +355,7 @@ class _Run:
         settings = self.settings
         if settings.row_share == 1:
             return None
-        return Draw(settings.row_share, settings.seed, len(log.steps))
+        return Draw(settings.row_share, settings.seed, len(log.steps), settings.least_gradient)
 
     def _learn(self, draft: Draft, levels: int, beside: int) -> Step:
         """The next step of a class, one of so many that are taken from the same scores."""

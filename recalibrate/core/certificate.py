@@ -155,28 +155,33 @@ class Certificate:
         (0.0317, 0.0952)
         """
         if not self.exact:
-            raise ValueError(f"nothing is proven, so nothing follows: {self.reason}")
+            raise ValueError(f"the certificate gives no guarantee, because {self.reason}")
         return Consequences(max(self.bound, 0.0) / self.B, self.m)
 
     def __str__(self) -> str:
         lines = [
-            f"Algorithm 1 with alpha = {self.alpha:g}, B = {self.B:g}, m = {self.m}: "
-            f"{self.rounds} rounds, squared error {self.errors[0]:.6g} -> "
-            f"{self.errors[self.rounds]:.6g}",
-            f"sup K2 over H with h^2 <= B is at most {self.bound:.3g} on the fitted rows"
+            f"Algorithm 1: alpha = {self.alpha:g}, B = {self.B:g}, m = {self.m}; "
+            f"{self.rounds} rounds, squared error {self.errors[0]:.4g} -> "
+            f"{self.errors[self.rounds]:.4g} (labels scaled to [0, 1])",
+            f"K2 (training): at most {self.bound:.3g} for every h in H with h(x)^2 <= {self.B:g}"
             if self.exact
-            else f"no proof on the fitted rows: {self.reason}",
+            else f"K2 (training): no guarantee, because {self.reason}",
         ]
         if self.exact and self.lost:
             lines.append(
-                f"(with what rounding of columns may hide: it changes h by at most {self.lost:.2g})"
+                "rounded columns: included in that bound; rounding changes h(x) by at most "
+                f"{self.lost:.2g}"
             )
         if self.skipped:
-            lines.append(f"{self.skipped:.2%} of the weight lies on level sets left alone")
+            lines.append(
+                f"small level sets: {self.skipped:.2%} of the weight is left as it is; included in "
+                "that bound"
+            )
         if self.held_out is not None:
             h = self.held_out
+            value, low, high = (max(each, 0.0) for each in (h.estimate, h.low, h.high))
             lines.append(
-                f"on new rows sup K2 is at most about {h.estimate:.3g} (95 % limits {h.low:.3g} "
-                f"to {h.high:.3g}, from {h.rows} held-out rows)"
+                f"K2 (held out): at most about {value:.3g} (95 % interval {low:.3g} to "
+                f"{high:.3g}, {h.rows:,} held-out rows)"
             )
         return "\n".join(lines)

@@ -92,12 +92,12 @@ class Consequences:
                 f"squared error is within 3 gamma = {self.excess:.3g} of the smallest possible one"
             )
         else:
-            lines.append("nothing follows for the squared error, which is below 1 anyway")
+            lines.append("no useful bound on the squared error follows")
         other = self.transfer()
         lines.append(
             f"a class C (squares up to 1) that H weakly learns with gamma = {other / 4.0:.3g} has "
             f"a K2 of at most {other:.3g}"
             if other < 1.0
-            else "nothing follows for other classes that H weakly learns: K2 is below 1 anyway"
+            else "no useful bound on K2 follows for other classes that H weakly learns"
         )
         return "\n".join(lines)

@@ -47,6 +47,9 @@ LEAST_WEIGHT_BITS = 7
 LEAST_HESSIAN_BITS = 12
 """Coarser hessians than this, of a row that weighs one, are not accepted for sharing a word."""
 
+MOST_BITS = 40
+"""Finer responses, hessians and losses than 2**-40 tell nothing that values could."""
+
 LEAST_RESPONSE_BITS = 20
 """Coarser responses than 2**-20 are not accepted for the sake of packing."""
 
@@ -108,15 +111,15 @@ class Weights(NamedTuple):
         shift = bits - self.exponent
         if shift > 1023:
             raise ValueError(
-                f"sample_weight sums to next to nothing (the largest is {self.largest:g}): "
-                "multiply all weights by one number"
+                f"sample_weight is too small to be added up (the largest is {self.largest:g}): "
+                "multiply all weights by the same factor"
             )
         if frexp(self.smallest)[1] + shift <= LEAST_WEIGHT_BITS:
             raise ValueError(
                 f"sample_weight ranges from {self.smallest:g} to {self.largest:g}, a ratio of "
-                f"{self.largest / self.smallest:.2g}: beside the summed weight of all rows the "
-                f"lightest would count for nothing (less than 2^-{bits - LEAST_WEIGHT_BITS} of "
-                "it). Give such rows weight 0 to leave them out, or a larger weight."
+                f"{self.largest / self.smallest:.2g}: the smallest would be lost beside the sum of "
+                f"all weights (less than 2^-{bits - LEAST_WEIGHT_BITS} of it). Give such rows "
+                "weight 0 to leave them out, or a larger weight."
             )
         return float(2.0**shift)
 
@@ -145,6 +148,10 @@ class Scale(NamedTuple):
         ``s`` is the count (``shift == 0``); 3: ``[count, s, g]``.
     shift
         Bits below the count in a shared word.
+    square_bits
+        Bits of the sum of all squared quantised weights.
+    response_limit, hessian_limit
+        Bits before the point of the largest response and hessian.
     """
 
     row_bits: int
@@ -156,6 +163,9 @@ class Scale(NamedTuple):
     loss_bits: int
     words: int
     shift: int
+    square_bits: int
+    response_limit: int = RESPONSE_LIMIT_BITS
+    hessian_limit: int = 0
 
     @property
     def plain(self) -> bool:
@@ -235,6 +245,7 @@ def make_scale(
     *,
     newton: bool,
     exact_bits: int | None = None,
+    extra_bits: int | None = None,
 ) -> Scale:
     """Choose the bits for ``n_rows`` rows.
 
@@ -245,15 +256,36 @@ def make_scale(
     weight
         Weights of these rows, or None when each weighs one.
     newton
-        Whether hessians are summed (logit link).
+        Whether hessians are summed.
     exact_bits
         Bits that hold every response exactly, when known (see :func:`label_bits`).
+    extra_bits
+        Of hessians that may be as large as responses (log link): further bits of these. Means may
+        then be far below the largest label, so that no word is shared and all bits are used.
     """
     row_bits = int(n_rows).bit_length()
     if isinstance(weight, np.ndarray):
         weight = None if bool(np.all(weight == 1.0)) else Weights.of(weight)
     if weight is not None:
-        return _weighted_scale(row_bits, weight, newton)
+        return _weighted_scale(row_bits, weight, newton, extra_bits)
+    if extra_bits is not None:
+        room = INT64_BITS - row_bits - RESPONSE_LIMIT_BITS
+        loss_bits = min(MOST_BITS, INT64_BITS - row_bits - LOSS_LIMIT_BITS - 1 - extra_bits)
+        hessian_bits, response_bits = min(MOST_BITS, room), min(MOST_BITS, room - extra_bits)
+        return Scale(
+            row_bits,
+            row_bits,
+            False,
+            1.0,
+            hessian_bits,
+            response_bits,
+            loss_bits,
+            3,
+            0,
+            row_bits,
+            RESPONSE_LIMIT_BITS + extra_bits,
+            RESPONSE_LIMIT_BITS,
+        )
     room = INT64_BITS - row_bits - RESPONSE_LIMIT_BITS
     response_bits = min(30, room)
     hessian_bits = min(24, room) if newton else 0
@@ -271,13 +303,22 @@ def make_scale(
             words, shift = 1, row_bits + response_bits + RESPONSE_LIMIT_BITS + 1
         else:
             words = 2
-    loss_bits = min(40, INT64_BITS - row_bits - LOSS_LIMIT_BITS)
+    loss_bits = min(MOST_BITS, INT64_BITS - row_bits - LOSS_LIMIT_BITS)
     return Scale(
-        row_bits, row_bits, False, 1.0, hessian_bits, response_bits, loss_bits, words, shift
+        row_bits,
+        row_bits,
+        False,
+        1.0,
+        hessian_bits,
+        response_bits,
+        loss_bits,
+        words,
+        shift,
+        row_bits,
     )
 
 
-def _weighted_scale(row_bits: int, weights: Weights, newton: bool) -> Scale:
+def _weighted_scale(row_bits: int, weights: Weights, newton: bool, extra_bits: int | None) -> Scale:
     """The scale of rows that differ in weight: all together have `MASS_BITS`."""
     factor = weights.factor(MASS_BITS)
     response_bits = INT64_BITS - RESPONSE_LIMIT_BITS - MASS_BITS
@@ -287,9 +328,24 @@ def _weighted_scale(row_bits: int, weights: Weights, newton: bool) -> Scale:
     # With the count in its word, the lightest row's s must still be fine enough.
     shared = INT64_BITS - row_bits - 1 - MASS_BITS
     light = frexp(weights.smallest * factor)[1] + shared
-    if light >= (LEAST_HESSIAN_BITS if newton else LEAST_WEIGHT_BITS):
+    if extra_bits is not None:
+        hessian_bits, response_bits = response_bits, response_bits - extra_bits
+        loss_bits -= 1 + extra_bits
+    elif light >= (LEAST_HESSIAN_BITS if newton else LEAST_WEIGHT_BITS):
         hessian_bits = min(hessian_bits, shared)
         words, shift = 2, MASS_BITS + hessian_bits + 1
+    square_bits = weights.squares.bit_length() - 2 * 1074 + 2 * (frexp(factor)[1] - 1)
     return Scale(
-        row_bits, MASS_BITS, True, factor, hessian_bits, response_bits, loss_bits, words, shift
+        row_bits,
+        MASS_BITS,
+        True,
+        factor,
+        hessian_bits,
+        response_bits,
+        loss_bits,
+        words,
+        shift,
+        square_bits,
+        RESPONSE_LIMIT_BITS + (extra_bits or 0),
+        0 if extra_bits is None else RESPONSE_LIMIT_BITS,
     )

@@ -12,8 +12,8 @@ from typing import ClassVar, Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.core.family import MARGIN_STEP_LIMIT
 from recalibrate.core.fixedpoint import VALUE_STEP
-from recalibrate.core.levels import Link
 from recalibrate.core.part import Draft
 from recalibrate.core.rounds import Encoder, Learned
 from recalibrate.core.source import StatsSource
@@ -50,10 +50,6 @@ def everyone(schema: Schema) -> str:
     return f"`{next(filter(is_score, schema.names), SCORE_COLUMN)}` is not missing"
 
 
-MARGIN_STEP_LIMIT = 4.0
-"""Default of :attr:`Penalty.step_limit`."""
-
-
 @dataclass(frozen=True)
 class Penalty:
     """What keeps learners small.
@@ -68,7 +64,7 @@ class Penalty:
     min_level_rows
         Level sets with fewer rows are left as they are.
     step_limit
-        Largest change of a log-odds in one step: a Newton step on saturated rows has no bound.
+        Largest change of a log-odds or a logarithm in one step.
     """
 
     l2: float = 0.0
@@ -155,7 +151,7 @@ class Task:
     @property
     def limit(self) -> float:
         """Largest change of a row's score by this step; a multiple of the values' own step."""
-        if self.draft.replace or self.draft.log.link == "identity":
+        if self.draft.replace or not self.draft.log.family.newton:
             return inf
         return round(self.step * self.penalty.step_limit / VALUE_STEP) * VALUE_STEP
 
@@ -236,7 +232,7 @@ class FunctionClass(ABC):
         """The columns among these that it looks at, without the base score."""
         return choose_columns(schema, self.features, base_score=False)
 
-    def pace(self, link: Link) -> Pace:
+    def pace(self, link: str) -> Pace:
         """How the default fit boosts with it."""
         return Pace()
 
@@ -248,6 +244,11 @@ class FunctionClass(ABC):
     def takes_missing(self) -> bool:
         """Whether values may be missing."""
         return True
+
+    @property
+    def described(self) -> str:
+        """How the summary shows it."""
+        return repr(self)
 
     @classmethod
     def read(cls, arguments: Sequence[str], text: str) -> Self:

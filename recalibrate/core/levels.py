@@ -3,7 +3,7 @@ r"""Level sets: which one a score belongs to, and the grid that scores are round
 The level of a score is the number of thresholds at or below it, so ties go up. Thresholds are
 stored float64 numbers and only ever compared with: no rounding function is involved, hence no
 rounding rule (banker's or other) that could differ between Python and a serving runtime.
-Under the logit link thresholds and values are log-odds.
+Under the logit link thresholds and values are log-odds, under the log link logarithms.
 """
 
 from __future__ import annotations
@@ -16,10 +16,17 @@ from numpy.typing import NDArray
 
 from recalibrate.core.fixedpoint import snap
 
-Link = Literal["identity", "logit"]
+Link = Literal["identity", "logit", "log"]
+"""Scale of scores: means, log-odds, or logarithms of means.
+
+What is fitted has the name of a family, which says the loss, too: see ``core.family``.
+"""
 
 MARGIN_LIMIT = 16.0
 """Log-odds are kept inside +-16 (probabilities of 1.1e-7): a score of 0 or 1 has none."""
+
+LOG_LIMIT = 24.0
+"""Logarithms of means are kept inside +-24, the largest label being 1: a mean of 0 has none."""
 
 MARGIN_STEP = 2.0**-24
 """Log-odds of a probability, and probabilities of log-odds, are rounded to multiples of this.
@@ -32,22 +39,28 @@ QUANTILE_CELLS = 1 << 16
 """Quantile levels are cut at the borders of this many equal cells of the score's range."""
 
 
-def to_margin(scores: NDArray[np.float64], link: Link) -> NDArray[np.float64]:
+def to_margin(scores: NDArray[np.float64], link: str) -> NDArray[np.float64]:
     """Means or probabilities on the scale of the link.
 
-    Log-odds are clipped at :data:`MARGIN_LIMIT` and rounded to :data:`MARGIN_STEP`.
+    Log-odds are clipped at :data:`MARGIN_LIMIT`, logarithms at :data:`LOG_LIMIT`, and rounded to
+    :data:`MARGIN_STEP`.
     """
     if link == "identity":
         return scores
     with np.errstate(divide="ignore"):
+        if link != "logit":
+            logarithm = np.log(np.maximum(scores, 0.0))
+            return snap(np.clip(logarithm, -LOG_LIMIT, LOG_LIMIT), MARGIN_STEP)
         margin = np.log(scores) - np.log(1.0 - scores)
     return snap(np.clip(margin, -MARGIN_LIMIT, MARGIN_LIMIT), MARGIN_STEP)
 
 
-def from_margin(margin: NDArray[np.float64], link: Link) -> NDArray[np.float64]:
+def from_margin(margin: NDArray[np.float64], link: str) -> NDArray[np.float64]:
     """Inverse of :func:`to_margin`, up to its clipping and rounding; of classes the softmax."""
     if link == "identity":
         return margin
+    if link != "logit":
+        return np.asarray(np.exp(margin))
     return softmax(margin) if margin.ndim == 2 else sigmoid(margin)
 
 
@@ -164,7 +177,7 @@ class Levels:
         return cls(np.empty(0))
 
     @classmethod
-    def uniform(cls, steps: int, link: Link = "identity") -> Levels:
+    def uniform(cls, steps: int, link: str = "identity") -> Levels:
         """The grid {0, 1/steps, ..., 1}: steps + 1 values, thresholds half-way between."""
         k = np.arange(steps + 1)
         values = k / steps

@@ -15,7 +15,8 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.core.fixedpoint import RESPONSE_LIMIT_BITS, Scale
+from recalibrate.core.family import Family
+from recalibrate.core.fixedpoint import INT64_BITS, Scale
 from recalibrate.core.levels import Levels
 from recalibrate.core.rounds import Rounds, Scores, Step
 from recalibrate.core.state import State
@@ -24,7 +25,6 @@ from recalibrate.kernels.classes import add_class_losses
 from recalibrate.support.hashing import mix
 
 Sums = tuple[NDArray[np.int64], ...]
-LOSS_LIMIT = 32.0
 LABELS: Literal["labels"] = "labels"
 NO_KEYS = np.empty(0, dtype=np.uint64)
 NO_LEVELS = np.empty(0, dtype=np.int32)
@@ -32,11 +32,15 @@ NO_LEVELS = np.empty(0, dtype=np.int32)
 
 @dataclass(frozen=True, eq=False)
 class Draw:
-    """The rows that a step is learned on: a share of them, by their keys."""
+    """The rows that a step is learned on: a share of them, by their keys.
+
+    Rows with gradients below ``least`` are drawn in proportion to these, and stand for several.
+    """
 
     share: float
     seed: int
     step: int
+    least: float = 0.0
 
     @property
     def salt(self) -> np.uint64:
@@ -221,22 +225,33 @@ class Part:
             y,
             y if draft.replace else state.margin(draft.output),
             self.weight,
-            draft.log.link == "logit",
+            draft.log.family.curve,
             draft.replace,
-            2.0**RESPONSE_LIMIT_BITS,
+            draft.log.family.response_limit,
             scale,
             words,
         )
-        if draw is not None:
+        if draw is not None and draw.least > 0:
+            how = draw.salt, draw.share, draw.least
+            kernels.thin_out(self.keys, *how, self.weight, scale, words)
+        elif draw is not None:
             kernels.leave_out(self.keys, draw.salt, draw.share, words)
         self._words = (key, draft.output, words)
         return words
 
     def losses(
-        self, f: Scores, logit: bool, level: NDArray[np.int32], levels: int, output: int = 0
+        self, f: Scores, family: Family, level: NDArray[np.int32], levels: int, output: int = 0
     ) -> NDArray[np.int64]:
         """Summed losses of the scores ``f`` by level set."""
-        return self._sum_losses(f, NO_LEVELS, level, logit, levels, output)
+        return self._sum_losses(f, NO_LEVELS, level, family, levels, output)
+
+    def squares(self, draft: Draft, level: NDArray[np.int32], levels: int) -> NDArray[np.int64]:
+        """Summed squares of weighted responses by level set, in units of :func:`square_step`."""
+        _, _, g = self.scale.unpack(self.words(draft))
+        out = np.zeros(levels, dtype=np.int64)
+        root = 2.0 ** -_bits_to_cut(self.scale)
+        np.add.at(out, level, np.rint((g * root) ** 2).astype(np.int64))
+        return out
 
     def loss(self, log: Rounds) -> NDArray[np.int64]:
         """Summed loss of the scores after the last step of ``log``."""
@@ -244,23 +259,24 @@ class Part:
         if state.kept is not None and len(state.kept) > 1:
             out, scale = np.zeros(1, dtype=np.int64), 2.0**self.scale.loss_bits
             y, z = np.stack(self._y), np.stack(state.kept)
-            add_class_losses(y, z, self.weight, scale, LOSS_LIMIT, out)
+            add_class_losses(y, z, self.weight, scale, log.family.loss_limit, out)
             return out
         f, at = (state.f, NO_LEVELS) if state.values is None else (state.values, state.drawn_level)
-        return self._sum_losses(f, at, NO_LEVELS, log.link == "logit", 1, 0)
+        return self._sum_losses(f, at, NO_LEVELS, log.family, 1, 0)
 
     def _sum_losses(
         self,
         f: Scores,
         at: NDArray[np.int32],
         level: NDArray[np.int32],
-        logit: bool,
+        family: Family,
         levels: int,
         output: int,
     ) -> NDArray[np.int64]:
         out, scale = np.zeros(levels, dtype=np.int64), 2.0**self.scale.loss_bits
         y = self.labels(output)
-        kernels.add_losses(y, f, at, self.weight, level, logit, scale, LOSS_LIMIT, out)
+        curve, limit = family.curve, family.loss_limit
+        kernels.add_losses(y, f, at, self.weight, level, curve, scale, limit, out)
         return out
 
     def after(self, draft: Draft, step: Step) -> Scores:
@@ -305,6 +321,17 @@ class Part:
         if len(log.steps) < done or self._log is None:
             return False
         return done == 0 or log.steps[done - 1] is self._log.steps[done - 1]
+
+
+def _bits_to_cut(scale: Scale) -> int:
+    """Bits taken off responses before they are squared, so that no sum can overflow."""
+    largest = scale.response_bits + scale.response_limit
+    return -(-(scale.square_bits + 2 * largest - INT64_BITS) // 2)
+
+
+def square_step(scale: Scale) -> float:
+    """Real value of one unit of :meth:`Part.squares`."""
+    return float((scale.response_step * 2.0 ** _bits_to_cut(scale)) ** 2)
 
 
 def _scores_of(state: State) -> object:

@@ -16,7 +16,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.core.levels import Levels, Link
+from recalibrate.core.family import Family, family
+from recalibrate.core.levels import Levels
 from recalibrate.core.state import State
 from recalibrate.data.table import Table
 
@@ -139,7 +140,7 @@ class Rounds:
     Attributes
     ----------
     link
-        Scale of the scores inside: means ("identity") or log-odds ("logit").
+        Scale of the scores inside and the loss: the name of a family, see ``core.family``.
     start
         Grid that the base scores are rounded to first, or None.
     encoders
@@ -150,11 +151,16 @@ class Rounds:
         Scores of a row: one, or one for every class.
     """
 
-    link: Link
+    link: str
     start: Levels | None = None
     encoders: tuple[Encoder, ...] = ()
     steps: tuple[Step, ...] = ()
     outputs: int = 1
+
+    @property
+    def family(self) -> Family:
+        """The link and the loss."""
+        return family(self.link)
 
     def append(self, *steps: Step) -> Rounds:
         """The list with more steps."""

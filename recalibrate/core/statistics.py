@@ -33,13 +33,13 @@ class LevelLosses:
     levels: int
 
     def of(self, part: Part) -> Sums:
-        logit = self.draft.log.link == "logit"
+        family = self.draft.log.family
         level, output = part.levels(self.draft), self.draft.output
         before = part.margin(self.draft.log, output)
         after = part.after(self.draft, self.step)
         return (
-            part.losses(before, logit, level, self.levels, output),
-            part.losses(after, logit, level, self.levels, output),
+            part.losses(before, family, level, self.levels, output),
+            part.losses(after, family, level, self.levels, output),
         )
 
 
@@ -65,7 +65,7 @@ def _weight_of(part: Part) -> NDArray[np.int64]:
 
 
 def mean_loss(source: StatsSource, log: Rounds) -> float:
-    """Mean loss of a model on the rows: squared error, or log loss under the logit link."""
+    """Mean loss of a model on the rows: see ``core.family``."""
     return mean_of(source, *source.sums(Losses(log)))
 
 

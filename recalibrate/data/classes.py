@@ -36,11 +36,18 @@ class Known:
     chosen
         The class that counts as 1: of two (``positive=``), or of more against the rest
         (``target_class=``).
+    positive
+        Whether labels are counts, amounts or rates: numbers from 0 on whose unit is their own
+        (the log link), whatever they look like.
+    above_zero
+        Whether they may not even be 0.
     """
 
     classes: Sequence[Any] | None = None
     outputs: int = 1
     chosen: Any = None
+    positive: bool = False
+    above_zero: bool = False
 
     @property
     def told(self) -> bool:
@@ -140,7 +147,7 @@ def _refuse_numbers(distinct: Sequence[Any] | None, known: Known) -> None:
     shown = "more than a thousand different numbers" if distinct is None else listed(distinct, 5)
     whose = "" if not known.told else f" ({listed(known.classes or ())})"
     raise ValueError(
-        f"The base model is a classifier{whose}, but the labels are no classes: y holds {shown}. "
+        f"The base model is a classifier{whose}, but the labels are not classes: y holds {shown}. "
         "Pass the class of every row. To recalibrate a mean, pass scores on the labels' own scale."
     )
 
@@ -210,7 +217,7 @@ def _refuse_unknown(distinct: Sequence[Any], classes: Sequence[Any]) -> None:
     unknown = [label for label in distinct if label not in classes]
     if unknown:
         raise ValueError(
-            f"y holds labels that are no classes of the base model: {listed(unknown, 5)}. Its "
+            f"y holds labels that are not classes of the base model: {listed(unknown, 5)}. Its "
             f"classes are {listed(classes, 10)}."
         )
 

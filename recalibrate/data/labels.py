@@ -8,13 +8,19 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from recalibrate.data.bounds import (
+    NO_BOUNDS,
+    UNIT,
+    Bounds,
+    check_bounds,
+    label_range,
+    refuse_outside,
+)
 from recalibrate.data.classes import MOST_CLASSES, NOTHING_KNOWN, Known, find_classes, one_hot
 from recalibrate.data.scores import checked_vector, one_per_row, refuse
 from recalibrate.data.vectors import Float64, to_array, to_floats
-from recalibrate.support.checks import check_range
+from recalibrate.data.weights import by_exposure, per_exposure, read_exposure, read_weight
 from recalibrate.support.notices import warn_user
-
-ALL_WEIGHTS_ZERO = "sample_weight is zero for every row: at least one row must count."
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,13 +34,14 @@ class Labels:
     weight : float64 array of shape (n,) or None
         Weights of the rows; None when all count the same.
     low, high : float
-        Bounds of the labels as the user gave them.
+        What 0 and 1 stand for: the bounds of the labels, if these are known; otherwise the smallest
+        and the largest label seen. Of counts, amounts and rates 0 and a power of two.
     kind : {"binary", "soft", "regression", "classes"}
         "binary" for labels 0 and 1 and for two classes, "soft" for labels in [0, 1], "classes" for
         more than two classes, "regression" for all others and whenever bounds are given.
-    observed : bool
-        Whether the bounds are only the smallest and largest label seen, so that others may lie
-        outside of them.
+    bounds : (float or None, float or None)
+        Smallest and largest possible label, which predictions never leave; None where it is not
+        known.
     classes : tuple
         The classes that labels name, of two the one that counts as 1 last; empty where labels are
         numbers.
@@ -47,7 +54,7 @@ class Labels:
     low: float
     high: float
     kind: Literal["binary", "soft", "regression", "classes"]
-    observed: bool = False
+    bounds: Bounds = UNIT
     classes: tuple[Any, ...] = ()
     chosen: Any = None
 
@@ -69,6 +76,21 @@ class Labels:
         numbered = (0, 1) if self.kind == "binary" else None
         return Known(self.classes or numbered, self.outputs, self.chosen)
 
+    @property
+    def observed(self) -> bool:
+        """Whether a bound is only what was seen, so that labels may lie outside."""
+        return None in self.bounds
+
+    @property
+    def span(self) -> float:
+        """The unit of the scaled labels, in the user's own."""
+        return self.high - self.low
+
+    def within(self, means: Float64) -> Float64:
+        """Predictions, cut where they leave the bounds."""
+        low, high = self.bounds
+        return means if self.bounds == (None, None) else np.clip(means, low, high)
+
     def scale(self, f: ArrayLike) -> Float64:
         """Map from the scale of the user's labels to [0, 1]."""
         return (np.asarray(f, dtype=np.float64) - self.low) / (self.high - self.low)
@@ -82,8 +104,9 @@ def read_labels(
     y: Any,
     *,
     n_rows: int,
-    bounds: tuple[float, float] | None = None,
+    bounds: Bounds | None = None,
     sample_weight: Any = None,
+    exposure: Any = None,
     known: Known = NOTHING_KNOWN,
 ) -> Labels:
     """Check labels and weights, and scale the labels to [0, 1].
@@ -100,10 +123,13 @@ def read_labels(
         Numbers, bool or text; no missing or infinite values.
     n_rows : int
         Rows of the table that the labels belong to.
-    bounds : (float, float), optional
+    bounds : (float or None, float or None), optional
         Lowest and highest possible label; the labels are then regression labels.
     sample_weight : array-like of shape (n_rows,), optional
         Finite, not negative, not all zero.
+    exposure : array-like of shape (n_rows,), optional
+        What the labels are totals over: they become rates, and rows count as often as they have
+        exposure. Finite and above zero.
     known : Known
         What the base model tells about its classes.
 
@@ -120,14 +146,20 @@ def read_labels(
     'binary'
     >>> read_labels(["yes", "no", "yes"], n_rows=3).values
     array([1., 0., 1.])
+    >>> rates = read_labels([3, 1], n_rows=2, exposure=[2.0, 0.5], known=Known(positive=True))
+    >>> rates.unscale(rates.values), rates.weight
+    (array([1.5, 2. ]), array([2. , 0.5]))
     """
-    weight = None if sample_weight is None else _read_weight(sample_weight, n_rows)
+    weight = None if sample_weight is None else read_weight(sample_weight, n_rows)
     if known.outputs > 1:
         shares = _read_shares(y, n_rows, known)
         if shares is not None:
             classes = tuple(known.classes or range(known.outputs))
             return Labels(shares, weight, 0.0, 1.0, "classes", classes=classes)
     values = read_values(y, n_rows)
+    if exposure is not None:
+        share = read_exposure(exposure, n_rows)
+        values, weight = per_exposure(values, share), by_exposure(weight, share)
     return scale_labels(values, weight, Seen.of(values), bounds, known)
 
 
@@ -187,20 +219,15 @@ def scale_labels(
     values: NDArray[Any],
     weight: Float64 | None,
     seen: Seen,
-    bounds: tuple[float, float] | None = None,
+    bounds: Bounds | None = None,
     known: Known = NOTHING_KNOWN,
 ) -> Labels:
     """Labels of some rows on the scale that the labels of all rows ask for."""
-    if bounds is not None:
-        low, high = check_range("bounds", bounds)
-        _check_span(low, high)
-        refuse(
-            (values < low) | (values > high),
-            values,
-            f"y must lie inside bounds=({low:g}, {high:g})",
-            "Widen the bounds, or clip the labels if they are wrong.",
-        )
-        return Labels((values - low) / (high - low), weight, low, high, "regression")
+    if bounds is not None or known.positive:
+        bounds = check_bounds(bounds, positive=known.positive)
+        refuse_outside(values, bounds, above_zero=known.above_zero)
+        low, high = label_range((seen.low, seen.high), bounds, positive=known.positive)
+        return Labels((values - low) / (high - low), weight, low, high, "regression", bounds)
     coding = find_classes(seen.distinct, known)
     if coding is not None:
         codes, classes = coding.of(values), coding.classes
@@ -222,11 +249,8 @@ def scale_labels(
     low, high = seen.low, seen.high
     if low >= 0.0 and high <= 1.0:
         return Labels(values, weight, 0.0, 1.0, "soft")
-    if low == high:
-        # Adding 1 does nothing to a number above 2**53.
-        high = max(low + 1.0, float(np.nextafter(low, np.inf)))
-    _check_span(low, high)
-    return Labels((values - low) / (high - low), weight, low, high, "regression", observed=True)
+    low, high = label_range((low, high), NO_BOUNDS)
+    return Labels((values - low) / (high - low), weight, low, high, "regression", NO_BOUNDS)
 
 
 def _read_shares(y: Any, n_rows: int, known: Known) -> Float64 | None:
@@ -288,7 +312,13 @@ def read_values(y: Any, n_rows: int) -> NDArray[Any]:
 
 
 def read_more_labels(
-    like: Labels, y: Any, *, n_rows: int, sample_weight: Any = None, what: str = "y"
+    like: Labels,
+    y: Any,
+    *,
+    n_rows: int,
+    sample_weight: Any = None,
+    exposure: Any = None,
+    what: str = "y",
 ) -> Labels:
     """Check further labels and bring them to the scale of those that were read before.
 
@@ -302,6 +332,8 @@ def read_more_labels(
         Rows of the table that the labels belong to.
     sample_weight : array-like of shape (n_rows,), optional
         Finite, not negative, not all zero.
+    exposure : array-like of shape (n_rows,), optional
+        What the labels are totals over.
     what : str
         Name of the labels in error messages.
 
@@ -315,7 +347,7 @@ def read_more_labels(
     >>> read_more_labels(read_labels([0, 1], n_rows=2), [0.5], n_rows=1).values
     array([0.5])
     """
-    weight = None if sample_weight is None else _read_weight(sample_weight, n_rows)
+    weight = None if sample_weight is None else read_weight(sample_weight, n_rows)
     if like.classes:
         found = read_labels(y, n_rows=n_rows, known=like.known)
         return replace(like, values=found.values, weight=weight)
@@ -323,30 +355,11 @@ def read_more_labels(
     if values.dtype.kind == "O":
         raise ValueError(f"{what} holds text, but the fitted labels were numbers: pass numbers.")
     values = values.astype(np.float64)
-    if not like.observed:
-        refuse(
-            (values < like.low) | (values > like.high),
-            values,
-            f"{what} must lie between {like.low:g} and {like.high:g}, like the fitted labels",
-            "Pass labels of the same kind.",
-        )
+    if exposure is not None:
+        share = read_exposure(exposure, n_rows)
+        values, weight = per_exposure(values, share), by_exposure(weight, share)
+    refuse_outside(values, like.bounds, what=what, advice="Pass labels like the fitted ones.")
     return replace(like, values=like.scale(values), weight=weight)
-
-
-def _read_weight(sample_weight: Any, n_rows: int) -> Float64:
-    weight = read_some_weights(sample_weight, n_rows)
-    if not weight.any():
-        raise ValueError(ALL_WEIGHTS_ZERO)
-    return weight
-
-
-def read_some_weights(sample_weight: Any, n_rows: int) -> Float64:
-    """Weights of some of the rows, checked; unlike those of all rows they may all be zero."""
-    weight = checked_vector(
-        sample_weight, "sample_weight", n_rows, "Use weight 0 for rows that are not to count."
-    )
-    refuse(weight < 0.0, weight, "sample_weight must not be negative", "Use 0 to leave a row out.")
-    return weight
 
 
 def check_aligned(X: Any, **others: Any) -> None:
@@ -373,11 +386,4 @@ def check_squares(labels: Labels) -> None:
         raise ValueError(
             f"The labels span {labels.low:g} to {labels.high:g}: squared errors are more than "
             "float64 can hold. Rescale labels and predictions."
-        )
-
-
-def _check_span(low: float, high: float) -> None:
-    if not np.isfinite(high - low):
-        raise ValueError(
-            f"The labels span {low:g} to {high:g}, more than float64 can hold: rescale them."
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,30 @@ def count_outputs(scores: Any) -> int:
     """Numbers that a base gives per row; two columns are the probabilities of one class."""
     shape: tuple[int, ...] = getattr(scores, "shape", ())
     return shape[1] if len(shape) == 2 and shape[1] > 2 else 1
+
+
+def check_score_names(base: Any) -> tuple[str, ...]:
+    """Names of the columns that hold base scores of rows that come in pieces; None: none.
+
+    Examples
+    --------
+    >>> check_score_names("p"), check_score_names(["a", "b", "c"]), check_score_names(None)
+    (('p',), ('a', 'b', 'c'), ())
+    """
+    names = (base,) if isinstance(base, str) else () if base is None else base
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise TypeError(
+            "base must be the name of a column where rows come in pieces, or the names of one for "
+            f"every class; got {type(base).__name__}"
+        )
+    return tuple(names)
+
+
+def take_scores(columns: Sequence[Any]) -> Any:
+    """Scores of rows in pieces from a column, or one for every class; None without any."""
+    if len(columns) > 1:
+        return np.stack([np.asarray(column) for column in columns], axis=1)
+    return columns[0] if columns else None
 
 
 def read_scores(scores: Any, *, n_rows: int, probability: bool, outputs: int | None = 1) -> Float64:

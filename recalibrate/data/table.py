@@ -7,7 +7,6 @@ large integers, mixed containers) is refused here, once, with the column and the
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +16,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from recalibrate.data.sparse import is_sparse
+from recalibrate.data.splitting import (
+    distinct_names,
+    find_columns,
+    no_such_columns,
+    split_columns,
+)
 from recalibrate.data.values import (
     Value,
     category_key,
@@ -65,7 +69,7 @@ class Column:
         except UnicodeEncodeError:
             bad = next(text for text in texts if any("\ud800" <= c <= "\udfff" for c in text))
             raise ValueError(
-                f"Column {self.name!a} has the text {bad!a}, which is no valid Unicode (half of a "
+                f"Column {self.name!a} has the text {bad!a}, which is not valid Unicode (half of a "
                 "surrogate pair). Repair it where the data is read, for example with "
                 "text.encode('utf-8', 'replace').decode()."
             ) from None
@@ -140,11 +144,11 @@ class Schema:
         """Find a column's position; a ValueError lists the columns that exist."""
         if name in self._positions:
             return self._positions[name]
-        raise ValueError(_no_such_columns([name], self.names))
+        raise ValueError(no_such_columns([name], self.names))
 
     def select(self, names: Sequence[str]) -> Schema:
         """Keep some of the columns, in this order; arrays to read must hold just these."""
-        chosen = _distinct_names(names, "names")
+        chosen = distinct_names(names, "names")
         return Schema(tuple(self.columns[self.index(name)] for name in chosen), self.named)
 
     def read(self, X: Any, *, wide: bool = False) -> Table:
@@ -241,6 +245,10 @@ class Table:
         position = self.schema.index(j) if isinstance(j, str) else j
         with np.errstate(over="ignore"):  # float64 beyond float32 becomes infinite, as documented
             return np.array(self._sources[position], dtype=np.float32)
+
+    def source(self, name: str) -> NDArray[Any]:
+        """A column as it was given: numbers of any dtype, or codes."""
+        return self._sources[self.schema.index(name)]
 
     def take(self, rows: slice | ArrayLike) -> Table:
         """Keep some rows: by index, boolean mask of length `n_rows`, or slice (not copied)."""
@@ -368,78 +376,8 @@ def read_table(
 
 def read_categorical(categorical: Sequence[str] | None, names: Sequence[str]) -> list[str]:
     """The columns that are categories whatever they hold; names that X does not have are errors."""
-    forced = [] if categorical is None else _distinct_names(categorical, "categorical")
+    forced = [] if categorical is None else distinct_names(categorical, "categorical")
     unknown = [name for name in forced if name not in set(names)]
     if unknown:
-        raise ValueError("categorical= : " + _no_such_columns(unknown, names))
+        raise ValueError("categorical= : " + no_such_columns(unknown, names))
     return forced
-
-
-def split_columns(X: Any) -> tuple[list[str] | None, list[Any]]:
-    """Names (None for arrays) and columns: 1-d views, or a Series of a pandas dtype."""
-    if is_sparse(X):
-        raise TypeError(
-            "X is a sparse matrix, but H needs a table. Give H one of its own with Z=; the base "
-            "model then gets X as it is. Or make X dense as the base model reads it: to xgboost an "
-            "entry that is not stored is missing (numpy.nan), to others it is 0 (X.toarray())."
-        )
-    if X is None:
-        raise TypeError("X is None: pass the rows, a DataFrame or an array.")
-    if isinstance(X, np.ma.MaskedArray):
-        raise TypeError("X is a masked array: pass X.astype(float).filled(numpy.nan).")
-    if not isinstance(X, np.ndarray | list | tuple):
-        import pandas as pd
-
-        if hasattr(X, "to_pandas"):
-            X = X.to_pandas()
-        if isinstance(X, pd.DataFrame):
-            _check_shape(X.shape)
-            series = [X.iloc[:, j] for j in range(X.shape[1])]
-            columns = [s.to_numpy() if isinstance(s.dtype, np.dtype) else s for s in series]
-            return [str(name) for name in X.columns], columns
-    # As objects, or a list of rows [1, "a"] would become all text.
-    array = np.array(X, dtype=object) if isinstance(X, list | tuple) else np.asarray(X)
-    _check_shape(array.shape)
-    return None, [array[:, j] for j in range(array.shape[1])]
-
-
-def _check_shape(shape: tuple[int, ...]) -> None:
-    if len(shape) != 2:
-        raise ValueError(
-            f"X must be a table of rows and columns, but has shape {shape}. Reshape a single "
-            "column with X.reshape(-1, 1), a single row with X.reshape(1, -1); rows of a list "
-            "must have equal lengths."
-        )
-    if 0 in shape:
-        raise ValueError(f"X is empty: {shape[0]} rows and {shape[1]} columns.")
-
-
-def find_columns(wanted: Sequence[str], names: Sequence[str]) -> list[int]:
-    """Positions of the wanted columns among the names of X; absent and repeated ones are errors.
-
-    Examples
-    --------
-    >>> find_columns(["sex", "age"], ["age", "city", "sex"])
-    [2, 0]
-    """
-    counts = Counter(names)
-    absent = [name for name in wanted if not counts[name]]
-    if absent:
-        raise ValueError("X: " + _no_such_columns(absent, names))
-    repeated = [name for name in wanted if counts[name] > 1]
-    if repeated:
-        raise ValueError(f"Columns occur more than once in X: {listed(repeated)}. Keep one each.")
-    position = {name: j for j, name in enumerate(names)}
-    return [position[name] for name in wanted]
-
-
-def _distinct_names(names: Sequence[str], argument: str) -> list[str]:
-    if isinstance(names, str):
-        raise TypeError(f"{argument} must be a list of column names: pass [{names!r}].")
-    return list(dict.fromkeys(str(name) for name in names))
-
-
-def _no_such_columns(absent: Sequence[str], names: Sequence[str]) -> str:
-    guesses = dict.fromkeys(g for a in absent for g in difflib.get_close_matches(a, names, n=1))
-    hint = f" Did you mean {listed(list(guesses))}?" if guesses else ""
-    return f"no column {listed(absent, len(absent))}.{hint} Existing columns: {listed(names)}."

@@ -37,7 +37,7 @@ def families_of(name: str, values: Any) -> set[str]:
         odd = next(type_ for type_ in types if family_of(type_) == "other")
         raise ValueError(
             f"Column {name!r} holds {getattr(odd, '__name__', odd)} values, which are neither "
-            "numbers nor text. Derive numbers from them (of a date: year, weekday, days since an "
+            "numbers nor text. Derive numbers from them (for a date: year, weekday, days since an "
             "event), convert them to text, or drop the column."
         )
     return families

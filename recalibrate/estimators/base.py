@@ -12,7 +12,6 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from recalibrate.core.levels import Link
 from recalibrate.fitting.arguments import PAPER_LOOP, Engine, Loop
 from recalibrate.fitting.entry import fit
 
@@ -31,7 +30,7 @@ class FitsModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no t
         loop: Loop | Literal["paper"] | None = None,
         cv: Any = None,
         validation: Any = None,
-        link: Link | None = None,
+        link: str | None = None,
         alpha: float | None = None,
         B: float | None = None,
         random_state: Any = None,

@@ -9,11 +9,15 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from recalibrate.bases.constant import Constant
+from recalibrate.data.bounds import NO_BOUNDS
 from recalibrate.data.labels import read_labels
 from recalibrate.estimators.base import Float64
 from recalibrate.estimators.boosting import LSBoost
+from recalibrate.estimators.documents import documented
 
 
+@documented
 class LSBoostRegressor(RegressorMixin, LSBoost):  # type: ignore[misc]  # untyped scikit-learn
     r"""Level-set boosting of a constant, a regressor that ends up multicalibrated.
 
@@ -31,53 +35,16 @@ class LSBoostRegressor(RegressorMixin, LSBoost):  # type: ignore[misc]  # untype
 
     Parameters
     ----------
-    H
-        The groups or class of functions to be right for: ``Groups(...)``, ``Trees(...)``,
-        ``Linear(...)``, ``Polynomial(...)``, ``Estimator(...)`` or a short name such as "trees".
-        None: trees on all columns, of depth 2 where ``loop`` or ``alpha`` is given. Fields can
-        be searched: ``H__depth``.
-    loop
-        None is the default fit: small steps, validated on held-out rows, not rounded. "paper"
-        is the loop of the paper's own experiments [1]_: 50 levels, every update rounded to the
-        grid but the last, no validation; it fits its rows closely. A
-        :class:`recalibrate.Loop` sets its own.
+    <parameters>
     cv
         Number of folds, or a scikit-learn splitter, for choosing how many rounds to take; the
         model is then refitted on all rows. None means 5.
-    validation
-        Instead of folds: a share of the rows such as 0.2, or False for none.
-    link
-        Scale of the updates. None means "logit" (log loss) for classes and "identity" (squared
-        error) for numbers and for ``loop="paper"``.
-    alpha, B
-        Run Algorithm 1 of [1]_ to the letter, with the certificate that the result is
-        alpha-approximately multicalibrated for the h in H with h(x)^2 <= B (default 1).
-    random_state
-        For the folds and for learners that draw; nothing else is random.
-    n_jobs
-        Number of threads, -1 for all cores. The model is the same for all values.
 
     Attributes
     ----------
-    rounds_ : Rounds
-        The fitted rounds.
-    n_rounds_, n_learners_ : int
-        Number of rounds, and of weak learners over all rounds and level sets.
-    history_ : History
-        Losses by round, and what ended the run.
-    certificate_ : Certificate or None
-        What a run with ``alpha`` proves.
-    model_ : Recalibrated
-        The constant with its rounds, as :func:`recalibrate.fit` returns it.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of str
-        Their names, where X has names that are all text.
+    <attributes>
 
-    References
-    ----------
-    .. [1] I. Globus-Harris, D. Harrison, M. Kearns, A. Roth, J. Sorrell,
-       "Multicalibration as Boosting for Regression", ICML 2023.
+    <references>
 
     Examples
     --------
@@ -107,7 +74,10 @@ class LSBoostRegressor(RegressorMixin, LSBoost):  # type: ignore[misc]  # untype
         weight = read_labels(values, n_rows=len(X), sample_weight=sample_weight).weight
         bounds = bounds_of(values, weight)
         # Rows of weight zero do not count, but must lie inside the bounds as well.
-        return self._boost(X, np.clip(values, *bounds), weight, bounds)
+        values = np.clip(values, *bounds)
+        # The mean of equal numbers may differ from them in the last bit.
+        start = float(np.clip(np.average(values, weights=weight), *bounds))
+        return self._boost(Constant(start), X, values, weight, bounds=NO_BOUNDS)
 
     def predict(self, X: Any) -> Float64:
         """Predicted mean of every row."""

@@ -79,8 +79,8 @@ class Explanation:
     rounding
         What rounding to the grid first adds to the base scores; zero where nothing is rounded.
     link
-        The scale that shifts add up on: "logit" for log-odds, "identity" for means of labels
-        scaled to [0, 1].
+        The scale that shifts add up on: "logit" for log-odds, "log" for logarithms of means (there
+        they are factors of predictions), "identity" for means of labels scaled to [0, 1].
     steps
         All steps, in order.
     finish
@@ -98,7 +98,8 @@ class Explanation:
     @property
     def unit(self) -> str:
         """What shifts are measured in."""
-        return "log-odds" if self.link == "logit" else "on labels scaled to [0, 1]"
+        known = {"logit": "log-odds", "log": "on the log scale"}
+        return known.get(self.link, "on labels scaled to [0, 1]")
 
     @property
     def shift(self) -> Scores:
@@ -179,10 +180,14 @@ class Explanation:
 
     __repr__ = __str__
 
+    def _factor(self, row: int) -> str:
+        """Of shifts on the log scale: what they multiply the prediction by."""
+        return f", a factor of {np.exp(self.shift[row]):.3g}" if self.link == "log" else ""
+
     def _lines(self, row: int) -> list[str]:
         head = (
             f"Row {row}: base score {self.base[row]:.4g}, final score {self.final[row]:.4g} "
-            f"({self.shift[row]:+.3g} {self.unit})"
+            f"({self.shift[row]:+.3g} {self.unit}{self._factor(row)})"
         )
         if not self.steps:
             return [head, "  nothing was corrected"]
@@ -279,7 +284,7 @@ def explain(
         predict(begun),
         predict(state.f),
         moved[:, output] if several else moved,
-        rounds.link,
+        rounds.family.link,
         tuple(steps),
         finish,
     )

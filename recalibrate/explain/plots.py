@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from recalibrate.core.boost import History
-from recalibrate.core.levels import Link
+from recalibrate.explain.notes import NamedLoss
 from recalibrate.support.optional import require
 
 if TYPE_CHECKING:
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 SIZE = (6.0, 4.0)
 
 
-def plot_errors(history: History, link: Link) -> Figure:
-    """Training and held-out error by round.
+def plot_errors(history: History, loss: NamedLoss) -> Figure:
+    """Training and held-out loss by round.
 
     Parameters
     ----------
     history
         What happened; index 0 is before the first round.
-    link
-        Scale of the updates, which decides the error: log loss under "logit".
+    loss
+        What was minimised.
 
     Raises
     ------
@@ -31,21 +31,21 @@ def plot_errors(history: History, link: Link) -> Figure:
     """
     curves = {"training": history.errors, "held out": history.held_out}
     if not any(curves.values()):
-        raise ValueError("there are no errors to plot: the model was made without a fit")
+        raise ValueError("there are no losses to plot: nothing was fitted")
     figure: Figure = require("matplotlib.figure", "report").Figure(
         figsize=SIZE, layout="constrained"
     )
     axes = figure.add_subplot()
     for name, errors in curves.items():
         if errors:
-            axes.plot(
-                range(len(errors)), errors, label=name, marker="." if len(errors) < 30 else ""
-            )
+            values = [loss.unit * error for error in errors]
+            marker = "." if len(errors) < 30 else ""
+            axes.plot(range(len(errors)), values, label=name, marker=marker)
     if history.held_out:
         best = min(range(len(history.held_out)), key=history.held_out.__getitem__)
         axes.axvline(best, color="0.6", linestyle=":", label=f"lowest held out ({best})")
     axes.set_xlabel("steps" if history.held_out else "rounds")
-    axes.set_ylabel("log loss" if link == "logit" else "squared error (labels in [0, 1])")
-    axes.set_title(f"Error by round; stopped by {history.stopped}")
+    axes.set_ylabel(loss.name)
+    axes.set_title(f"{loss.name[0].upper()}{loss.name[1:]} by round")
     axes.legend()
     return figure

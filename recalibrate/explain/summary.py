@@ -1,78 +1,143 @@
-"""What was fitted and what was decided, in words."""
+"""What was fitted and what was decided, a line per fact."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from html import escape
-from typing import TYPE_CHECKING
+from textwrap import indent, wrap
+from typing import TYPE_CHECKING, Self
 
-from recalibrate.support.notices import listed, printable
+from recalibrate.explain.notes import NamedLoss
+from recalibrate.support.notices import counted, listed, printable
 
 if TYPE_CHECKING:
     from recalibrate.data.labels import Labels
     from recalibrate.model import Recalibrated
 
-_NAMES = 19  # letters of a line that name its fact
-
-
-def _two_classes(labels: Labels) -> str:
-    """What counts as 1, if that is not 1 itself."""
-    if not labels.classes:
-        return "binary labels"
-    if labels.chosen is not None:
-        return f"class {labels.chosen!r} against the rest"
-    return f"probability of {labels.classes[1]!r} against {labels.classes[0]!r}"
+Fact = tuple[str, str]
+WIDTH, MOST_NAME = 100, 28
 
 
 class Summary(str):
-    """Lines of facts that show themselves as they are, and as a table in notebooks."""
+    """Facts by name: printed one a line, and a table in notebooks."""
 
-    __slots__ = ()
+    head: str
+    facts: tuple[Fact, ...]
+
+    def __new__(cls, head: str, facts: Sequence[Fact] = ()) -> Self:
+        """A value of several lines goes below its name, as it is."""
+        head = printable(head)
+        facts = tuple((printable(name), printable(value)) for name, value in facts)
+        names = min(MOST_NAME, max((len(name) for name, _ in facts), default=0))
+        made = super().__new__(cls, "\n".join([head, *_lines(facts, names)]))
+        made.head, made.facts = head, facts
+        return made
+
+    def __getnewargs__(self) -> tuple[str, tuple[Fact, ...]]:  # type: ignore[override]
+        return self.head, self.facts
 
     def __repr__(self) -> str:
         return str(self)
 
     def _repr_html_(self) -> str:
-        head, *lines = self.splitlines()
-        rows = "".join(_row(line) for line in lines)
-        return f"<div><p><strong>{escape(head)}</strong></p><table>{rows}</table></div>"
+        rows = "".join(_row(name, value) for name, value in self.facts)
+        return f"<div><p><strong>{escape(self.head)}</strong></p><table>{rows}</table></div>"
 
 
-def _row(line: str) -> str:
-    """A fact as a row of a table: its name, and the rest."""
-    left = 'style="text-align: left"'
-    name, value = line[:_NAMES].strip(), line[_NAMES:].strip()
-    if not line.startswith("  ") or line[_NAMES - 1 : _NAMES].strip() or not value:
-        return f'<tr><td colspan="2" {left}>{escape(line.strip())}</td></tr>'
-    return f"<tr><th {left}>{escape(name)}</th><td {left}>{escape(value)}</td></tr>"
+def _lines(facts: Sequence[Fact], names: int) -> Iterator[str]:
+    for name, value in facts:
+        first, _, rest = value.partition("\n")
+        start = f"  {name:<{names}}  "
+        yield from wrap(
+            first,
+            WIDTH,
+            initial_indent=start,
+            subsequent_indent=" " * len(start),
+            break_long_words=False,
+            break_on_hyphens=False,
+        ) or [start.rstrip()]
+        if rest:
+            yield indent(rest, "  ")
 
 
-def _ended(model: Recalibrated) -> str:
-    """What settled the number of rounds."""
-    stopped, chosen = model.history_.stopped, bool(model.history_.held_out)
-    if stopped == "max_rounds" and chosen and model.n_rounds_ < model.settings.max_rounds:
-        return "chosen on held-out rows"
-    return f"stopped by {stopped}"
+def _row(name: str, value: str) -> str:
+    left = 'style="text-align: left; vertical-align: top"'
+    first, _, rest = value.partition("\n")
+    more = f"<pre>{escape(rest)}</pre>" if rest else ""
+    return f"<tr><th {left}>{escape(name)}</th><td {left}>{escape(first)}{more}</td></tr>"
 
 
 def summarise(model: Recalibrated) -> Summary:
-    """A line per fact: base, class, rounds, errors, decisions, certificate."""
-    labels, history = model.labels, model.history_
-    kind = {
-        "binary": _two_classes(labels),
-        "soft": "labels in [0, 1]",
-        "classes": f"{len(labels.classes)} classes ({listed(labels.classes, 10)})",
-        "regression": f"labels from {labels.low:g} to {labels.high:g}",
-    }[labels.kind]
-    lines = [
-        f"Recalibrated model on {model.base.name}, {kind}",
-        f"  H                {model.H!r}",
-        f"  rounds           {model.n_rounds_} ({model.n_learners_} learners), {_ended(model)}",
-    ]
+    """What is predicted, losses, what was decided, the certificate."""
+    history, loss = model.history_, NamedLoss.of(model.rounds.family, model.labels)
+    noted = [_named(note) for note in model.notes]
+    facts: list[Fact] = [("predicts", _predicts(model.labels)), ("H", model.H.described)]
+    held_out = f"{loss.name} (held out)"
+    if history.held_out and held_out not in dict(noted):
+        # A model without folds has as many steps as its curve, or went back to the best of them.
+        curve = history.held_out
+        facts.append((held_out, loss.fall(curve[0], curve[: len(model.rounds.steps) + 1][-1])))
+    facts += [fact for fact in noted if fact[0] == held_out]
     if history.errors:
-        lines.append(f"  training error   {history.errors[0]:.6g} -> {history.final:.6g}")
-    if history.held_out:
-        lines.append(f"  held-out error   {history.held_out[0]:.6g} -> {min(history.held_out):.6g}")
-    lines += [f"  note             {note}" for note in model.notes]
+        facts.append((f"{loss.name} (training)", loss.fall(history.errors[0], history.final)))
+    facts.append(("rounds", _rounds(model)))
+    facts += [fact for fact in noted if fact[0] != held_out]
     if model.certificate_ is not None:
-        lines += ["  " + line for line in str(model.certificate_).splitlines()]
-    return Summary(printable("\n".join(lines)))
+        facts += map(_named, str(model.certificate_).splitlines())
+    rows = f", {counted(model.n_rows, 'calibration row')}" if model.n_rows else ""
+    return Summary(f"Recalibrated {model.base.name}{rows}", facts)
+
+
+def _named(note: str) -> Fact:
+    """The name of a note and what it says."""
+    name, colon, said = note.partition(": ")
+    return (name, said) if colon else ("note", note)
+
+
+def _predicts(labels: Labels) -> str:
+    """What a prediction is about."""
+    if labels.kind == "regression":
+        return f"mean of y ({_range(labels)})"
+    if labels.kind == "soft":
+        return "mean of y (labels in [0, 1])"
+    if labels.kind == "classes":
+        return f"probabilities of {len(labels.classes)} classes ({listed(labels.classes, 10)})"
+    if labels.chosen is not None:
+        return f"probability of class {labels.chosen!r} against the rest"
+    negative, positive = map(_class, labels.classes or (0, 1))
+    return f"probability of {positive} (the other class is {negative})"
+
+
+def _range(labels: Labels) -> str:
+    """What is known of the range of y."""
+    low, high = labels.bounds
+    if low is None and high is None:
+        return f"observed range {labels.low:g} to {labels.high:g}"
+    if low is not None and high is not None:
+        return f"possible range {low:g} to {high:g}"
+    return f"{low:g} or more" if high is None else f"at most {high:g}"
+
+
+def _class(label: object) -> str:
+    return f"{label:g}" if isinstance(label, float) else repr(label)
+
+
+_ENDS = {
+    "tolerance": "stopped when a round lowered the training loss by less than the tolerance",
+    "patience": "the best number on held-out rows",
+    "nothing learned": "stopped because H found nothing more",
+    "interrupted": "interrupted",
+}
+
+
+def _rounds(model: Recalibrated) -> str:
+    """How many there are, and what settled it."""
+    rounds, stopped = model.n_rounds_, model.history_.stopped
+    if rounds == 0 and stopped != "interrupted":
+        return "0 (predictions are those of the base model)"
+    said = f"{rounds:,} ({counted(model.n_learners_, 'learner')})"
+    if stopped != "max_rounds":
+        return f"{said}, {_ENDS[stopped]}"
+    if model.history_.held_out:
+        return f"{said}, number chosen on held-out rows" if model.history_.errors else said
+    return f"{said}, stopped at the limit of {counted(rounds, 'round')}"

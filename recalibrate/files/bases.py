@@ -136,6 +136,7 @@ SHA256 = codec.Value(
 
 TARGET_CLASS: dict[str, codec.Codec] = {"target_class": CLASS}
 NO_CLASS = {"target_class": None}
+FINITE = codec.number(-1e300, 1e300)
 
 BASES = {
     "scores": codec.Record(
@@ -147,7 +148,10 @@ BASES = {
         make=lambda **told: MissingScores(np.empty(0), **told),
     ),
     "constant": codec.Record(
-        Constant, {"value": codec.number(-1e300, 1e300)}, without=("why_no_graph", "exact")
+        Constant,
+        {"value": FINITE, "others": codec.Items(FINITE)},
+        without=("why_no_graph", "exact"),
+        absent={"others": ()},
     ),
     "graph": codec.Record(
         GraphBase,

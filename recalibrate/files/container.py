@@ -64,7 +64,7 @@ def pack(model: dict[str, Any], arrays: Iterable[NDArray[Any]]) -> bytes:
 def _as_stored(array: NDArray[Any]) -> NDArray[Any]:
     little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
     if little.dtype.str not in DTYPES:
-        raise TypeError(f"arrays of {array.dtype} have no place in a model file")
+        raise TypeError(f"arrays of {array.dtype} cannot be stored in a model file")
     return little
 
 

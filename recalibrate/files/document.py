@@ -13,7 +13,6 @@ import numpy as np
 from recalibrate.bases.protocol import ScoreColumn
 from recalibrate.bases.wrappers import ChainedBase
 from recalibrate.core.boost import History, Settings
-from recalibrate.core.levels import Link
 from recalibrate.core.rounds import Rounds
 from recalibrate.data.classes import MOST_CLASSES
 from recalibrate.data.table import Schema
@@ -113,6 +112,7 @@ MODEL = Model()
 CHAINED = codec.Record(
     ChainedBase,
     {"model": MODEL},
+    without=("_graphs",),
     take=lambda base: {"model": replace(base.model, base=bases.as_saved(base.model.base))},
 )
 PARTS = codec.Record(
@@ -122,7 +122,7 @@ PARTS = codec.Record(
         "steps": codec.Items(records.STEP),
         "encoders": codec.Items(ENCODER),
         "start": records.LEVEL_SETS,
-        "link": codec.by_type(Link),
+        "link": records.LINK,
         "H": SPEC,
         "schema": codec.own_form(Schema),
         "labels": records.LABELS,

@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 
 from recalibrate.core.boost import History, Settings
 from recalibrate.core.certificate import Certificate
+from recalibrate.core.family import family
 from recalibrate.core.learning import Penalty
 from recalibrate.core.levels import Levels
 from recalibrate.core.rounds import Step
+from recalibrate.data.bounds import NO_BOUNDS, Bounds
 from recalibrate.data.labels import Labels
 from recalibrate.data.values import plain_value, tag_value, untag_value
 from recalibrate.files import codec
@@ -59,6 +61,7 @@ class SharedLevels:
         return reader.shared[codec.whole(0, len(reader.shared) - 1).decode(data, where, reader)]
 
 
+LINK = codec.Value("a link", lambda data: isinstance(data, str), load=lambda it: family(it).name)
 LEVEL_SETS = codec.Optional(SharedLevels())
 
 STEP = codec.Record(
@@ -66,11 +69,29 @@ STEP = codec.Record(
 )
 
 
+def low_first(bounds: Bounds) -> bool:
+    """Whether bounds are finite and leave room for labels."""
+    low, high = bounds
+    if any(bound is not None and not isfinite(bound) for bound in bounds):
+        return False
+    return low is None or high is None or low < high
+
+
 def _make_labels(
-    *, kind: Any, low: float, high: float, observed: bool, classes: tuple[Any, ...], chosen: Any
+    *,
+    kind: Any,
+    low: float,
+    high: float,
+    bounds: Bounds | None,
+    observed: bool,
+    classes: tuple[Any, ...],
+    chosen: Any,
 ) -> Labels:
+    bounds = (NO_BOUNDS if observed else (low, high)) if bounds is None else bounds
     if not (low < high and isfinite(high - low)):
         raise ModelFileError(f"labels from {low:g} to {high:g} have no range")
+    if len(bounds) != 2 or not low_first(bounds):
+        raise ModelFileError("bounds must be two numbers or null, the lower one first")
     if kind != "regression" and (low, high) != (0.0, 1.0):
         raise ModelFileError(f"{kind} labels lie between 0 and 1, not {low:g} and {high:g}")
     if len(set(classes)) != len(classes) or len(classes) == 1:
@@ -81,7 +102,7 @@ def _make_labels(
         raise ModelFileError("one class against the rest is for more than two of them")
     if chosen is not None and chosen not in classes:
         raise ModelFileError(f"{chosen!r} is none of the classes")
-    return Labels(np.empty(0), None, low, high, kind, observed, classes, chosen)
+    return Labels(np.empty(0), None, low, high, kind, bounds, classes, chosen)
 
 
 CLASS = codec.Value(
@@ -91,11 +112,26 @@ CLASS = codec.Value(
     untag_value,
 )
 
+
+def _take_labels(labels: Labels) -> dict[str, Any]:
+    """Bounds only where they are not what labels are scaled by, or those seen."""
+    usual = NO_BOUNDS if labels.observed else (labels.low, labels.high)
+    bounds = None if labels.bounds == usual else labels.bounds
+    return {**vars(labels), "observed": labels.observed, "bounds": bounds}
+
+
+BOUND = codec.Optional(codec.number())
 LABELS = codec.Record(
     Labels,
-    {"classes": codec.Items(CLASS), "chosen": CLASS},
+    {
+        "observed": codec.FLAG,
+        "bounds": codec.Items(BOUND),
+        "classes": codec.Items(CLASS),
+        "chosen": CLASS,
+    },
     without=("values", "weight"),
-    absent={"classes": (), "chosen": None},
+    absent={"bounds": None, "classes": (), "chosen": None},
+    take=_take_labels,
     make=_make_labels,
 )
 
@@ -126,6 +162,7 @@ SETTINGS = codec.Record(
         "tables_per_round": codec.whole(1),
         "penalty": PENALTY,
         "patience": codec.Optional(codec.whole(1)),
+        "link": LINK,
         "row_share": codec.number(0.0, 1.0),
         "seed": SEED,
     },

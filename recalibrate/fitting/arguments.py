@@ -231,8 +231,8 @@ def check_paper(loop: Loop, cv: Any, link: str | None) -> None:
     named = ", ".join(f"{name}={value!r}" for name, value in turned.items() if value is not None)
     if named:
         raise ValueError(
-            f"alpha asks for Algorithm 1 to the letter, which leaves no room for {named}: only "
-            "min_level_rows and keep_unrounded go with it"
+            f"alpha= runs Algorithm 1 exactly as published, so {named} cannot be set; only "
+            "min_level_rows and keep_unrounded can be combined with it"
         )
 
 
@@ -256,14 +256,14 @@ def paper_settings(alpha: float | None, B: float | None, loop: Loop, seed: int) 
     check_number("B", B, above=0.0)
     if alpha > 2 * B:
         raise ValueError(
-            f"alpha = {alpha:g} is above 2B = {2 * B:g}, so every predictor fulfils it; "
-            "ask for a smaller alpha"
+            f"alpha = {alpha:g} is above 2B = {2 * B:g}, so every predictor satisfies it; "
+            "choose a smaller alpha"
         )
     m = ceil(2 * B / alpha)
     if m > MOST_LEVELS:
         raise ValueError(
             f"alpha = {alpha:g} with B = {B:g} asks for m = {m} levels, more than {MOST_LEVELS}; "
-            "no table has the rows to fill them: take a larger alpha"
+            "choose a larger alpha"
         )
     return Settings(
         grid=Levels.uniform(m),
@@ -299,7 +299,7 @@ def loop_settings(
         loop = replace(loop, max_rounds=None)
     levels = _or(loop.levels, 10)
     kind = loop.level_kind or ("uniform" if rounded else "quantile")
-    l2 = _or(loop.l2, 10.0 if problem.link == "logit" else 0.0)
+    l2 = _or(loop.l2, 10.0 if problem.family.newton else 0.0) * problem.curvature_unit
     return Settings(
         link=problem.link,
         grid=_grid(problem, levels, kind, borders) if rounded else None,

@@ -137,7 +137,7 @@ def cross_fit(
         if several and len(np.unique(training.y[train])) < labels.outputs:
             raise ValueError(
                 "cv= gave a fold whose training rows lack a class, which a classifier trained on "
-                "them would not know. Use fewer or stratified folds, or join rare classes."
+                "them would not know. Use fewer or stratified folds, or merge rare classes."
             )
         total[held_out] += base(train).scores(take_rows(X, held_out))
         count[held_out] += 1
@@ -178,8 +178,8 @@ class _Training:
     def _check_classes(self, y: NDArray[Any]) -> None:
         if _is_classifier(self.estimator) and len(np.unique(y)) < 2:
             raise ValueError(
-                f"cv= gave a fold whose training rows all have the label {y[0]}, which teaches a "
-                "classifier nothing. Use fewer or stratified folds."
+                f"cv= gave a fold whose training rows all have the label {y[0]}, so no "
+                "classifier can be trained on them. Use fewer or stratified folds."
             )
 
 

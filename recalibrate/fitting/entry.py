@@ -15,6 +15,7 @@ from recalibrate.bases.wrappers import remember_columns
 from recalibrate.core.kinds import read_class
 from recalibrate.core.learning import FunctionClass
 from recalibrate.core.levels import Link
+from recalibrate.data.bounds import Bounds
 from recalibrate.data.folds import is_splitter
 from recalibrate.data.inputs import is_collection, is_streamed, settle
 from recalibrate.files import from_bytes, read_bytes
@@ -49,17 +50,18 @@ def fit(
     *,
     Z: Any = None,
     sample_weight: Any = None,
+    exposure: Any = None,
     alpha: float | None = None,
     B: float | None = None,
     gamma: float | None = None,
     cv: Any = None,
     validation: Any = None,
-    bounds: tuple[float, float] | None = None,
+    bounds: Bounds | None = None,
     base_link: Link | None = None,
     target_class: Any = None,
     positive: Any = None,
     classes: Sequence[Any] | None = None,
-    link: Link | None = None,
+    link: str | None = None,
     categorical: Sequence[str] | None = None,
     exportable: bool = False,
     loop: Loop | None = None,
@@ -93,7 +95,7 @@ def fit(
         (path, folder, pattern or list), an iterable of DataFrames, or a Dask DataFrame; ``y``,
         ``sample_weight`` and, if scores are a column, ``base_model`` are then column names.
     y
-        Labels: classes of any kind, soft labels in [0, 1], or bounded numbers. Of two classes the
+        Labels: classes of any kind, soft labels in [0, 1], or numbers. Of two classes the
         second of the base model's (else the larger) counts as 1, unless ``positive`` says
         otherwise. Labels of a classifier always name classes.
     H
@@ -107,6 +109,10 @@ def fit(
     sample_weight
         Weights of the rows; a row of weight 2 counts as the row twice. Weights that are all the
         same are no weights.
+    exposure
+        What the labels are totals over (years insured, visits, hours): y holds counts or amounts,
+        and predictions are rates per unit of exposure. Row by row the same as labels y / exposure
+        with weights ``sample_weight * exposure``: a row of exposure 2 counts as two rows.
     alpha, B
         Run Algorithm 1: the output is alpha-approximately multicalibrated for the h in H with
         h(x)^2 <= B (default 1) on the fitted rows, see ``certificate_``.
@@ -122,10 +128,12 @@ def fit(
         0.2, or False for no validation. With ``alpha`` held-out rows only estimate: a share is
         set aside and not fitted.
     bounds
-        Smallest and largest possible label of a regression; default: as observed.
+        Smallest and largest possible label of a regression, which predictions never leave; None
+        for one that is not known, as in (0, None). Without any, labels are scaled by those seen,
+        and predictions may leave them; what the paper proves is about labels in known bounds.
     base_link
-        "logit" when an array's or callable's scores are log-odds; also where a model's adapter
-        asks for it.
+        "logit" when an array's or callable's scores are log-odds, "log" when they are logarithms
+        of means; also where a model's adapter asks for it.
     target_class
         Of a multiclass base: the one class whose probability is recalibrated against the rest;
         ``y`` holds classes, or booleans that say whether a row is of that class.
@@ -136,7 +144,10 @@ def fit(
         All classes, in the order of the base model's outputs, where it does not tell them and
         ``y`` does not hold all of them (or comes in pieces, as text).
     link
-        Scale of the updates; default "logit" for 0/1 labels, otherwise "identity".
+        Scale of the updates, and with it the loss: "identity" (squared error), "logit" (log loss)
+        or "log" (corrections are factors; Poisson deviance). "log-gamma" and "log-tweedie-1.5" name
+        other deviances. Default: as the base model was trained (its objective), "log" with
+        ``exposure``, "logit" for 0/1 labels and classes, otherwise "identity".
     categorical
         Numeric columns that are categories.
     exportable
@@ -186,7 +197,9 @@ def fit(
     plan = Plan(loop, alpha, B, cv, validation)
     _check(plan, unfitted, link)
     if target_class is not None and positive is not None:
-        raise ValueError("give either target_class= (of several classes) or positive= (of two)")
+        raise ValueError(
+            "give either target_class= (one of several classes) or positive= (one of two)"
+        )
     engine.check()
     check_seed(seed)
     check_flag("exportable", exportable)
@@ -196,6 +209,7 @@ def fit(
     X, Z = settle(X), settle(Z)
     reading = Reading(
         sample_weight,
+        exposure,
         bounds,
         base_link,
         target_class,
@@ -249,7 +263,7 @@ def _saved(base_model: Any) -> Any:
     return from_bytes(read_bytes(path), path.resolve().parent, Recalibrated)
 
 
-def _check(plan: Plan, unfitted: bool, link: Link | None) -> None:
+def _check(plan: Plan, unfitted: bool, link: str | None) -> None:
     """Refuse knobs that mean nothing, or nothing together."""
     loop, cv, validation = plan.loop, plan.cv, plan.validation
     loop.check()

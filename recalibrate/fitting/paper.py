@@ -10,19 +10,21 @@ from numpy.typing import NDArray
 
 from recalibrate.core.boost import Boosted, Settings
 from recalibrate.core.certificate import NORMAL_95, Certificate, HeldOut
+from recalibrate.core.family import family
 from recalibrate.core.fixedpoint import Scale
 from recalibrate.core.learning import Learner, NamesGroups, Quantises, Task
 from recalibrate.core.part import Draft, Part, Rows, Sums
 from recalibrate.core.rounds import Rounds, Scores, Step
 from recalibrate.data.folds import tell_apart
 from recalibrate.fitting.training import Training
-from recalibrate.fitting.validation import paired_gain, row_losses
+from recalibrate.fitting.validation import paired_gain
 from recalibrate.rows.memory import rows_in_memory
 from recalibrate.rows.store import Encoded
 from recalibrate.support.hashing import combine, mix
 from recalibrate.support.notices import warn_user
 from recalibrate.support.sums import average
 
+SQUARED_ERROR = family("identity")
 FOLDS = 5
 """Of held-out rows: H is fitted on all but one and measured on that one."""
 FEW_ROWS = 30
@@ -43,8 +45,8 @@ def certify(
     if accepted == 0:
         warn_user(
             f"no round lowered the squared error by alpha / (2B) = {alpha / (2 * B):g}: the "
-            "output is just the rounded base. A smaller alpha asks for more; typical gains of a "
-            "correction are a few thousandths."
+            "output is just the rounded base. Choose a smaller alpha: a correction typically "
+            "lowers the squared error by a few thousandths."
         )
     shares, lost, unresolved = _facts_of_rows(training, B)
     final = history.errors[accepted]
@@ -57,7 +59,7 @@ def certify(
     if not reason and not isfinite(bound):
         reason = f"the run ended early: {history.stopped}"
     if not reason and boosted.witness is not None and boosted.log is boosted.witness:
-        reason = "the model's last update is not rounded; this is about the model before it"
+        reason = "the last update is not rounded; the bound is about the model before it"
     labels = training.problem.labels
     return Certificate(
         alpha=alpha,
@@ -162,16 +164,16 @@ def estimate(question: Question, B: float) -> HeldOut:
     y, quantised = question.rows.y, question.rows.weight
     weight = quantised.astype(np.float64) if len(quantised) else None
     now = question.scores(question.log)
-    before = row_losses(y, now, "identity")
+    before = SQUARED_ERROR.losses(y, now)
     ceiling, above = paired_gain(
-        before, row_losses(y, question.scores(question.best()), "identity"), weight
+        before, SQUARED_ERROR.losses(y, question.scores(question.best())), weight
     )
     crossed, fold = now.copy(), question.folds()
     for k in range(FOLDS):
         train, aside = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
         if len(train) and len(aside):
             crossed[aside] = question.scores(question.best(train), aside)
-    gain, below = paired_gain(before, row_losses(y, crossed, "identity"), weight)
+    gain, below = paired_gain(before, SQUARED_ERROR.losses(y, crossed), weight)
     witness = average((y - now) * (crossed - now), weight)
     few = len(y) < FEW_ROWS
     return HeldOut(

@@ -21,7 +21,9 @@ from recalibrate.core.rounds import Rounds
 from recalibrate.core.source import StatsSource
 from recalibrate.data.columns import Weighted, distribution
 from recalibrate.data.folds import count_folds, is_splitter
+from recalibrate.data.identifiers import id_like
 from recalibrate.data.quantiles import cut_at_quantiles, integer_weights
+from recalibrate.explain.notes import UNCHANGED, NamedLoss
 from recalibrate.fitting.arguments import (
     Plan,
     gives_rows,
@@ -39,9 +41,13 @@ from recalibrate.model import Recalibrated
 from recalibrate.rows.dealing import deal, restrict, set_aside, split
 from recalibrate.rows.marks import fingerprints
 from recalibrate.rows.store import Encoded, Fold, Store, weights_of
-from recalibrate.support.notices import warn_user
+from recalibrate.support.notices import counted, listed, warn_user
 from recalibrate.support.provenance import Provenance, library_version, today
 
+UNKNOWN_BOUNDS = (
+    "bounds: labels are scaled by the smallest and largest seen; what is proven holds for the "
+    "fitted rows. For new rows the paper needs bounds that all labels keep: give bounds=(low, high)"
+)
 FEW_EFFECTIVE = 0.05
 """Share of the rows that those of equal weight have to make up; survey weights leave a third."""
 
@@ -73,9 +79,19 @@ class Run:
         """The model, and where it comes from."""
         warn_of_weights(weights_of(self.store), self.store.size.n_rows)
         data, base = fingerprints(self.store)  # before rows are let go
+        ids = self._say_ids()
         model = self._follow(plan)
         origin = Provenance(library_version(), today(), data, base, self.seed)
-        return replace(model, provenance=origin)
+        return replace(model, provenance=origin, notes=(*model.notes, *ids))
+
+    def _say_ids(self) -> tuple[str, ...]:
+        """A note on columns of H that look like identifiers."""
+        table = self.store.problem.table
+        found = id_like(table, self.H.reads(table.schema), self.store.size.n_rows)
+        if not found:
+            return ()
+        said = "a different value in nearly every row, so nothing carries over to new rows"
+        return (f"id-like columns: {listed(found, 10)} ({said}); leave them out of X, or of H",)
 
     def _follow(self, plan: Plan) -> Recalibrated:
         if plan.paper:
@@ -115,7 +131,9 @@ class Run:
         self.store.drop()  # from now on encoded rows are enough
         boosted = training.run(settings, held_out=held_out, progress=self.progress)
         certificate = certify(training, settings, boosted, alpha, B, held_out)
-        return self._model(boosted, settings, certificate)
+        labels = self.store.problem.labels
+        notes = (UNKNOWN_BOUNDS,) if labels.kind == "regression" and labels.observed else ()
+        return self._model(boosted, settings, certificate, notes)
 
     def recipe(self, cv: Any, validation: Any) -> Recalibrated:
         """The default: stages that held-out rows have to approve of."""
@@ -152,6 +170,7 @@ class Run:
             boosted = training.run(settings, held_out=held_out, progress=self.progress)
             return self._model(boosted, settings)
         verdict = self._cross_validate(training, settings, cv, validation)
+        loss = NamedLoss.of(self.store.problem.family, self.store.problem.labels)
         self.store.drop()
         if verdict is None:
             return self._unchanged()
@@ -160,12 +179,12 @@ class Run:
             settings = final = replace(final, grid=None)  # not even rounded
         boosted = training.run(final, progress=self.progress)
         boosted = replace(boosted, history=replace(boosted.history, held_out=verdict.curve))
-        return self._model(boosted, settings, notes=(verdict.note,))
+        return self._model(boosted, settings, notes=verdict.notes(loss))
 
     def _unchanged(self) -> Recalibrated:
         """The base as it is: there are too few rows to hold any out."""
         n_rows = self.store.size.n_rows
-        note = f"{n_rows} row(s) cannot be split: the base is returned unchanged"
+        note = f"result: {counted(n_rows, 'row')} cannot be split into folds; {UNCHANGED}"
         empty = Rounds(self.store.problem.link, outputs=self.store.problem.labels.outputs)
         return self._model(
             Boosted(empty, History(), None, empty), Settings(link=empty.link), notes=(note,)
@@ -256,10 +275,10 @@ def warn_of_weights(weights: Weights | None, n_rows: int) -> None:
     """Say so where most rows hardly count beside a few heavy ones."""
     if weights is not None and weights.effective < FEW_EFFECTIVE * n_rows:
         warn_user(
-            f"sample_weight ranges from {weights.smallest:g} to {weights.largest:g}: {n_rows} rows "
-            f"say about as much as {weights.effective} of equal weight. What is fitted and judged "
-            "is the weighted loss, to which light rows contribute little: audit their groups, or "
-            "fit them by themselves"
+            f"sample_weight ranges from {weights.smallest:g} to {weights.largest:g}: the "
+            f"effective sample size is {weights.effective} of {n_rows} rows. Rows of small weight "
+            "hardly contribute to the weighted loss that is fitted and validated: audit their "
+            "groups, or fit them separately"
         )
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from recalibrate.bases.problem import Problem, base_margin, count_scores, read_features
 from recalibrate.bases.protocol import Base
 from recalibrate.core.boost import Boosted, Settings, boost
+from recalibrate.core.family import family
 from recalibrate.core.fixedpoint import Scale, Weights, label_bits, make_scale
 from recalibrate.core.learning import FunctionClass, Learner
 from recalibrate.core.part import Rows
@@ -95,6 +96,7 @@ class Training:
             parts["y"],
             n_rows=n_rows,
             sample_weight=parts.get("sample_weight"),
+            exposure=parts.get("exposure"),
             what="y of validation=",
         )
         self._check_weights(own.weight)
@@ -130,21 +132,27 @@ def prepare(store: Store, H: FunctionClass, settings: Settings) -> Training:
     if settings.replaces:
         found = list(store.map(bits_of_labels))
         bits = None if None in found else max(bit for bit in found if bit is not None)
-    n_rows, newton = store.size.n_rows, settings.link == "logit"
-    scale = make_scale(n_rows, weights_of(store), newton=newton, exact_bits=bits)
+    own = family(settings.link)
+    scale = make_scale(
+        store.size.n_rows,
+        weights_of(store),
+        newton=own.newton,
+        exact_bits=bits,
+        extra_bits=own.extra_bits,
+    )
     learner = H.bind(store.columns(scale))
     encoded = store.encode((learner.encoder,), scale.quantise_weight)
     return Training(store.problem, learner, scale, encoded)
 
 
 def _validation_parts(given: Any) -> Mapping[str, Any]:
-    keys = ("X", "y", "base", "Z", "sample_weight")
+    keys = ("X", "y", "base", "Z", "sample_weight", "exposure")
     if isinstance(given, Mapping):
         unknown = sorted(set(given) - set(keys))
         if unknown or "X" not in given or "y" not in given:
             raise ValueError(
                 f"validation= needs the entries 'X' and 'y' (optional: 'base', 'Z', "
-                f"'sample_weight'), got {sorted(given)}"
+                f"'sample_weight', 'exposure'), got {sorted(given)}"
             )
         return given
     if isinstance(given, Sequence) and len(given) == 2:

@@ -9,9 +9,9 @@ from math import sqrt
 import numpy as np
 
 from recalibrate.core.fixedpoint import Scale
-from recalibrate.core.levels import Link
 from recalibrate.core.rounds import Rounds, Scores
 from recalibrate.core.source import StatsSource
+from recalibrate.explain.notes import NO_CORRECTION, NamedLoss
 from recalibrate.rows.store import Encoded, Fold, Selection
 from recalibrate.support.sums import average, total
 from recalibrate.support.threads import take_turns
@@ -55,12 +55,21 @@ FitFold = Callable[[StatsSource, StatsSource], Generator[None, None, Fitted]]
 
 
 def run_folds(
-    encoded: Encoded, scale: Scale, folds: Sequence[Fold], fit: FitFold, *, threads: int
+    encoded: Encoded,
+    scale: Scale,
+    folds: Sequence[Fold],
+    fit: FitFold | Sequence[FitFold],
+    *,
+    threads: int,
 ) -> list[FoldRun]:
-    """Cross-validation: fit without each fold's rows, side by side where that is possible."""
-    beside = encoded.side_by_side
+    """Cross-validation: fit without each fold's rows, side by side where that is possible.
 
-    def run(fold: Fold) -> Generator[None, None, FoldRun]:
+    ``fit`` is for all folds, or there is one for each.
+    """
+    beside = encoded.side_by_side
+    fits = fit if isinstance(fit, Sequence) else [fit] * len(folds)
+
+    def run(fold: Fold, fit: FitFold) -> Generator[None, None, FoldRun]:
         train, held_out = encoded.take(fold.train), encoded.take(fold.held_out)
         own = 1 if beside else None
         with train.open(scale, threads=own) as source, held_out.open(scale, threads=own) as aside:
@@ -68,7 +77,9 @@ def run_folds(
         train.drop()
         return FoldRun(fitted, held_out, fold.held_out)
 
-    return take_turns([run(fold) for fold in folds], threads if beside else 1)
+    return take_turns(
+        [run(*both) for both in zip(folds, fits, strict=True)], threads if beside else 1
+    )
 
 
 def mean_curve(runs: Sequence[FoldRun]) -> tuple[float, ...]:
@@ -88,6 +99,8 @@ class Verdict:
         Rounds to take when refitting on all rows; 0 keeps the base as it is.
     gain, error
         Mean fall of the loss on held-out rows, and its standard error.
+    before
+        Mean loss of the base on held-out rows.
     curve
         Mean held-out loss by step, as far as all folds went.
     """
@@ -95,36 +108,16 @@ class Verdict:
     rounds: int
     gain: float
     error: float
+    before: float
     curve: tuple[float, ...]
 
-    @property
-    def note(self) -> str:
+    def notes(self, loss: NamedLoss) -> tuple[str, ...]:
         """In words."""
-        said = say_gain(self.gain, self.error)
-        if self.rounds == 0:
-            said += ": no more than noise, so the base's predictions are returned unchanged"
-        return said
-
-
-def say_gain(gain: float, error: float) -> str:
-    """A change of the held-out loss in words.
-
-    Examples
-    --------
-    >>> say_gain(-0.02, 0.01)
-    'held-out loss rises by 0.02 (standard error 0.01)'
-    """
-    way = "rises" if gain < 0 else "falls"
-    return f"held-out loss {way} by {abs(gain):.3g} (standard error {error:.2g})"
-
-
-def row_losses(y: Scores, f: Scores, link: Link) -> Scores:
-    """Loss of every row: squared error, or log loss under the logit link."""
-    if link == "identity":
-        return (y - f) ** 2
-    if f.ndim == 2:
-        return np.asarray(np.logaddexp.reduce(f, axis=1) - np.sum(y * f, axis=1))
-    return np.asarray(np.logaddexp(0.0, f) - y * f)
+        if self.rounds:
+            after = loss.held_out(self.before, self.before - self.gain)
+            return after, f"cross-validation: {loss.change(self.gain, self.error)}"
+        said = loss.stage("cross-validation", "", self.gain, self.error)
+        return loss.held_out(self.before, self.before), said, NO_CORRECTION
 
 
 def paired_gain(before: Scores, after: Scores, weight: Scores | None) -> tuple[float, float]:
@@ -146,12 +139,12 @@ def judge(runs: Sequence[FoldRun], start: Rounds, scale: Scale) -> Verdict:
     for run in runs:
         y, end = run.held_out.labels(), run.fitted.log.first_rounds(start.n_rounds + rounds)
         with run.held_out.open(scale) as source:
-            before.append(row_losses(y, source.scores(start), start.link))
-            after.append(row_losses(y, source.scores(end), start.link))
+            before.append(start.family.losses(y, source.scores(start)))
+            after.append(start.family.losses(y, source.scores(end)))
         weight.append(run.held_out.weights())
         run.held_out.drop()
     mass = np.concatenate(weight).astype(np.float64)
-    gain, error = paired_gain(
-        np.concatenate(before), np.concatenate(after), mass if len(mass) else None
-    )
-    return Verdict(rounds if gain > error else 0, gain, error, mean_curve(runs))
+    start_losses, weights = np.concatenate(before), mass if len(mass) else None
+    gain, error = paired_gain(start_losses, np.concatenate(after), weights)
+    mean = average(start_losses, np.ones(len(start_losses)) if weights is None else weights)
+    return Verdict(rounds if gain > error else 0, gain, error, mean, mean_curve(runs))

@@ -9,10 +9,11 @@ import numpy as np
 import onnx
 
 from recalibrate.bases.constant import Constant
-from recalibrate.bases.problem import SCORE_LIMIT
 from recalibrate.bases.protocol import Base, ScoreColumn
+from recalibrate.core.family import Family
 from recalibrate.core.fixedpoint import VALUE_STEP
 from recalibrate.core.levels import MARGIN_LIMIT, MARGIN_STEP, Link
+from recalibrate.data.bounds import NO_BOUNDS
 from recalibrate.data.labels import Labels
 from recalibrate.graph.errors import ExportError
 from recalibrate.graph.facts import ABSENTS, is_known
@@ -198,25 +199,51 @@ def _matrix(builder: GraphBuilder, inputs: Inputs, names: tuple[str, ...], kind:
 
 
 def write_margin(
-    builder: GraphBuilder, score: str, base: Base, labels: Labels, link: Link, *, clip: bool
+    builder: GraphBuilder, score: str, base: Base, labels: Labels, own: Family, *, clip: bool
 ) -> str:
     """The base score on the link's scale: `recalibrate.bases.problem.base_margin` as nodes."""
-    if base.link == "logit" and link == "logit":
-        return builder.snap(builder.clip(score, -MARGIN_LIMIT, MARGIN_LIMIT), VALUE_STEP)
+    if base.link == own.link and own.newton:
+        if own.positive:
+            score = builder.op("Sub", score, builder.number(float(np.log(labels.span))))
+        return builder.snap(builder.clip(score, *own.range), VALUE_STEP)
     if base.link == "logit":
         score = builder.snap(builder.sigmoid(score), MARGIN_STEP)
+    elif base.link == "log":
+        score = builder.op("Exp", score)
     if labels.kind == "regression":
         shifted = builder.op("Sub", score, builder.number(labels.low))
         score = builder.op("Div", shifted, builder.number(labels.high - labels.low))
-    if clip or link == "logit":
+    if clip or own.link == "logit":
         score = builder.clip(score, 0.0, 1.0)
-    if link == "logit":
-        other = builder.op("Log", builder.op("Sub", builder.number(1.0), score))
-        margin = builder.op("Sub", builder.op("Log", score), other)
-        return builder.snap(builder.clip(margin, -MARGIN_LIMIT, MARGIN_LIMIT), MARGIN_STEP)
+    if own.newton:
+        if own.positive:
+            score = builder.op("Max", score, builder.number(0.0))
+        margin = builder.op("Log", score)
+        if own.link == "logit":
+            other = builder.op("Log", builder.op("Sub", builder.number(1.0), score))
+            margin = builder.op("Sub", margin, other)
+        return builder.snap(builder.clip(margin, *own.range), MARGIN_STEP)
     if clip:
         return score
-    return builder.snap(builder.clip(score, -SCORE_LIMIT, SCORE_LIMIT), VALUE_STEP)
+    return builder.snap(builder.clip(score, -own.score_limit, own.score_limit), VALUE_STEP)
+
+
+def write_means(builder: GraphBuilder, score: str, link: Link, outputs: int = 1) -> str:
+    """Means of scores: `recalibrate.core.levels.from_margin` as nodes."""
+    if link == "identity":
+        return score
+    if link == "log":
+        return builder.op("Exp", score)
+    return builder.sigmoid(score) if outputs == 1 else builder.softmax(score)
+
+
+def write_bounds(builder: GraphBuilder, mean: str, labels: Labels) -> str:
+    """Predictions inside of the bounds: `recalibrate.data.labels.Labels.within` as a node."""
+    if labels.bounds == NO_BOUNDS:
+        return mean
+    return builder.op(
+        "Clip", mean, *("" if b is None else builder.number(b) for b in labels.bounds)
+    )
 
 
 def write_class_scores(builder: GraphBuilder, scores: str, link: Link, outputs: int) -> list[str]:

@@ -10,16 +10,17 @@ import numpy as np
 import onnx
 
 from recalibrate.bases.constant import Constant
-from recalibrate.bases.problem import SCORE_LIMIT, base_margin
+from recalibrate.bases.problem import base_margin
 from recalibrate.core.learning import SCORE_COLUMN, is_score, score_columns
-from recalibrate.core.levels import MARGIN_LIMIT
 from recalibrate.graph.base import (
     BaseGraph,
     constant_margin,
     read_base,
     write_base,
+    write_bounds,
     write_class_scores,
     write_margin,
+    write_means,
 )
 from recalibrate.graph.conditions import write_truth
 from recalibrate.graph.decisions import ACTION, describe_decision, write_action
@@ -89,8 +90,7 @@ class _Export:
         builder = GraphBuilder()
         score, margins = self._base(builder, base, inputs)
         columns = Columns(builder, inputs, margins, write_truth)
-        limit = MARGIN_LIMIT if rounds.link == "logit" else SCORE_LIMIT
-        runner = Runner(columns, features.features, model.schema, limit)
+        runner = Runner(columns, features.features, model.schema, rounds.family.score_limit)
         for update in updates:
             update.write(runner)
         unchanged = not rounds.steps and rounds.start is None
@@ -128,26 +128,31 @@ class _Export:
             names = score_columns(model.labels.classes)
             return score, dict(zip(names, scores, strict=True))
         if score is not None:
-            margin = write_margin(builder, score, model.base, model.labels, link, clip=model.clip)
+            own = self.rounds.family
+            margin = write_margin(builder, score, model.base, model.labels, own, clip=model.clip)
             return score, {SCORE_COLUMN: margin}
         value = model.base.scores([None])
         start = base_margin(model.base, value, model.labels, link, 1, clip=model.clip)
         rows = inputs.ports[0].name
-        constant = constant_margin(float(value[0]), rows, builder)
-        return constant, {SCORE_COLUMN: constant_margin(float(start[0]), rows, builder)}
+        names = score_columns(model.labels.classes) if outputs > 1 else [SCORE_COLUMN]
+        constants = [constant_margin(each, rows, builder) for each in value.ravel().tolist()]
+        margins = [constant_margin(each, rows, builder) for each in start.ravel().tolist()]
+        return builder.concat(constants), dict(zip(names, margins, strict=True))
 
     def _mean(self, builder: GraphBuilder, score: str, base: str | None) -> str:
         """The prediction: the calibrated mean, or the base's own where nothing was changed."""
-        labels = self.model.labels
-        to_mean = builder.sigmoid if self.rounds.outputs == 1 else builder.softmax
+        labels, rounds = self.model.labels, self.rounds
+        regression = labels.kind == "regression"
         if base is not None:
-            return to_mean(base) if self.model.base.link == "logit" else base
-        mean = to_mean(score) if self.rounds.link == "logit" else score
-        if labels.kind == "regression":
+            mean = write_means(builder, base, self.model.base.link, rounds.outputs)
+            return write_bounds(builder, mean, labels) if regression else mean
+        mean = write_means(builder, score, rounds.family.link, rounds.outputs)
+        if regression:
             mean = builder.clip(mean, 0.0, 1.0) if self.model.clip else mean
-            scaled = builder.op("Mul", mean, builder.number(labels.high - labels.low))
-            return builder.op("Add", scaled, builder.number(labels.low))
-        return mean if self.rounds.link == "logit" else builder.clip(mean, 0.0, 1.0)
+            scaled = builder.op("Mul", mean, builder.number(labels.span))
+            mean = builder.op("Add", scaled, builder.number(labels.low))
+            return write_bounds(builder, mean, labels)
+        return mean if rounds.link == "logit" else builder.clip(mean, 0.0, 1.0)
 
     def _outputs(self, builder: GraphBuilder, score: str, mean: str) -> list[onnx.ValueInfoProto]:
         if self.rounds.outputs > 1:

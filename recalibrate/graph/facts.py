@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import log
 from typing import Any, get_args
 
-from recalibrate.core.levels import Link
+from recalibrate.core.family import Family, family
 from recalibrate.data.values import Taken
 from recalibrate.graph.inputs import Input
 from recalibrate.support.errors import ModelFileError
@@ -50,10 +51,25 @@ class Facts:
     names: tuple[str, ...]
     order: tuple[str, ...]
     own_table: bool
-    link: Link
+    link: str
     low: float
     high: float
     classes: tuple[Any, ...] = ()
+
+    @property
+    def family(self) -> Family:
+        """The link and the loss."""
+        return family(self.link)
+
+    @property
+    def shift(self) -> float:
+        """What is added to margins to have them in the labels' own unit."""
+        return log(self.high) if self.family.positive else self.low
+
+    @property
+    def span(self) -> float:
+        """What margins are multiplied by before."""
+        return 1.0 if self.family.positive else self.high - self.low
 
 
 def read_facts(metadata: Mapping[str, str], shown: str) -> Facts:
@@ -75,8 +91,10 @@ def read_facts(metadata: Mapping[str, str], shown: str) -> Facts:
     if not isinstance(columns.get("named"), bool) or not texts:
         raise _damaged(shown, "columns")
     link = _entry(metadata, "link", shown)
-    if link not in get_args(Link):
-        raise _damaged(shown, "link")
+    try:
+        family(link)
+    except ValueError:
+        raise _damaged(shown, "link") from None
     scaled = labels["kind"] == "regression"
     return Facts(
         tuple(map(_input, _value(metadata, "inputs", shown, _are_inputs))),
@@ -84,7 +102,7 @@ def read_facts(metadata: Mapping[str, str], shown: str) -> Facts:
         tuple(columns["names"]),
         tuple(order),
         _value(metadata, "own_table", shown, lambda value: isinstance(value, bool)),
-        link,  # type: ignore[arg-type]
+        link,
         float(labels["low"]) if scaled else 0.0,
         float(labels["high"]) if scaled else 1.0,
         (False, True) if "chosen" in labels else tuple(labels.get("classes", ())),

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from recalibrate.data.scores import read_scores
 from recalibrate.data.sparse import dense, is_sparse
-from recalibrate.data.table import find_columns, split_columns
+from recalibrate.data.splitting import find_columns, split_columns
 from recalibrate.data.values import (
     factorize,
     plain_value,

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from recalibrate.bases.protocol import count_rows
 from recalibrate.bases.wrappers import is_exact
 from recalibrate.core.learning import is_score
-from recalibrate.data.table import split_columns
+from recalibrate.data.splitting import split_columns
 from recalibrate.graph.decisions import ACTION, is_best
 from recalibrate.graph.errors import ParityError
 from recalibrate.graph.rows import MIXED_ROWS, MOST_TEXTS, Kinds, RowMaker, Rows

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.core.learning import is_score
-from recalibrate.core.levels import from_margin, softmax
+from recalibrate.core.levels import softmax, to_margin
 from recalibrate.data.table import Column
 from recalibrate.graph.inputs import BASE_SCORE, Input
 from recalibrate.graph.thresholds import Found, around
@@ -278,10 +278,13 @@ class RowMaker:
         levels = [s.partition for s in model.rounds.steps if s.partition is not None]
         levels += [model.rounds.start] if model.rounds.start is not None else []
         at = np.unique(np.concatenate([np.zeros(1), *(lv.thresholds for lv in levels)]))
-        if model.base.link != model.rounds.link:
-            at = from_margin(at, "logit") if model.rounds.link == "logit" else at
-        if model.labels.kind == "regression":
-            at = model.labels.unscale(from_margin(at, model.rounds.link))
+        own, labels = model.rounds.family, model.labels
+        if model.base.link != own.link or labels.kind == "regression":
+            at = own.from_margin(at)
+        if labels.kind == "regression":
+            at = labels.unscale(at)
+        if model.base.link == "log":
+            at = to_margin(at, "log")
         near = np.concatenate([at, np.nextafter(at, -np.inf), np.nextafter(at, np.inf)])
         low, high = float(near.min()) - 0.1, float(near.max()) + 0.1
         if model.base.link == "identity" and model.labels.kind != "regression":

@@ -128,7 +128,7 @@ class ServedModel:
     def classes_(self) -> NDArray[Any]:
         """The classes, in the order of the columns of :meth:`predict_proba`."""
         if "probabilities" not in self.outputs:
-            raise AttributeError("a model that was fitted to numbers has no classes")
+            raise AttributeError("a regression model has no classes")
         return np.array(self.facts.classes or (0, 1))
 
     def margins(self, X: Any, base: Any = None, Z: Any = None) -> NDArray[np.float64]:
@@ -141,7 +141,7 @@ class ServedModel:
         outputs = self.run(X, base, Z)
         if ACTION not in outputs:
             raise AttributeError(
-                "this graph decides nothing: export the model again with to_onnx(decide=loss)"
+                "this graph has no decision output: export the model with to_onnx(decide=loss)"
             )
         return outputs[ACTION].astype(np.float64)
 

@@ -33,14 +33,16 @@ def grow_alone(
 ) -> tuple[PackedTrees, int, Grown]:
     """Grow the trees; returns them as they grew, their depth, and what is left of them.
 
-    The steps of ``growth.grow``, which has to come back to the interpreter for every pass.
+    The steps of ``growth.grow``, which has to come back to the interpreter for every pass over
+    the rules' features.
     ``node`` has the level set of every row and gets its place: a leaf, or one depth above.
     """
     nodes = make_nodes(rules)
     trees = PackedTrees(nodes.packed, nodes.subset, nodes.subsets)
     placement = Placement(node, np.empty(0, np.int32), node.shape[0])
     span, slots = Span(0, 0, rules.levels), rules.levels
-    depth, used, moving = 0, 0, 1.0
+    # A literal 0 would be a type of its own, for which what it is passed to is compiled once more.
+    depth, used, moving = 0, int(np.int64(0)), 1.0
     above = np.empty(0, np.int64)
     while depth < rules.depth:
         if depth > 0:
@@ -56,3 +58,29 @@ def grow_alone(
         slots = (after - span.last) // 2
         span, above = Span(span.first, span.last, after), cells
     return trees, depth, compact(span.last, used, rules, nodes)
+
+
+@kernel
+def take_drawn(
+    codes: NDArray[np.unsignedinteger],
+    words: NDArray[np.int64],
+    level: NDArray[np.int32],
+    features: NDArray[np.int32],
+) -> tuple[NDArray[np.unsignedinteger], NDArray[np.int64], NDArray[np.int32]]:
+    """Codes of some features, words and level sets of the rows whose words are not zero."""
+    count = 0
+    for i in range(words.shape[0]):
+        count += words[i, 0] != 0  # every word counts the row first
+    own = np.empty((count, features.shape[0]), codes.dtype)
+    own_words, node = np.empty((count, words.shape[1]), np.int64), np.empty(count, np.int32)
+    at = 0
+    for i in range(words.shape[0]):
+        if words[i, 0] == 0:
+            continue
+        for j in range(features.shape[0]):
+            own[at, j] = codes[i, features[j]]
+        for k in range(words.shape[1]):
+            own_words[at, k] = words[i, k]
+        node[at] = level[i]
+        at += 1
+    return own, own_words, node

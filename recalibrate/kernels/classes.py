@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from math import frexp
-
 import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.kernels.compiler import kernel
-from recalibrate.kernels.rows import exp_negative, log1p_unit
+from recalibrate.kernels.rows import exp_negative, log_positive
 
 LIMIT = 16.0
 """Log-odds are cut here, as those of two classes are (``core.levels.MARGIN_LIMIT``)."""
 STEP = 2.0**24
 """They are rounded to multiples of 1 / STEP, as ``core.levels.MARGIN_STEP`` says and why."""
-LN2 = 0.6931471805599453
-
-
-@kernel
-def log_positive(x: float) -> float:
-    """log(x) for x > 0, from arithmetic alone; for the reason of ``exp_negative``."""
-    fraction, power = frexp(x)
-    return log1p_unit(2.0 * fraction - 1.0) + (power - 1) * LN2
 
 
 @kernel
@@ -70,3 +60,53 @@ def add_class_losses(
             own += y[k, i] * (z[k, i] - top)
         w = 1.0 if unit else float(weight[i])
         out[0] += int(np.rint(w * min(log_positive(total) - own, limit) * scale))
+
+
+@kernel
+def add_scaled(
+    x: NDArray[np.float64],
+    y: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    matrix: NDArray[np.float64],
+    intercept: NDArray[np.float64],
+    units: tuple[float, float, float],
+    whole: bool,
+    slope: NDArray[np.float64],
+    by_class: NDArray[np.float64],
+) -> float:
+    """Losses of scores matrix @ x + intercept, summed, and their gradient in matrix and intercept.
+
+    ``x`` holds whole numbers, scores in steps of 1 / units[0]; residuals and losses are rounded to
+    the other two. So sums are whole numbers, and exact in any order of the rows; scores of one row
+    are added up in the order of the classes. ``whole`` False: only the diagonal of ``slope``.
+    """
+    count = x.shape[1]
+    score_unit, residual_unit, loss_unit = units
+    by_source = matrix.T.copy()
+    z, residual, losses = np.empty(count), np.empty(count), 0.0
+    for i in range(x.shape[0]):
+        z[:] = intercept
+        for j in range(count):
+            value = x[i, j] / score_unit
+            for k in range(count):
+                z[k] += by_source[j, k] * value
+        top = z[0]
+        for k in range(1, count):
+            top = max(top, z[k])
+        total, own = 0.0, 0.0
+        for k in range(count):
+            own += y[i, k] * (z[k] - top)
+            z[k] = exp_negative(z[k] - top)
+            total += z[k]
+        losses += np.rint(weight[i] * (log_positive(total) - own) * loss_unit)
+        for k in range(count):
+            residual[k] = np.rint(weight[i] * (z[k] / total - y[i, k]) * residual_unit)
+            by_class[k] += residual[k]
+        if whole:
+            for k in range(count):
+                for j in range(count):
+                    slope[k, j] += residual[k] * x[i, j]
+        else:
+            for k in range(count):
+                slope[k, k] += residual[k] * x[i, k]
+    return losses

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import cache, partial
 from typing import TypeVar, cast
 
 import numba
+from numba.core import event
 
 from recalibrate.support.notices import warn_user
 
@@ -17,9 +19,10 @@ def kernel(function: F) -> F:
     """Compile ``function`` on first call and keep the machine code on disk, if there is a place.
 
     ``nogil`` lets parts of the rows run on a thread pool (measured faster under load than numba's
-    own parallel loops); ``fastmath`` stays off because it may reorder floating-point sums.
+    own parallel loops); ``fastmath`` stays off because it may reorder floating-point sums; nobody
+    takes a kernel's address, so that wrappers for C would only take time to compile.
     """
-    compiled = partial(numba.njit, nogil=True, error_model="numpy")
+    compiled = partial(numba.njit, nogil=True, error_model="numpy", no_cfunc_wrapper=True)
     try:
         return cast(F, compiled(cache=True)(function))
     except RuntimeError:  # of a container, say: packages that are read-only, and no home
@@ -33,3 +36,27 @@ def _say_where_code_goes() -> None:
         "numba has no folder to keep compiled code in, so that every process compiles anew, which "
         "takes some seconds. Name one that can be written to: NUMBA_CACHE_DIR=/some/folder."
     )
+
+
+class _FirstUse(event.Listener):
+    """Tells whoever sits at a terminal why the first call in a new environment takes so long."""
+
+    def on_start(self, event: object) -> None:
+        dispatcher = getattr(event, "data", {}).get("dispatcher")
+        if not getattr(dispatcher, "__module__", "").startswith(__package__):
+            return
+        _tell_of_compiling()
+
+    def on_end(self, event: object) -> None:
+        pass
+
+
+@cache
+def _tell_of_compiling() -> None:
+    out = sys.stderr
+    if out is not None and not out.closed and out.isatty():
+        out.write("recalibrate: compiling for this machine; only the first run takes this long\n")
+        out.flush()
+
+
+event.register("numba:compile", _FirstUse())  # type: ignore[no-untyped-call]  # numba's

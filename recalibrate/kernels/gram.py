@@ -22,7 +22,7 @@ def shifted(value: int, bits: int) -> int:
 
 @kernel
 def scaled(value: float, unit: float) -> int:
-    """The same for products with weights, which have too many bits for an integer."""
+    """The same for products with weights or means, which have too many bits for an integer."""
     return int(np.rint(value * unit))
 
 
@@ -51,7 +51,7 @@ def add_products(
             x = design[i, a]
             if x == 0:
                 continue
-            if scale.weighted:
+            if scale.weighted or scale.hessian_limit > 0:
                 cross[v, a] += scaled(float(g) * x, cross_unit)
                 part = float(s) * x
                 for b in range(a + 1):

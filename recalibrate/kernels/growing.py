@@ -29,13 +29,10 @@ def make_nodes(rules: Rules) -> Nodes:
     inner *= rules.levels
     size = rules.levels + 2 * inner
     order = np.empty(rules.offsets[-1], np.int32)
-    widest, categorical = 1, False
     for j in range(rules.style.shape[0]):
         count = rules.offsets[j + 1] - rules.offsets[j]
         for code in range(count):
             order[rules.offsets[j] + code] = code
-        if rules.style[j] != 0:
-            widest, categorical = max(widest, count), True
     nodes = Nodes(
         owner=np.empty(size, np.int32),
         parent=np.full(size, -1, np.int32),
@@ -49,7 +46,7 @@ def make_nodes(rules: Rules) -> Nodes:
         left=np.empty((size, 3), np.int64),
         kept=np.zeros(size, np.bool_),
         subset=np.full(size, -1, np.int32),
-        subsets=np.zeros((inner if categorical else 0, widest), np.bool_),
+        subsets=np.zeros((inner if rules.widest else 0, max(1, rules.widest)), np.bool_),
         packed=np.empty(size, np.uint64),
         order=order,
     )
@@ -102,7 +99,7 @@ def close_depth(span: Span, used: int, rules: Rules, nodes: Nodes) -> tuple[int,
     """
     after = make_children(span, rules, nodes)
     used = write_subsets(span, used, rules, nodes)
-    pack_nodes(nodes, span.first, after, nodes.packed)
+    pack_nodes(nodes, rules.features, span.first, after, nodes.packed)
     moving = nodes.totals[span.last : after, 0].sum() / nodes.totals[: rules.levels, 0].sum()
     return after, used, moving
 
@@ -248,7 +245,7 @@ def compact(last: int, used: int, rules: Rules, nodes: Nodes) -> Grown:
         if at < 0:
             continue
         inner = nodes.kept[k]
-        feature[at] = nodes.feature[k] if inner else -1
+        feature[at] = rules.features[nodes.feature[k]] if inner else -1
         last_bin[at] = nodes.last_bin[k] if inner else 0
         missing_left[at] = nodes.missing_left[k] and inner
         subset[at] = nodes.subset[k] if inner else -1

@@ -32,12 +32,14 @@ class Rules(NamedTuple):
     weight_step, response_step
         Real value of one unit of s and g.
     features
-        Features that may be split on, in the order they are visited.
+        Columns of the codes that may be split on, in the order they are visited.
     offsets
-        Where in a histogram every feature's bins begin; last: how many there are of all.
+        Where in a histogram the bins of each of them begin; last: how many there are of all.
     style
-        Of every feature: 0 by the order of its codes, 1 by a learned order of its categories,
+        Of each of them: 0 by the order of its codes, 1 by a learned order of its categories,
         2 one category against the rest.
+    widest
+        Most codes of any categorical feature, drawn or not; 0: there is none.
     """
 
     levels: int
@@ -54,6 +56,7 @@ class Rules(NamedTuple):
     features: NDArray[np.int32]
     offsets: NDArray[np.int64]
     style: NDArray[np.int8]
+    widest: int
 
 
 class Nodes(NamedTuple):
@@ -69,8 +72,8 @@ class Nodes(NamedTuple):
     totals
         Count, s and g of its rows.
     gain, feature, last_bin, missing_left
-        Its best split: gain (-1: none), feature, the last bin on the left in the order of the
-        feature's codes (or the one category), and where missing values go.
+        Its best split: gain (-1: none), place among the rules' features, the last bin on the left
+        in the order of the feature's codes (or the one category), and where missing values go.
     left
         Count, s and g of what that split sends to the left.
     kept

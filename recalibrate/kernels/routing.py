@@ -63,14 +63,24 @@ class Placement(NamedTuple):
 
 
 @kernel
-def pack_nodes(splits: Splits | Nodes, start: int, last: int, packed: NDArray[np.uint64]) -> None:
-    """Pack nodes start..last: last bin (17 bits), missing right, subset, feature (19), child."""
+def pack_nodes(
+    splits: Splits | Nodes,
+    columns: NDArray[np.int32],
+    start: int,
+    last: int,
+    packed: NDArray[np.uint64],
+) -> None:
+    """Pack nodes start..last: last bin (17 bits), missing right, subset, feature (19), child.
+
+    ``columns`` are the columns of the codes that features stand for; empty: their numbers.
+    """
     for k in range(start, last):
         child = splits.child[k]
         if child < 0:
             packed[k] = (np.uint64(k) << CHILD) | THRESHOLD
             continue
-        word = (np.uint64(child) << CHILD) | (np.uint64(splits.feature[k]) << FEATURE)
+        feature = splits.feature[k] if columns.shape[0] == 0 else columns[splits.feature[k]]
+        word = (np.uint64(child) << CHILD) | (np.uint64(feature) << FEATURE)
         if splits.subset[k] >= 0:
             word |= ONE << SUBSET
         elif splits.missing_left[k]:
@@ -84,7 +94,7 @@ def pack_nodes(splits: Splits | Nodes, start: int, last: int, packed: NDArray[np
 def pack_trees(splits: Splits) -> PackedTrees:
     """All nodes, ready to be walked."""
     packed = np.empty(splits.child.shape[0], np.uint64)
-    pack_nodes(splits, 0, packed.shape[0], packed)
+    pack_nodes(splits, np.empty(0, np.int32), 0, packed.shape[0], packed)
     return PackedTrees(packed, splits.subset, splits.subsets)
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.kernels.compiler import kernel
-from recalibrate.kernels.words import write_words
+from recalibrate.kernels.words import read_words, write_words
 
 if TYPE_CHECKING:
+    from recalibrate.core.family import Curve
     from recalibrate.core.fixedpoint import Scale
 
 LN2_HIGH = 6.93147180369123816490e-01
@@ -20,6 +22,10 @@ NEGATIVE_POWERS_OF_2 = 2.0 ** -np.arange(1024.0)
 BATCH = 256
 """Rows whose real numbers are worked out before any becomes an integer: the processor can then
 take several at a time, which more than halves the time."""
+IDENTITY, LOGIT = 0, 1
+"""Numbers of links; the third is the log link."""
+LARGEST_LOG = 1.3862943611198906
+"""Means above four times the largest label count as that, in responses."""
 FEW_THRESHOLDS = 32
 """So few are compared with one and all: quicker than a search, which branches by the data."""
 
@@ -78,6 +84,20 @@ def log1p_unit(t: float) -> float:
 
 
 @kernel
+def exp_any(x: float) -> float:
+    """exp(x), likewise."""
+    e = exp_negative(-abs(x))
+    return e if x <= 0.0 else 1.0 / e
+
+
+@kernel
+def log_positive(x: float) -> float:
+    """log(x) for x > 0, likewise."""
+    mantissa, exponent = math.frexp(x)  # from 1/2 to 1
+    return exponent * LN2_HIGH + (exponent * LN2_LOW - log1p_unit((1.0 - mantissa) / mantissa))
+
+
+@kernel
 def level_index(
     f: NDArray[np.float64],
     thresholds: NDArray[np.float64],
@@ -124,10 +144,24 @@ def gradients(
     f: NDArray[np.float64],
     start: int,
     count: int,
+    curve: Curve,
+    limit: float,
     response: NDArray[np.float64],
     hessian: NDArray[np.float64],
 ) -> None:
-    """Residuals y - p and hessians p (1 - p) of the rows from ``start`` on, p = sigmoid(f)."""
+    """Responses and hessians of the rows from ``start`` on, see ``core.family``.
+
+    Under the logit link y - p and p (1 - p), p = sigmoid(f).
+    """
+    if curve.kind != LOGIT:
+        first, second = 1.0 - curve.power, 2.0 - curve.power
+        for k in range(count):
+            score = min(f[start + k], LARGEST_LOG)
+            size = exp_any(second * score)
+            pull = y[start + k] * exp_any(first * score) - size
+            response[k] = min(max(pull, -limit), limit)
+            hessian[k] = size
+        return
     for k in range(count):
         score = f[start + k]
         e = exp_negative(-abs(score))
@@ -142,23 +176,23 @@ def respond(
     y: NDArray[np.float64],
     f: NDArray[np.float64],
     weight: NDArray[np.int64],
-    logit: bool,
+    curve: Curve,
     replace: bool,
     limit: float,
     scale: Scale,
     words: NDArray[np.int64],
 ) -> None:
-    """Words of every row: the label itself (replace), y - f, or y - sigmoid(f) with its hessian.
+    """Words of every row: the label itself (replace), y - f, or another response with its hessian.
 
     Residuals are cut at +-``limit``.
     """
     unit = weight.shape[0] == 0
     response_scale, hessian_scale = 2.0**scale.response_bits, 2.0**scale.hessian_bits
-    if logit and not replace:
+    if curve.kind != IDENTITY and not replace:
         responses, hessians = np.empty(BATCH), np.empty(BATCH)
         for start in range(0, y.shape[0], BATCH):
             count = min(BATCH, y.shape[0] - start)
-            gradients(y, f, start, count, responses, hessians)
+            gradients(y, f, start, count, curve, limit, responses, hessians)
             for k in range(count):
                 w = 1.0 if unit else float(weight[start + k])
                 s = int(np.rint(w * hessians[k] * hessian_scale))
@@ -174,19 +208,78 @@ def respond(
 
 
 @kernel
+def drawn_at(key: np.uint64, salt: np.uint64) -> float:
+    """A number in [0, 1) by hash and salt: the last two steps of splitmix64."""
+    x = key ^ salt
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    x ^= x >> np.uint64(31)
+    return float(x >> np.uint64(11)) * 2.0**-53
+
+
+@kernel
 def leave_out(
     hashes: NDArray[np.uint64], salt: np.uint64, share: float, words: NDArray[np.int64]
 ) -> None:
     """Set the words of rows to zero that a share of them, drawn by hash and salt, leaves out."""
     for i in range(hashes.shape[0]):
-        # The last two steps of splitmix64.
-        x = hashes[i] ^ salt
-        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        x ^= x >> np.uint64(31)
-        if float(x >> np.uint64(11)) * 2.0**-53 >= share:
+        if drawn_at(hashes[i], salt) >= share:
             for k in range(words.shape[1]):
                 words[i, k] = 0
+
+
+@kernel
+def thin_out(
+    hashes: NDArray[np.uint64],
+    salt: np.uint64,
+    share: float,
+    least: float,
+    weight: NDArray[np.int64],
+    scale: Scale,
+    words: NDArray[np.int64],
+) -> None:
+    """The same, and of rows whose residual and hessian are below ``least`` the fewer the smaller.
+
+    Those that stay stand for the others: no sum changes but by chance.
+    """
+    unit = weight.shape[0] == 0
+    response_step, hessian_step = 2.0**-scale.response_bits, 2.0**-scale.hessian_bits
+    flat = words.ravel()
+    for i in range(hashes.shape[0]):
+        at = drawn_at(hashes[i], salt)
+        _, s, g = read_words(flat, i, scale)
+        w = 1.0 if unit else max(float(weight[i]), 1.0)
+        size = max(abs(g) * response_step, s * hessian_step) / w
+        if at >= share or at * least >= share * size:
+            for k in range(words.shape[1]):
+                words[i, k] = 0
+        elif size < least:
+            factor = least / size
+            write_words(i, int(np.rint(factor * s)), int(np.rint(factor * g)), scale, words)
+
+
+@kernel
+def deviances(
+    y: NDArray[np.float64],
+    f: NDArray[np.float64],
+    start: int,
+    count: int,
+    power: float,
+    out: NDArray[np.float64],
+) -> None:
+    """Unit deviance of the scores ``f``, logarithms, for the labels from ``start`` on."""
+    first, second = 1.0 - power, 2.0 - power
+    for k in range(count):
+        label, score = y[start + k], f[k]
+        own = log_positive(label) if label > 0.0 else 0.0
+        if power == 1.0:
+            half = label * (own - score) - label + exp_any(score)
+        elif power == 2.0:
+            half = score - own + label * exp_any(-score) - 1.0
+        else:
+            best = exp_any(second * own) / (first * second) if label > 0.0 else 0.0
+            half = best - label * exp_any(first * score) / first + exp_any(second * score) / second
+        out[k] = max(2.0 * half, 0.0)
 
 
 @kernel
@@ -211,12 +304,12 @@ def add_losses(
     at: NDArray[np.int32],
     weight: NDArray[np.int64],
     level: NDArray[np.int32],
-    logit: bool,
+    curve: Curve,
     scale: float,
     limit: float,
     out: NDArray[np.int64],
 ) -> None:
-    """Add every row's quantised loss (squared error or log loss) to its level's sum.
+    """Add every row's quantised loss to its level's sum.
 
     The score of row i is ``f[at[i]]``, or ``f[i]`` with an empty ``at``; an empty ``level`` puts
     all rows together.
@@ -224,13 +317,16 @@ def add_losses(
     unit = weight.shape[0] == 0
     together = level.shape[0] == 0
     straight = at.shape[0] == 0
-    if logit:
+    if curve.kind != IDENTITY:
         scores, losses = np.empty(BATCH), np.empty(BATCH)
         for start in range(0, y.shape[0], BATCH):
             count = min(BATCH, y.shape[0] - start)
             for k in range(count):
                 scores[k] = f[start + k] if straight else f[np.uint64(at[start + k])]
-            log_losses(y, scores, start, count, losses)
+            if curve.kind == LOGIT:
+                log_losses(y, scores, start, count, losses)
+            else:
+                deviances(y, scores, start, count, curve.power, losses)
             for k in range(count):
                 i = start + k
                 w = 1.0 if unit else float(weight[i])

@@ -40,7 +40,7 @@ def best_splits(
         count_all, s_all, g_all = nodes.totals[k, 0], nodes.totals[k, 1], nodes.totals[k, 2]
         parent = part_gain(s_all, g_all, weight_step, response_step, l2)
         best = -1.0
-        for j in rules.features:
+        for j in range(style.shape[0]):
             begin = offsets[j]
             bins = offsets[j + 1] - begin
             count_missing, s_missing, g_missing = read_words(cells, at + begin, scale)
@@ -102,7 +102,7 @@ def order_codes(
     taken off level by level in order; it is empty where they carry residuals.
     """
     offsets, size = rules.offsets, rules.offsets[-1]
-    for j in rules.features:
+    for j in range(rules.style.shape[0]):
         if rules.style[j] != 1:
             continue
         start = offsets[j] + 1
@@ -132,9 +132,8 @@ def root_totals(
 ) -> None:
     """Count, s and g of every level set: the sum over the bins of one feature."""
     offsets, size = rules.offsets, rules.offsets[-1]
-    some = rules.features[0]
     for k in range(rules.levels):
-        for cell in range(offsets[some], offsets[some + 1]):
+        for cell in range(offsets[1]):
             count, s, g = read_words(cells, k * size + cell, scale)
             out[k, 0] += count
             out[k, 1] += s

@@ -155,7 +155,7 @@ def _load_pyfunc(path: str) -> _Served:
 def _read(path: Any) -> Recalibrated:
     found = load(path)
     if not isinstance(found, Recalibrated):
-        raise ValueError(f"{str(path)!r} holds no recalibrated model: {found!r}")
+        raise ValueError(f"{str(path)!r} is not a recalibrated model: {found!r}")
     return found
 
 

@@ -190,8 +190,8 @@ class Outputs:
         decision = None if decide is None else read_decision(self._model, decide)
         if decision is not None and self._model.labels.kind == "classes":
             raise ValueError(
-                "decide= is for two classes; of several, take the graph's probabilities times the "
-                "cost matrix, and of each row the cheapest action"
+                "decide= supports two classes only; for more, multiply the graph's probabilities "
+                "by the cost matrix and take the cheapest action of each row"
             )
         graph = export_model(self._model, inputs=inputs, audit=audit, decision=decision)
         check_parity(self._model, graph, X_sample, base=base, Z=Z, decision=decision)
@@ -245,13 +245,15 @@ class Outputs:
         )
 
     def plot_errors(self) -> Figure:
-        """Training and held-out error by round, as a matplotlib figure (extra "report")."""
+        """Training and held-out loss by round, as a matplotlib figure (extra "report")."""
+        from recalibrate.explain.notes import NamedLoss
         from recalibrate.explain.plots import plot_errors
 
-        return plot_errors(self._model.history_, self._model.rounds.link)
+        loss = NamedLoss.of(self._model.rounds.family, self._model.labels)
+        return plot_errors(self._model.history_, loss)
 
     def summary(self) -> str:
-        """What was fitted and what was decided, in words."""
+        """What was fitted and what was decided, a line per fact; a table in notebooks."""
         from recalibrate.explain.summary import summarise
 
         return summarise(self._model)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,18 +17,16 @@ from recalibrate.core.certificate import Certificate
 from recalibrate.core.learning import is_score
 from recalibrate.core.levels import from_margin
 from recalibrate.core.rounds import Rounds
+from recalibrate.data.bounds import Bounds
 from recalibrate.data.inputs import is_collection, is_streamed, open_frames, settle
 from recalibrate.data.labels import Labels
-from recalibrate.data.scores import read_scores
+from recalibrate.data.scores import check_score_names, read_scores, take_scores
 from recalibrate.data.table import Schema
 from recalibrate.model.outputs import Outputs
 from recalibrate.support.frozen import Frozen
-from recalibrate.support.notices import printable
+from recalibrate.support.notices import counted, printable
 from recalibrate.support.provenance import Provenance
 from recalibrate.support.threads import threads_for
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +79,16 @@ class Recalibrated(Outputs, Frozen):
         return self.rounds.n_learners
 
     @property
+    def link(self) -> str:
+        """Scale of the corrections: "identity" (added to means), "logit" or "log" (factors)."""
+        return self.rounds.family.link
+
+    @property
+    def bounds_(self) -> Bounds:
+        """Smallest and largest possible prediction; None where there is no limit."""
+        return self.labels.bounds
+
+    @property
     def classes_(self) -> NDArray[Any]:
         """The classes, in the order of the columns of :meth:`predict_proba`.
 
@@ -88,7 +96,7 @@ class Recalibrated(Outputs, Frozen):
         """
         labels = self.labels
         if labels.kind == "regression":
-            raise AttributeError("a model that was fitted to numbers has no classes")
+            raise AttributeError("a regression model has no classes")
         if labels.chosen is not None:
             return np.array([False, True])
         return np.array(labels.classes or (0, 1))
@@ -158,8 +166,9 @@ class Recalibrated(Outputs, Frozen):
         ----------
         X
             New rows, as the base model takes them; columns are found by name. For rows in
-            pieces (Parquet files, an iterable of DataFrames) ``base`` is the name of a column;
-            likewise for a Dask DataFrame, where the result is a Dask Series.
+            pieces (Parquet files, an iterable of DataFrames) ``base`` is the name of a column, or
+            the names of one for every class; likewise for a Dask DataFrame, where the result is a
+            Dask Series, or a Dask DataFrame with a column for every class.
         base
             Their base scores, instead of asking the base model. Needed where the model was
             fitted on an array of scores.
@@ -227,23 +236,21 @@ class Recalibrated(Outputs, Frozen):
 
     def _predict_pieces(self, X: Any, base: Any) -> NDArray[np.float64]:
         """Predictions for rows that are read a piece at a time."""
-        if base is not None and not isinstance(base, str):
-            raise TypeError(
-                "base must be the name of a column where rows come in pieces, got "
-                f"{type(base).__name__}"
-            )
+        names = check_score_names(base)
         pieces = (frame for frame in open_frames(X) if len(frame))
-        found = [self.predict(frame, None if base is None else frame[base]) for frame in pieces]
+        found = [self.predict(each, take_scores([each[k] for k in names])) for each in pieces]
         if not found:
             raise ValueError(f"X has no rows: {X!r}")
         return np.concatenate(found)
 
     def _finish(self, f: NDArray[np.float64]) -> NDArray[np.float64]:
         """From the link's scale to the labels' own."""
-        mean = from_margin(f, self.rounds.link)
+        mean = self.rounds.family.from_margin(f)
         if self.labels.kind != "regression" or self.clip:
             mean = np.clip(mean, 0.0, 1.0)  # a last update that is not rounded may leave the range
-        return self.labels.unscale(mean) if self.labels.kind == "regression" else mean
+        if self.labels.kind != "regression":
+            return mean
+        return self.labels.within(self.labels.unscale(mean))
 
     def _encode(
         self, X: Any, base: Any, Z: Any
@@ -261,7 +268,9 @@ class Recalibrated(Outputs, Frozen):
         blocks = self.rounds.encode(table, threads_for(n_rows))
         outputs = self.labels.outputs
         plain = read_scores(given, n_rows=n_rows, probability=False, outputs=outputs)
-        return margin, blocks, from_margin(plain, self.base.link)
+        means = from_margin(plain, self.base.link)
+        regression = self.labels.kind == "regression"
+        return margin, blocks, self.labels.within(means) if regression else means
 
     def _in_fitted_order(self, X: Any) -> Any:
         """X with its columns where the fitted array had them, if the base model knows their names.
@@ -275,7 +284,9 @@ class Recalibrated(Outputs, Frozen):
         return select_columns(X, names)
 
     def __repr__(self) -> str:
+        H = repr(self.H)
+        H = H if self.H.described == H else "None"
         return printable(
-            f"<Recalibrated: {self.base.name}, H={self.H!r}, {self.n_rounds_} rounds, "
-            f"{self.n_learners_} learners>"
+            f"<Recalibrated: {self.base.name}, H={H}, {counted(self.n_rounds_, 'round')}, "
+            f"{counted(self.n_learners_, 'learner')}>"
         )

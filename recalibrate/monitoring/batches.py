@@ -13,9 +13,10 @@ from recalibrate.auditing.predictions import count_rows
 from recalibrate.bases.protocol import ScoreColumn, as_base, predicted_mean, takes_base
 from recalibrate.bases.wrappers import select_columns
 from recalibrate.data.classes import Known
-from recalibrate.data.labels import Seen, read_labels, read_some_weights, read_values, scale_labels
+from recalibrate.data.labels import Seen, read_labels, read_values, scale_labels
 from recalibrate.data.scores import read_scores
 from recalibrate.data.vectors import Float64, to_array
+from recalibrate.data.weights import read_some_weights
 from recalibrate.monitoring.times import TimeKind
 from recalibrate.support.notices import listed, warn_user
 

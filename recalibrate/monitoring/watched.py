@@ -92,7 +92,7 @@ class Watched:
         """New categories, looked for only where something is missing in the codes."""
         import pandas as pd
 
-        from recalibrate.data.table import find_columns, split_columns
+        from recalibrate.data.splitting import find_columns, split_columns
         from recalibrate.data.values import category_key, plain_value
 
         found: dict[str, list[Any]] = {}

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.bases.problem import Problem
+from recalibrate.bases.problem import Problem, by_column
 from recalibrate.core.fixedpoint import Scale
 from recalibrate.core.part import NO_KEYS, Memo, Part, Rows, Statistic, Sums
 from recalibrate.core.rounds import Encoder, Rounds, Scores
@@ -112,7 +112,7 @@ class DiskStore:
             weight = files.weight.open()[rows]
         y, base = files.y.open()[rows], files.score.open()[rows]
         sources = [column.open()[rows] for column in files.columns]
-        table = Table(problem.table.schema, [*sources, base], len(y))
+        table = Table(problem.table.schema, [*sources, *by_column(base)], len(y))
         labels = replace(problem.labels, values=y, weight=weight)
         piece = replace(problem, table=table, labels=labels, base=base)
         return piece if self.kept is None else piece.take(self.kept.of(k))

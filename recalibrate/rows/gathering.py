@@ -13,7 +13,8 @@ import numpy as np
 from recalibrate.bases.protocol import ScoreColumn, as_base, predicted_mean, takes_base
 from recalibrate.core.levels import Link, from_margin
 from recalibrate.data.inputs import is_collection, open_frames
-from recalibrate.data.table import find_columns
+from recalibrate.data.scores import check_score_names, take_scores
+from recalibrate.data.splitting import find_columns
 from recalibrate.data.vectors import Float64
 from recalibrate.groups.expressions import columns_of, parse
 from recalibrate.rows.dask.shipping import Packed, pack
@@ -42,8 +43,8 @@ class Scorer:
     ----------
     model
         The model, or base, packed if it travels; None where scores are a column.
-    column
-        The column of scores, or of the base scores that the model needs.
+    columns
+        The column of scores, or of the base scores that the model needs; or one for every class.
     features
         Columns that the model may look at.
     link
@@ -51,12 +52,12 @@ class Scorer:
     """
 
     model: Any
-    column: str | None
+    columns: tuple[str, ...]
     features: tuple[str, ...]
     link: Link = "identity"
 
     def __call__(self, frame: Any) -> Float64:
-        given: Any = None if self.column is None else frame[self.column].to_numpy(np.float64)
+        given = take_scores([frame[name].to_numpy(np.float64) for name in self.columns])
         if self.model is None:
             scores: Float64 = given
             return from_margin(scores, self.link)
@@ -87,8 +88,9 @@ def gather(
     if first is None:
         raise ValueError("X has no rows")
     weights = {"sample_weight": sample_weight, "exposure": exposure}
-    roles = {"y": y, "base": base, "cluster": cluster, **weights}
-    scores = [each for each in (model, baseline) if isinstance(each, str)]
+    roles = {"y": y, "cluster": cluster, **weights}
+    given = [each for each in (model, baseline) if isinstance(each, str | list | tuple)]
+    scores = [name for each in (*given, base) for name in check_score_names(each)]
     features = _features(first, roles, scores)
     scorer = partial(_scorer, base=base, features=features, travels=on_dask)
     scorers = [scorer(model)]
@@ -140,9 +142,10 @@ def _features(X: Any, roles: dict[str, Any], scores: list[str]) -> tuple[str, ..
 
 
 def _scorer(
-    model: Any, base: str | None, features: tuple[str, ...], travels: bool, own_base: bool = False
+    model: Any, base: Any, features: tuple[str, ...], travels: bool, own_base: bool = False
 ) -> Scorer:
-    """What scores the pieces: a column, a model (or its base), packed where it travels."""
+    """What scores the pieces: columns, a model (or its base), packed where it travels."""
+    names = check_score_names(base)
     if own_base:
         if not takes_base(model):
             raise TypeError(
@@ -151,19 +154,19 @@ def _scorer(
                 "compare with."
             )
         if base is not None:
-            return Scorer(None, base, features, model.base.link)
-        return Scorer(pack(model.base) if travels else model.base, None, features)
-    if isinstance(model, str):
-        return Scorer(None, model, features)
+            return Scorer(None, names, features, model.base.link)
+        return Scorer(pack(model.base) if travels else model.base, (), features)
+    if isinstance(model, str | list | tuple):
+        return Scorer(None, check_score_names(model), features)
     if takes_base(model):
-        return Scorer(pack(model.base, model) if travels else model, base, features)
+        return Scorer(pack(model.base, model) if travels else model, names, features)
     source = as_base(model)
     if isinstance(source, ScoreColumn):
         raise TypeError(
             "an array of predictions cannot be matched to rows that come in pieces: make it a "
             "column and pass its name"
         )
-    return Scorer(pack(source) if travels else source, None, features)
+    return Scorer(pack(source) if travels else source, (), features)
 
 
 def _columns(groups: Any, H: Any, features: tuple[str, ...]) -> list[str]:

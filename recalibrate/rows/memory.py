@@ -47,7 +47,7 @@ class MemoryStore:
         return size_of(self.problem)
 
     @cached_property
-    def _table(self) -> Table:
+    def table(self) -> Table:
         """The table, every column in one piece: binding and encoding both read all of it."""
         return self.problem.table.gathered()
 
@@ -56,7 +56,7 @@ class MemoryStore:
 
     def columns(self, scale: Scale) -> Columns:
         weight = scale.quantise_for_columns(self.problem.labels.weight)
-        return Columns.of(self._table, weight, threads=self.threads)
+        return Columns.of(self.table, weight, threads=self.threads)
 
     def take(self, rows: Selection) -> MemoryStore:
         return MemoryStore(self.problem.take(rows.of(0)), self.threads, self.blocks)
@@ -70,12 +70,12 @@ class MemoryStore:
 
     def encode(self, encoders: Sequence[Encoder | None], weigh: Weigh) -> EncodedInMemory:
         labels, base = self.problem.labels, self.problem.base
-        blocks = encode_blocks(encoders, self._table, self.threads)
+        blocks = encode_blocks(encoders, self.table, self.threads)
         rows = Rows(blocks, labels.values, base, weigh(labels.weight))
         return EncodedInMemory(rows, self.threads, self.blocks)
 
     def drop(self) -> None:
-        vars(self).pop("_table", None)
+        vars(self).pop("table", None)
 
 
 @dataclass(frozen=True, eq=False)

@@ -121,7 +121,8 @@ def _join(problem: Problem, parts: Sequence[Problem]) -> Problem:
     columns = [
         np.concatenate([part.table.column(j) for part in parts]) for j in range(len(schema.columns))
     ]
-    values = np.concatenate([part.labels.values for part in parts])
+    # Column by column, as labels and scores of classes are where they were read in one piece.
+    values = np.asfortranarray(np.concatenate([part.labels.values for part in parts]))
     weights = [part.labels.weight for part in parts if part.labels.weight is not None]
     labels = replace(
         problem.labels, values=values, weight=np.concatenate(weights) if weights else None
@@ -130,6 +131,6 @@ def _join(problem: Problem, parts: Sequence[Problem]) -> Problem:
         problem,
         table=Table(schema, columns, len(values)),
         labels=labels,
-        base=np.concatenate([part.base for part in parts]),
+        base=np.asfortranarray(np.concatenate([part.base for part in parts])),
         given=replace(problem.given, labels=labels.strata),
     )

@@ -24,24 +24,26 @@ from recalibrate.bases.problem import (
     settle_kind,
     with_scores,
 )
-from recalibrate.bases.protocol import Base, ScoreColumn
+from recalibrate.bases.protocol import Base, ScoreColumn, base_outputs
 from recalibrate.bases.suspicion import warn_if_too_good
 from recalibrate.bases.wrappers import remember_columns, select_columns
 from recalibrate.core.fixedpoint import Weights
 from recalibrate.core.levels import Link
 from recalibrate.data.classes import Known
 from recalibrate.data.growing import GrowingColumn, growing
-from recalibrate.data.labels import (
+from recalibrate.data.labels import Seen, read_values, scale_labels
+from recalibrate.data.scores import count_outputs, read_scores, take_scores
+from recalibrate.data.splitting import find_columns, split_columns
+from recalibrate.data.table import Schema, Table
+from recalibrate.data.weights import (
     ALL_WEIGHTS_ZERO,
-    Seen,
+    by_exposure,
+    per_exposure,
+    read_exposure,
     read_some_weights,
-    read_values,
-    scale_labels,
 )
-from recalibrate.data.scores import count_outputs, read_scores
-from recalibrate.data.table import Schema, Table, find_columns, split_columns
 from recalibrate.rows.disk import DiskStore
-from recalibrate.rows.files import Scratch
+from recalibrate.rows.files import Scratch, Stored
 from recalibrate.rows.spool import Spool, SpooledFiles
 from recalibrate.rows.store import Size, Store
 from recalibrate.support.notices import listed
@@ -63,16 +65,24 @@ class Roles:
         The labels.
     weight
         The weights, if any.
-    score
-        The base model's scores, where they are a column.
+    exposure
+        What the labels are totals over, if anything.
+    scores
+        The base model's scores, where they are a column, or one for every class.
     features
         All others, in the order of the first rows.
     """
 
     y: str
     weight: str | None
-    score: str | None
+    exposure: str | None
+    scores: tuple[str, ...]
     features: tuple[str, ...]
+
+    @property
+    def weighted(self) -> bool:
+        """Whether rows may differ in how much they count."""
+        return self.weight is not None or self.exposure is not None
 
 
 def check_roles(roles: Mapping[str, Any], names: Sequence[str], where: str) -> None:
@@ -89,22 +99,39 @@ def check_roles(roles: Mapping[str, Any], names: Sequence[str], where: str) -> N
 
 def assign_roles(names: Sequence[str], base_model: Any, y: Any, reading: Reading) -> Roles:
     """Find labels, weights and scores among the columns."""
-    sample_weight = reading.sample_weight
-    given = {"y": y, "sample_weight": sample_weight}
+    sample_weight, exposure = reading.sample_weight, reading.exposure
+    given = {"y": y, "sample_weight": sample_weight, "exposure": exposure}
     check_roles(given, names, "rows come in pieces")
-    score = base_model if isinstance(base_model, str) and base_model in names else None
-    taken = {y, sample_weight, score}
+    scores = score_names(base_model, names)
+    taken = {y, sample_weight, exposure, *scores}
     features = tuple(name for name in names if name not in taken)
     if not features:
         raise ValueError(f"X has no columns but {listed(sorted(map(str, taken - {None})))}")
-    return Roles(y, sample_weight, score, features)
+    return Roles(y, sample_weight, exposure, scores, features)
+
+
+def score_names(base_model: Any, names: Sequence[str]) -> tuple[str, ...]:
+    """The columns that a base model's scores are in; none where it is a model."""
+    if isinstance(base_model, str):
+        return (base_model,) if base_model in names else ()
+    listed_names = isinstance(base_model, list | tuple) and len(base_model) > 0
+    if not listed_names or not all(isinstance(name, str) for name in base_model):
+        return ()
+    find_columns(base_model, names)
+    if len(set(base_model)) < max(len(base_model), 3):
+        raise ValueError(
+            "columns of scores must be one, or a different one for each of at least three "
+            f"classes; got {listed(base_model)}. Of two classes, name the column of the second."
+        )
+    return tuple(base_model)
 
 
 def read_base(base_model: Any, roles: Roles, reading: Reading, X: pd.DataFrame) -> Base:
     """The base model, tied to the columns of X, or the promise of its scores in a column."""
-    if roles.score is not None:
-        link = reading.base_link or "identity"
-        return ScoreColumn(np.empty(0), link=link, name=f"column {roles.score!r}")
+    if roles.scores:
+        link, count = reading.base_link or "identity", len(roles.scores)
+        name = f"column {roles.scores[0]!r}" if count == 1 else f"columns {listed(roles.scores)}"
+        return ScoreColumn(no_scores(count), link=link, name=name)
     base = open_base(base_model, reading)
     if isinstance(base, ScoreColumn):
         raise TypeError(
@@ -163,16 +190,21 @@ def read_raw(
         return frame.iloc[:, find_columns([name], names)[0]]
 
     X = select_columns(frame, roles.features)
-    y, seen = _read_labels(column(roles.y), n_rows, known)
-    given = column(str(roles.score)) if base is None else base.scores(X)
-    refuse_classes(given)
-    score = read_scores(given, n_rows=n_rows, probability=False)
+    exposure = None
+    if roles.exposure is not None:
+        exposure = read_exposure(column(roles.exposure), n_rows)
+    y, seen = _read_labels(column(roles.y), n_rows, known, exposure)
+    named = [column(name) for name in roles.scores]
+    given = take_scores(named) if base is None else base.scores(X)
+    score = read_scores(given, n_rows=n_rows, probability=False, outputs=known.outputs)
     _, values = split_columns(X)
     encoded = [own.encode(each) for own, each in zip(columns, values, strict=True)]
     outside = bool(outside_unit(score).any())
-    if roles.weight is None:
+    if not roles.weighted:
         return RawRows(encoded, y, score, None, Facts(seen, outside, Size(n_rows)))
-    weight = read_some_weights(column(roles.weight), n_rows)
+    given = None if roles.weight is None else read_some_weights(column(roles.weight), n_rows)
+    weight = np.ones(n_rows) if given is None else given
+    weight = weight if exposure is None else by_exposure(given, exposure)
     kept = weight > 0
     if not kept.all():
         encoded = [each[kept] for each in encoded]
@@ -181,18 +213,24 @@ def read_raw(
     return RawRows(encoded, y, score, weight, Facts(seen, outside, size))
 
 
-def refuse_classes(scores: Any) -> None:
-    """Refuse scores of several classes, which rows in pieces do not hold."""
-    if count_outputs(scores) > 1:
-        raise ValueError(
-            "The base model scores several classes, which are fitted on rows in memory only: pass "
-            "a DataFrame of them, or recalibrate one class against the rest with target_class=."
-        )
+def no_scores(outputs: int) -> NDArray[np.float64]:
+    """Scores of no rows."""
+    return np.empty(0) if outputs == 1 else np.empty((0, outputs))
 
 
-def _read_labels(y: Any, n_rows: int, known: Known) -> tuple[NDArray[np.float64], Seen]:
+def known_outputs(base: Base, rows: pd.DataFrame) -> int:
+    """Numbers that a base gives per row; if it does not say, by what it makes of some."""
+    told = base_outputs(base)
+    return count_outputs(base.scores(rows)) if told is None else told
+
+
+def _read_labels(
+    y: Any, n_rows: int, known: Known, exposure: NDArray[np.float64] | None
+) -> tuple[NDArray[np.float64], Seen]:
     """Labels of a piece as numbers, text by its place among the classes; and what they are."""
     values = read_values(y, n_rows)
+    if exposure is not None:
+        values = per_exposure(values, exposure)
     seen = Seen.of(values)
     if values.dtype.kind != "O":
         return values.astype(np.float64), seen
@@ -206,14 +244,15 @@ def _read_labels(y: Any, n_rows: int, known: Known) -> tuple[NDArray[np.float64]
     return np.array([classes.index(label) for label in values], dtype=np.float64), seen
 
 
-def settle(facts: Facts, columns: Sequence[GrowingColumn], base: Base, reading: Reading) -> Problem:
+def settle(
+    facts: Facts, columns: Sequence[GrowingColumn], base: Base, reading: Reading, known: Known
+) -> Problem:
     """The problem without its rows, once all were seen."""
-    weighted = reading.sample_weight is not None
+    weighted = reading.sample_weight is not None or reading.exposure is not None
     if not facts.size.n_rows:
         raise ValueError(ALL_WEIGHTS_ZERO)
     schema = Schema(tuple(column.column() for column in columns), named=True)
-    nothing = np.empty(0)
-    known = known_classes(base, reading)
+    nothing, scores = np.empty(0), no_scores(known.outputs)
     labels = scale_labels(nothing, None, facts.seen, reading.bounds, known)
     labels = settle_kind(labels, base, facts.outside)
     weights = facts.size.weights
@@ -221,8 +260,8 @@ def settle(facts: Facts, columns: Sequence[GrowingColumn], base: Base, reading: 
         labels = replace(labels, weight=nothing)
     blank = Table(schema, [np.empty(0, np.float32)] * len(schema.columns), 0)
     given = Given(nothing, None, weighted)
-    table = with_scores(blank, nothing, labels)
-    return Problem(table, labels, nothing, choose_link(reading.link, labels), given)
+    table = with_scores(blank, scores, labels)
+    return Problem(table, labels, scores, choose_link(base, reading, labels), given)
 
 
 def read_rows(
@@ -242,22 +281,24 @@ def read_rows(
         raise ValueError("There are no rows: pass at least one row with its label.")
     roles = assign_roles([str(name) for name in first.columns], base_model, y, reading)
     base = read_base(base_model, roles, reading, select_columns(first, roles.features))
-    known = known_classes(base, reading)
+    outputs = known_outputs(base, select_columns(first, roles.features))
+    known = known_classes(base, reading, outputs)
     columns = growing(roles.features, reading.categorical)
-    spool = Spool(scratch, len(columns), weighted=roles.weight is not None)
+    spool = Spool(scratch, len(columns), outputs, weighted=roles.weighted)
     facts = []
     try:
         for frame in chain([first], some):
-            raw = read_raw(frame, roles, base if roles.score is None else None, columns, known)
+            raw = read_raw(frame, roles, None if roles.scores else base, columns, known)
             spool.append(raw.columns, raw.y, raw.score, raw.weight)
             facts.append(raw.facts)
     finally:
         files = spool.close()
     together = reduce(or_, facts)
-    problem = settle(together, columns, base, reading)
+    problem = settle(together, columns, base, reading, known)
     n_rows = together.size.n_rows
     ranges = tuple(slice(a, min(a + block_rows, n_rows)) for a in range(0, n_rows, block_rows))
     finish = Finish(problem, base.link, together.seen, reading, known)
+    files = replace(files, y=_finish_labels(ranges, files.y, finish, scratch))
     for rows in ranges:
         _finish_block(rows, files, columns, finish)
     store = DiskStore(problem, files, ranges, scratch, threads, together.size)
@@ -285,18 +326,37 @@ class Finish:
     def scores(self, score: NDArray[np.float64]) -> NDArray[np.float64]:
         """Base scores on the link's scale."""
         problem = self.problem
-        base = ScoreColumn(np.empty(0), link=self.base_link)
+        base = ScoreColumn(no_scores(self.known.outputs), link=self.base_link)
         given, clip = np.array(score), self.reading.clip
         return base_margin(base, given, problem.labels, problem.link, len(given), clip=clip)
+
+
+def _finish_labels(
+    ranges: Sequence[slice], stored: Stored, finish: Finish, scratch: Scratch
+) -> Stored:
+    """Labels as they are meant to be: of several classes a column for each, in a new file."""
+    outputs = finish.known.outputs
+    if outputs > 1:
+        wide = scratch.reserve()
+        np.memmap(wide, stored.dtype, "w+", shape=(len(stored), outputs)).flush()
+        target = Stored(wide, stored.dtype, (len(stored), outputs))
+    else:
+        target = stored
+    given = stored.open()
+    for rows in ranges:
+        target.open(in_place=True)[rows] = finish.labels(given[rows])
+    if target is not stored:
+        scratch.drop(stored)
+    return target
 
 
 def _finish_block(
     rows: slice, files: SpooledFiles, columns: Sequence[GrowingColumn], finish: Finish
 ) -> None:
-    """Labels, scores and codes of a block as they are meant to be, in place."""
-    y, score = files.y.open(in_place=True)[rows], files.score.open(in_place=True)[rows]
-    y[:], score[:] = finish.labels(y), finish.scores(score)
-    features = finish.problem.table.schema.columns[:-1]  # the last is the base score
+    """Scores and codes of a block as they are meant to be, in place."""
+    score = files.score.open(in_place=True)[rows]
+    score[:] = finish.scores(score)
+    features = finish.problem.table.schema.columns[: len(columns)]  # the others are base scores
     for own, column, stored in zip(columns, features, files.columns, strict=True):
         codes = stored.open(in_place=True)[rows]
         recoded = own.recode(codes, column)

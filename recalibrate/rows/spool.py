@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,10 +36,12 @@ class Spool:
         Where the files are.
     features
         Number of float32 columns beside labels, scores and (if ``weighted``) weights.
+    outputs
+        Scores of a row.
     """
 
-    def __init__(self, scratch: Scratch, features: int, *, weighted: bool) -> None:
-        self._features = features
+    def __init__(self, scratch: Scratch, features: int, outputs: int, *, weighted: bool) -> None:
+        self._features, self._outputs = features, outputs
         self._types = ["<f4"] * features + ["<f8"] * (3 if weighted else 2)
         self._paths = [scratch.reserve() for _ in self._types]
         self._stack = ExitStack()
@@ -67,5 +69,7 @@ class Spool:
             for path, type_ in zip(self._paths, self._types, strict=True)
         ]
         y, score, *weight = stored[self._features :]
+        if self._outputs > 1:
+            score = replace(score, shape=(self.n_rows, self._outputs))
         columns = tuple(stored[: self._features])
         return SpooledFiles(columns, y, score, weight[0] if weight else None)

@@ -54,6 +54,17 @@ def listed(items: Sequence[object], limit: int = 30) -> str:
     return ", ".join(repr(item) for item in items[:limit]) + more
 
 
+def counted(number: int, noun: str) -> str:
+    """A number of things.
+
+    Examples
+    --------
+    >>> counted(1, "row"), counted(2000, "row")
+    ('1 row', '2,000 rows')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def either(items: Sequence[str]) -> str:
     """One of some items, of which there are two at least.
 

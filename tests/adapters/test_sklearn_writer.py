@@ -15,10 +15,13 @@ from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.isotonic import IsotonicRegression
+from sklearn.kernel_approximation import Nystroem, RBFSampler
+from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import KFold
 from sklearn.naive_bayes import CategoricalNB
 from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.svm import SVC, SVR, NuSVR
 
 import recalibrate as rc
 from recalibrate.scores import as_base, predicted_mean
@@ -213,6 +216,52 @@ def test_regressors(name):
     model = REGRESSORS[name]().fit(table(0)[own], outcome(table(0), "number"))
     rows = table(1)[own]
     check(model, rows, model.predict(rows))
+
+
+KERNELS = {
+    "rbf": {},
+    "rbf, far from zero": {"gamma": 1e-3},
+    "linear": {"kernel": "linear"},
+    "poly": {"kernel": "poly", "degree": 2, "coef0": 0.5},
+    "sigmoid": {"kernel": "sigmoid", "gamma": 1e-4},
+}
+
+
+@pytest.mark.parametrize("kind", [SVR, NuSVR, SVC])
+@pytest.mark.parametrize("name", KERNELS)
+def test_support_vectors(name, kind):
+    own = ["age", "income"]
+    frame, rows = table(0)[own], table(1)[own]
+    if "far" in name:
+        frame, rows = frame + 1.7e6, rows + 1.7e6
+    y = outcome(table(0), "two" if kind is SVC else "number")
+    model = kind(**KERNELS[name]).fit(frame, y)
+    options = {"link": "logit"} if kind is SVC else {}
+    expected = model.decision_function(rows) if kind is SVC else model.predict(rows)
+    base = as_base(model, **options)
+    found = base.scores(rows)
+    assert base.why_no_graph == ""
+    assert all("SVM" not in node.op_type for node in base.graph().graph.node)  # float32 ones
+    # Sums of products of hundreds of vectors, in float64, in another order than libsvm's.
+    np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-7)
+
+
+KERNEL_MODELS = {
+    "ridge": lambda: KernelRidge(kernel="rbf", gamma=0.01),
+    "ridge, polynomial": lambda: make_pipeline(P.StandardScaler(), KernelRidge(kernel="poly")),
+    "Nystroem": lambda: make_pipeline(Nystroem(n_components=20, random_state=0), Ridge()),
+    "Nystroem, sigmoid": lambda: make_pipeline(
+        P.StandardScaler(), Nystroem("sigmoid", n_components=20, random_state=0), Ridge()
+    ),
+    "Fourier": lambda: make_pipeline(RBFSampler(gamma=0.01, random_state=0), Ridge()),
+}
+
+
+@pytest.mark.parametrize("name", KERNEL_MODELS)
+def test_kernels(name):
+    own = ["age", "income"]
+    model = KERNEL_MODELS[name]().fit(table(0)[own], outcome(table(0), "number"))
+    check(model, table(1)[own], model.predict(table(1)[own]))
 
 
 @pytest.mark.parametrize("gaps", [False, True])

@@ -11,6 +11,7 @@ from cases import with_missing
 from recalibrate_adapters.xgboost import XGBoostBase
 from recalibrate_adapters.xgboost_trees import Model
 
+from recalibrate.core.levels import softmax
 from recalibrate.scores import as_base, predicted_mean
 
 xgboost = pytest.importorskip("xgboost")
@@ -168,14 +169,29 @@ def test_linear_booster():
     np.testing.assert_allclose(run_graph(base, new), base.scores(new), rtol=1e-12)
 
 
-def test_linear_booster_with_another_response_has_no_graph():
+@pytest.mark.parity
+def test_linear_booster_with_a_log_link():
     frame = numbers(ROWS, 0)
     model = xgboost.XGBRegressor(booster="gblinear", objective="count:poisson", n_jobs=1)
     model.fit(frame, labels(frame, "counts"))
     base, new = as_base(model), numbers(300, 1)
     assert_same(base, new, model.predict(new))
-    assert base.graph() is None
-    assert "gblinear" in base.why_no_graph
+    np.testing.assert_allclose(run_graph(base, new), base.scores(new), rtol=1e-12)
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("target_class", [None, 0, 2])
+def test_linear_booster_of_several_classes(target_class):
+    frame = numbers(ROWS, 0)
+    model = xgboost.XGBClassifier(booster="gblinear", n_estimators=20, n_jobs=1)
+    model.fit(frame, labels(frame, "binary") + (np.arange(ROWS) % 2))
+    base, new = as_base(model, target_class=target_class), with_missing(numbers(300, 1))
+    own = model.predict_proba(new)
+    found = base.scores(new)
+    shares = softmax(found) if target_class is None else found
+    expected = own if target_class is None else own[:, target_class]
+    np.testing.assert_allclose(shares, expected, atol=1e-6)  # xgboost sums in float32
+    np.testing.assert_allclose(run_graph(base, new), found, rtol=1e-11, atol=1e-12)
 
 
 def test_base_scores_of_old_and_new_files():

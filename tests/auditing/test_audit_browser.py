@@ -6,7 +6,6 @@ import sys
 
 import numpy as np
 import pytest
-from browser import Browser, find_chromium
 
 import recalibrate as rc
 from recalibrate.simulate import census
@@ -15,16 +14,6 @@ pytestmark = [
     pytest.mark.parity,
     pytest.mark.skipif(sys.platform == "win32", reason="browsers have no pipes there"),
 ]
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    found = find_chromium()
-    if found is None:
-        pytest.skip("no Chromium: apt-get install --no-install-recommends chromium")
-    started = Browser(found, tmp_path_factory.mktemp("profile"))
-    yield started
-    started.close()
 
 
 @pytest.fixture(scope="module")

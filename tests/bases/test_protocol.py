@@ -177,7 +177,7 @@ def test_sigmoid_is_a_monotone_map_into_the_unit_interval(margins):
 
 @pytest.mark.parametrize("link", ["probit", "", 1])
 def test_unknown_link(link):
-    with pytest.raises(ValueError, match='link must be "identity", "logit" or None'):
+    with pytest.raises(ValueError, match='link must be "identity", "logit", "log" or None'):
         as_base([0.1], link=link)
 
 
@@ -251,7 +251,7 @@ def test_bytes_go_to_the_reader_of_onnx(monkeypatch, kind):
             return lambda content, **options: seen.append((content, options)) or as_base([0.5])
 
     monkeypatch.setattr(
-        "recalibrate.bases.protocol.find_reader",
+        "recalibrate.bases.registry.find_reader",
         lambda suffix: Entry if suffix == ".onnx" else None,
     )
     as_base(kind(b"model"), target_class=3)

@@ -1,5 +1,7 @@
 """Bases around other bases: remembered column names, and rounds appended to a model."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -150,3 +152,19 @@ def test_chain_of_a_callable_has_no_graph_and_says_why():
     assert base.graph() is None
     assert "callable" in base.why_no_graph
     assert not base.exact
+
+
+def test_a_chain_asked_too_early_has_its_graph_when_the_base_has_seen_rows():
+    sklearn = pytest.importorskip("sklearn.linear_model")
+    X, y = sample(400)
+    own = ["age", "hours"]
+    base = as_base(sklearn.LogisticRegression().fit(X[own], y))
+    model = rc.fit(base, X, y, H)
+    fresh = as_base(sklearn.LogisticRegression().fit(X[own], y))  # has not scored a row yet
+    chain = as_base(replace(model, base=fresh))
+    assert chain.graph() is None
+    assert chain.why_no_graph
+    chain.scores(X)
+    assert chain.graph() is not None
+    assert chain.graph() is chain.graph()  # made once
+    assert chain.why_no_graph == ""

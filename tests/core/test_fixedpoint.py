@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 import recalibrate as rc
 from recalibrate.classes.linear.spec import UNIT, bits_to_cut
+from recalibrate.core.family import family
 from recalibrate.core.fixedpoint import (
     LEAST_RESPONSE_BITS,
     LEAST_WEIGHT_BITS,
@@ -23,7 +24,6 @@ from recalibrate.core.fixedpoint import (
     make_scale,
     snap,
 )
-from recalibrate.core.part import LOSS_LIMIT
 
 LARGEST = 2**63 - 1
 
@@ -74,7 +74,7 @@ def worst(n_rows: int, scale: Scale) -> tuple[int, int, int]:
 def test_no_sum_over_the_rows_can_overflow(made):
     n_rows, scale = made
     assert max(n_rows, *worst(n_rows, scale)) <= LARGEST
-    assert LOSS_LIMIT == 2**5
+    assert family("identity").loss_limit == 2**5
 
 
 @given(scales())
@@ -256,7 +256,7 @@ def test_weights_of_any_size(size):
 def test_weights_of_held_out_rows_count_by_their_ratio(weight, n_fitted):
     scale = make_scale(n_fitted, np.array([1.0, 7.3]), newton=False)
     quantised = scale.held_out(Weights.of(weight)).quantise_weight(weight)
-    assert int(quantised.sum()) * LOSS_LIMIT * 2.0**scale.loss_bits <= LARGEST
+    assert int(quantised.sum()) * family("identity").loss_limit * 2.0**scale.loss_bits <= LARGEST
     small = weight * 2.0**-9
     again = scale.held_out(Weights.of(small)).quantise_weight(small)
     np.testing.assert_array_equal(again, quantised)

@@ -15,7 +15,6 @@ from strategies import Case, cases, people, tree_specs
 from recalibrate import Groups, Linear, Polynomial, Trees
 from recalibrate.classes.groups.spec import GroupLearner
 from recalibrate.classes.linear.spec import LinearLearner
-from recalibrate.classes.polynomial.spec import PolynomialLearner
 from recalibrate.classes.trees.spec import TreeLearner
 from recalibrate.core.boost import Settings, boost
 from recalibrate.core.fixedpoint import Scale, label_bits, make_scale
@@ -32,8 +31,8 @@ def slow(learner: Learner) -> Fitter:
     """The oracle's counterpart of a learner."""
     if isinstance(learner, TreeLearner):
         return TreeFitter(learner.spec, learner.encoder)
-    if isinstance(learner, LinearLearner | PolynomialLearner):
-        return linear_fitter(learner.spec.ridge)
+    if isinstance(learner, LinearLearner):
+        return linear_fitter(learner.ridge)
     assert isinstance(learner, GroupLearner)
     return group_fitter(learner.encoder.offsets.tolist())
 

@@ -306,9 +306,9 @@ def test_more_labels_are_on_the_same_scale(first, bounds, more):
 @pytest.mark.parametrize(
     ("first", "bounds", "words"),
     [
-        ([0, 1], None, r"z must lie between 0 and 1, .* 41\.0 in row 1"),
-        ([0.5, 0.2], None, r"z must lie between 0 and 1, .* 41\.0 in row 1"),
-        ([10, 20], (0, 40), r"z must lie between 0 and 40, .* 41\.0 in row 1"),
+        ([0, 1], None, r"z must lie inside bounds=.0, 1.: .* 41\.0 in row 1"),
+        ([0.5, 0.2], None, r"z must lie inside bounds=.0, 1.: .* 41\.0 in row 1"),
+        ([10, 20], (0, 40), r"z must lie inside bounds=.0, 40.: .* 41\.0 in row 1"),
     ],
 )
 def test_more_labels_must_keep_bounds_that_are_more_than_observed(first, bounds, words):

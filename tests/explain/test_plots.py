@@ -8,6 +8,7 @@ from settings import fit_with
 
 import recalibrate as rc
 from recalibrate.core.boost import History
+from recalibrate.explain.notes import NamedLoss
 from recalibrate.explain.plots import plot_errors
 
 
@@ -33,12 +34,12 @@ def test_training_and_held_out_errors_are_drawn_as_recorded(data):
 
 
 def test_the_plot_has_its_error_and_the_best_step_in_words():
-    figure = plot_errors(History(held_out=(0.7, 0.5, 0.6)), "logit")
+    figure = plot_errors(History(held_out=(0.7, 0.5, 0.6)), NamedLoss("log loss"))
     (axes,) = figure.axes
     assert axes.get_ylabel() == "log loss"
     assert "lowest held out (1)" in lines(figure)
 
 
 def test_without_errors_there_is_nothing_to_plot():
-    with pytest.raises(ValueError, match="no errors to plot"):
-        plot_errors(History(), "identity")
+    with pytest.raises(ValueError, match="no losses to plot"):
+        plot_errors(History(), NamedLoss("MSE"))

@@ -1,23 +1,32 @@
 """The summary as text, and as notebooks show it."""
 
+from copy import copy
+
 import numpy as np
+import pytest
 
 import recalibrate as rc
+from recalibrate.explain.notes import NamedLoss
+from recalibrate.explain.summary import WIDTH
+
+
+def constant(n=999, share=0.3, seed=0):
+    rng = np.random.default_rng(seed)
+    return np.full(n, share), rng.normal(size=(n, 1)), rng.random(n) < share
 
 
 def test_summary_shows_itself_as_lines_and_as_a_table():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(999, 1))
-    model = rc.fit(np.full(999, 0.3), X, rng.random(999) < 0.3, H=rc.Linear())
+    model = rc.fit(*constant(), H=rc.Linear())
     summary = model.summary()
     assert isinstance(summary, str)
     assert repr(summary) == str(summary)
     assert "\n" in repr(summary)
     page = summary._repr_html_()
     assert model._repr_html_() == page
-    assert "<strong>Recalibrated model on array of scores, binary labels</strong>" in page
-    assert page.count("<tr>") == len(summary.splitlines()) - 1
+    assert "<strong>Recalibrated array of scores, 999 calibration rows</strong>" in page
+    assert page.count("<tr>") == len(summary.facts)
     assert ">rounds</th>" in page
+    assert copy(summary).facts == summary.facts
 
 
 def test_names_of_users_are_text_in_notebooks():
@@ -29,3 +38,60 @@ def test_names_of_users_are_text_in_notebooks():
     scores.__name__ = "<script>"
     model = rc.fit(scores, rng.normal(size=(400, 1)), rng.random(400) < 0.3)
     assert "<script>" not in model._repr_html_()
+
+
+def test_all_values_begin_in_the_same_column_and_lines_fit():
+    summary = rc.fit(*constant()).summary()
+    _, *lines = summary.splitlines()
+    starts = {line.index(value[:9]) for line, (_, value) in zip(lines, summary.facts, strict=False)}
+    assert len(starts) == 1
+    assert max(map(len, lines)) <= WIDTH
+
+
+def test_the_default_says_that_no_class_was_given():
+    model = rc.fit(*constant())
+    assert dict(model.summary().facts)["H"] == "not given: boosted trees on all columns"
+    assert "H=None" in repr(model)
+
+
+def test_a_model_without_a_limit_of_rounds_never_names_one():
+    for options in ({}, {"H": rc.Groups("x0 > 0")}, {"H": rc.Trees()}, {"cv": 3}):
+        assert "limit" not in rc.fit(*constant(), **options).summary()
+    limited = rc.fit(*constant(), rc.Trees(), loop=rc.Loop(max_rounds=2), validation=False)
+    assert "stopped at the limit of 2 rounds" in dict(limited.summary().facts)["rounds"]
+
+
+def test_losses_of_a_regression_are_in_the_unit_of_its_labels():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 1))
+    y = 50 + 10 * X[:, 0] + rng.normal(size=2000)
+    base = np.full(2000, 50.0)
+    facts = dict(rc.fit(base, X, y, rc.Trees(base_score=True)).summary().facts)
+    assert facts["predicts"].startswith("mean of y (observed range ")
+    before = np.mean((y - base) ** 2)
+    assert facts["MSE (held out)"].startswith(f"{before:.4g} -> ")
+    assert f"(RMSE {np.sqrt(before):.4g} -> " in facts["MSE (held out)"]
+
+
+def test_held_out_loss_is_that_of_the_model_and_not_the_lowest_of_the_run():
+    """Algorithm 1 does not choose its rounds on held-out rows, and may get worse there."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(900, 5)), rng.random(900) < 0.5
+    base = np.full(900, 0.5)
+    aside = {"X": X[600:], "y": y[600:], "base": base[600:]}
+    model = rc.fit(base[:600], X[:600], y[:600], rc.Trees(depth=3), alpha=0.01, validation=aside)
+    after = np.mean((model.predict(X[600:], base=base[600:]) - y[600:]) ** 2)
+    assert after > 0.26
+    assert dict(model.summary().facts)["MSE (held out)"] == f"0.2500 -> {after:.4f}"
+
+
+@pytest.mark.parametrize(
+    ("gain", "error", "said"),
+    [
+        (0.0087, 0.0012, "held-out log loss -0.0087 +- 0.0012"),
+        (-0.2, 0.04, "held-out log loss +0.200 +- 0.040"),
+        (0.0, 0.0, "held-out log loss +0 +- 0"),
+    ],
+)
+def test_changes_have_as_many_digits_as_their_error(gain, error, said):
+    assert NamedLoss("log loss").change(gain, error) == said

@@ -128,8 +128,10 @@ def test_nothing_of_a_model_is_forgotten():
     assert set(encoded["certificate"]) == names | {"groups", "shares"}
     held_out = {f.name for f in fields(model.certificate_.held_out)}
     assert set(encoded["certificate"]["held_out"]) == held_out
-    left_out = {"values", "weight", "classes", "chosen"}  # there are no classes here
-    assert set(encoded["labels"]) == {f.name for f in fields(model.labels)} - left_out
+    left_out = {"values", "weight", "classes", "chosen", "bounds"}  # no classes, usual bounds
+    assert set(encoded["labels"]) == {f.name for f in fields(model.labels)} - left_out | {
+        "observed"
+    }
     of_step = {f.name for f in fields(model.rounds.steps[0])} - {"output"}
     assert set(encoded["steps"][0]) == of_step
     table = model.rounds.steps[0].table

@@ -64,7 +64,7 @@ def test_positive_names_the_class_that_counts(tmp_path):
     again = rc.load(model.save(tmp_path / "model.rcal"))
     assert again.classes_.tolist() == ["yes", "no"]
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
-    assert "probability of 'no' against 'yes'" in model.summary()
+    assert "probability of 'no' (the other class is 'yes')" in model.summary()
 
 
 @pytest.mark.parametrize("pair", [(-1, 1), (1, 2), ("a", "b")])
@@ -103,11 +103,11 @@ def test_one_class_against_the_rest_is_a_question_about_that_class():
 
 def test_a_classifier_never_becomes_a_regression():
     base = LogisticRegression().fit(X[["a"]], Y)
-    with pytest.raises(ValueError, match="labels that are no classes of the base model: 2, 3"):
+    with pytest.raises(ValueError, match="labels that are not classes of the base model: 2, 3"):
         rc.fit(base, X, Y + 2, **PLAIN)
-    with pytest.raises(ValueError, match=r"is a classifier \(0, 1\), but the labels are no class"):
+    with pytest.raises(ValueError, match=r"is a classifier \(0, 1\), but the labels are not class"):
         rc.fit(base, X, 3.5 * Y, **PLAIN)
-    with pytest.raises(ValueError, match="is a classifier, but the labels are no classes"):
+    with pytest.raises(ValueError, match="is a classifier, but the labels are not classes"):
         rc.fit(np.zeros(N), X, np.linspace(0, 50, N), base_link="logit", **PLAIN)
 
 

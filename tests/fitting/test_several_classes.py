@@ -215,10 +215,45 @@ def test_actions_minimise_the_expected_cost_over_all_classes(fitted):
         fitted.decide([[0, 1], [1, 0]])
 
 
-def test_rows_in_pieces_say_what_to_do():
-    pieces = [X.assign(y=Y)]
-    with pytest.raises(ValueError, match="fitted on rows in memory only"):
-        rc.fit(lambda rows: BASE, iter(pieces), "y")
+SCORES = ["p red", "p green", "p blue"]
+PIECES = X.assign(y=NAMES[Y], **dict(zip(SCORES, BASE.T, strict=True)))
+
+
+@pytest.mark.parametrize("chosen_on", [10**6, 1500], ids=["all", "a sample"])
+def test_rows_in_pieces_give_the_same_model(chosen_on, monkeypatch, tmp_path):
+    """K columns of scores; predicted and audited in pieces, too, and more rows than a sample."""
+    monkeypatch.setattr("recalibrate.fitting.default.sample.CHOOSING_ROWS", chosen_on)
+    small = {"classes": NAMES.tolist(), "cv": 2}
+    p = rc.fit(BASE, X, NAMES[Y], **small).predict(X, base=BASE)
+    assert np.abs(p - BASE).max() > 0.1
+    PIECES.to_parquet(tmp_path / "rows.parquet")
+    cut = [PIECES[:700], PIECES[700:710], PIECES[710:]]
+    for rows in (iter(cut), tmp_path / "rows.parquet"):
+        model = rc.fit(SCORES, rows, "y", engine=rc.Engine(threads=2), **small)
+        np.testing.assert_array_equal(model.predict(X, base=BASE), p)
+    streamed = model.predict(tmp_path / "rows.parquet", base=SCORES)
+    np.testing.assert_array_equal(streamed, p)
+    whole = rc.audit(model, X, NAMES[Y], groups=["g"], base=BASE)
+    pieces = rc.audit(model, tmp_path / "rows.parquet", "y", groups=["g"], base=SCORES)
+    assert pieces.to_dict() == whole.to_dict()
+
+
+def test_a_function_of_several_scores_is_fitted_on_pieces():
+    def base(rows):
+        logits = np.column_stack([rows["a"], rows["b"] - 0.5 * rows["a"], 0 * rows["a"]])
+        return softmax(2.0 * logits)
+
+    how = {"H": rc.Groups("g"), "loop": rc.Loop(levels=2, max_rounds=3), "validation": False}
+    rows = X.assign(y=Y)
+    model = rc.fit(base, iter([rows[:50], rows[50:]]), "y", **how)
+    np.testing.assert_array_equal(model.predict(X), rc.fit(base, X, Y, **how).predict(X))
+
+
+def test_columns_of_scores_are_one_for_each_class():
+    with pytest.raises(ValueError, match="a different one for each of at least three classes"):
+        rc.fit(["p red", "p red", "p blue"], iter([PIECES]), "y", classes=NAMES.tolist())
+    with pytest.raises(ValueError, match="no column 'p pink'"):
+        rc.fit(["p red", "p green", "p pink"], iter([PIECES]), "y", classes=NAMES.tolist())
 
 
 def test_a_classifier_is_cross_fitted_and_chained(tmp_path):

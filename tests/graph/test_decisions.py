@@ -147,7 +147,7 @@ def test_decisions_of_other_models_are_refused(fitted):
 
 def test_graphs_without_actions_say_so(fitted):
     served = load_served(fitted[0].to_onnx().SerializeToString())
-    with pytest.raises(AttributeError, match="decides nothing"):
+    with pytest.raises(AttributeError, match="no decision output"):
         served.actions(fitted[1])
 
 

@@ -10,7 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from recalibrate.core.fixedpoint import RESPONSE_LIMIT_BITS, make_scale
+from recalibrate.core.family import family
+from recalibrate.core.fixedpoint import make_scale
 from recalibrate.kernels.gram import solve_level
 from recalibrate.kernels.rows import (
     add_losses,
@@ -92,17 +93,17 @@ def test_cells_clamp_to_their_range():
 # ---- responses
 
 
-def answers(y, f, *, logit, replace, weight=None):
-    newton = logit
-    scale = make_scale(len(y), weight, newton=newton)
+def answers(y, f, *, link="identity", replace=False, weight=None):
+    own = family(link)
+    scale = make_scale(len(y), weight, newton=own.newton, extra_bits=own.extra_bits)
     words = np.empty((len(y), scale.words), np.int64)
     respond(
         y,
         f,
         scale.quantise_weight(weight),
-        logit,
+        own.curve,
         replace,
-        2.0**RESPONSE_LIMIT_BITS,
+        own.response_limit,
         scale,
         words,
     )
@@ -117,7 +118,7 @@ some_weights = st.none() | hnp.arrays(float, 5, elements=st.floats(0.01, 100))
 
 @given(columns, columns, some_weights, st.booleans())
 def test_respond_identity(y, f, weight, replace):
-    s, g, scale = answers(y, f, logit=False, replace=replace, weight=weight)
+    s, g, scale = answers(y, f, replace=replace, weight=weight)
     w = np.ones(5) if weight is None else weight
     step = 0.0 if weight is None else 1 / scale.weight_factor
     # Rounded once: half a step of the weight, half a step of its product.
@@ -129,7 +130,7 @@ def test_respond_identity(y, f, weight, replace):
 
 @given(columns, hnp.arrays(float, 5, elements=st.floats(-50, 50)), some_weights)
 def test_respond_logit(y, f, weight):
-    s, g, scale = answers(y, f, logit=True, replace=False, weight=weight)
+    s, g, scale = answers(y, f, link="logit", weight=weight)
     w = np.ones(5) if weight is None else weight
     p = np.array([1 / (1 + math.exp(-value)) for value in f])
     step = 0.0 if weight is None else 1 / scale.weight_factor
@@ -143,31 +144,47 @@ def test_respond_logit(y, f, weight):
 
 
 def test_residuals_are_cut_at_four():
-    _, g, _ = answers(
-        np.array([0.0, 1.0, 1.0]), np.array([9.0, -1e30, -3.0]), logit=False, replace=False
-    )
+    _, g, _ = answers(np.array([0.0, 1.0, 1.0]), np.array([9.0, -1e30, -3.0]))
     assert g.tolist() == [-4.0, 4.0, 4.0]
+
+
+@given(
+    hnp.arrays(float, 5, elements=st.floats(1e-6, 1)),
+    hnp.arrays(float, 5, elements=st.floats(-5, 1.3)),
+    some_weights,
+    st.sampled_from(["log-poisson", "log-tweedie-1.3", "log-gamma"]),
+)
+def test_respond_log(y, f, weight, link):
+    s, g, scale = answers(y, f, link=link, weight=weight)
+    w = np.ones(5) if weight is None else weight
+    true_g, true_s = family(link).slopes(y, f)
+    step = 0.0 if weight is None else 1 / scale.weight_factor
+    for found, true, unit in [(g, true_g, scale.response_step), (s, true_s, scale.weight_step)]:
+        # The formula's own rounding: terms of up to e^5.
+        bound = np.abs(true) * step / 2 + unit / 2 + 1e-12 * w
+        assert (np.abs(found - w * true) <= bound).all()
 
 
 @given(
     columns,
     hnp.arrays(float, 5, elements=st.floats(-30, 30)),
-    st.booleans(),
+    st.sampled_from(["identity", "logit", "log-poisson", "log-tweedie-1.7", "log-gamma"]),
     st.sampled_from([NO_LEVEL, np.array([0, 1, 1, 0, 2], np.int32)]),
 )
-def test_losses(y, f, logit, level):
+def test_losses(y, f, link, level):
+    curve, y = family(link).curve, np.maximum(y, 1e-3) if link == "log-gamma" else y
     out = np.zeros(3, np.int64)
     weight = np.array([1, 2, 3, 4, 5])
-    add_losses(y, f, NO_LEVEL, weight, level, logit, 2.0**30, 32.0, out)
-    loss = np.logaddexp(0, f) - y * f if logit else (y - f) ** 2
+    add_losses(y, f, NO_LEVEL, weight, level, curve, 2.0**30, 32.0, out)
+    loss = family(link).losses(y, f)
     at = level if len(level) else np.zeros(5, int)
     expected = np.bincount(at, weights=np.minimum(loss, 32.0) * weight, minlength=3)
     # Half of 2**-30 per unit of weight, and rounding of the formula.
-    assert np.abs(out * 2.0**-30 - expected).max() <= 15 * (2.0**-31 + 1e-13)
+    assert np.abs(out * 2.0**-30 - expected).max() <= 15 * (2.0**-31 + 1e-12)
 
     distinct, at = np.unique(f, return_inverse=True)
     looked_up = np.zeros(3, np.int64)
-    add_losses(y, distinct, at.astype(np.int32), weight, level, logit, 2.0**30, 32.0, looked_up)
+    add_losses(y, distinct, at.astype(np.int32), weight, level, curve, 2.0**30, 32.0, looked_up)
     assert looked_up.tolist() == out.tolist()
 
 

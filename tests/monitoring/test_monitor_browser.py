@@ -1,7 +1,6 @@
 """The monitor's page in a real browser: drawn, silent on the console, asking for nothing."""
 
 import sys
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -10,23 +9,10 @@ from streams import batch
 
 import recalibrate as rc
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "auditing"))
-from browser import Browser, find_chromium
-
 pytestmark = [
     pytest.mark.parity,
     pytest.mark.skipif(sys.platform == "win32", reason="browsers have no pipes there"),
 ]
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    found = find_chromium()
-    if found is None:
-        pytest.skip("no Chromium: apt-get install --no-install-recommends chromium")
-    started = Browser(found, tmp_path_factory.mktemp("profile"))
-    yield started
-    started.close()
 
 
 @pytest.fixture(scope="module")

@@ -12,14 +12,12 @@ from numpy.typing import NDArray
 
 from recalibrate.core.fixedpoint import snap
 from recalibrate.core.learning import (
-    MARGIN_STEP_LIMIT,
     FunctionClass,
     Lesson,
     Pace,
     Task,
     choose_columns,
 )
-from recalibrate.core.levels import Link, from_margin
 from recalibrate.core.part import Draft, Part, Sums
 from recalibrate.core.rounds import Block, Scores
 from recalibrate.data.columns import Columns
@@ -77,7 +75,7 @@ class Estimator(FunctionClass):
     affine: bool = True
     exact: bool = False
 
-    def pace(self, link: Link) -> Pace:
+    def pace(self, link: str) -> Pace:
         """Fewer and larger steps: every one is a fit of a regressor for every level set."""
         return Pace(step=0.3, patience=5)
 
@@ -249,12 +247,12 @@ class EstimatorLearner:
         mass = weight / task.source.scale.weight_factor
         if task.draft.replace:
             return y, mass
-        if task.draft.log.link == "identity":
-            return y - f, mass
-        p = from_margin(f, "logit")
-        hessian = np.maximum(p * (1 - p), 1e-6)
-        response = np.clip((y - p) / hessian, -MARGIN_STEP_LIMIT, MARGIN_STEP_LIMIT)
-        return response, mass * hessian
+        family = task.draft.log.family
+        g, h = family.slopes(y, f)
+        if not family.newton:
+            return g, mass
+        hessian = np.maximum(h, 2.0**-40 if family.positive else 1e-6)
+        return np.clip(g / hessian, -family.step_limit, family.step_limit), mass * hessian
 
     def _fit(self, task: Task, level: int, X: Block, response: Scores, mass: Scores) -> Any:
         from sklearn.base import clone

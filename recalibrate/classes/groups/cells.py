@@ -19,13 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.classes.groups.spec import GroupEncoder, GroupTable
+from recalibrate.core.family import family
 from recalibrate.core.fixedpoint import INT64_BITS, Scale, snap
 from recalibrate.core.learning import Lesson, Task
-from recalibrate.core.part import Draft, Part, Sums
+from recalibrate.core.part import Draft, Part, Sums, square_step
 from recalibrate.core.source import StatsSource
 from recalibrate.kernels.histogram import count_rows
 from recalibrate.kernels.routing import Placement
 
+SQUARED_ERROR = family("identity")
 LEAST_CELL_ROWS, LEAST_CELL_EVENTS = 25, 5.0
 """Smaller cells have no usable normal approximation; they are neither tested nor moved.
 
@@ -54,22 +56,29 @@ class CellSums:
         features = self.terms
         if features is None:
             features = np.arange(codes.shape[1], dtype=np.int32)
+        starts = np.append(self.offsets[features], self.offsets[-1])
         slot = np.arange(self.levels, dtype=np.int32)
         placement = Placement(level, np.empty(0, dtype=np.int32), len(level))
-        sums = count_rows(codes, features, self.offsets, words, placement, slot, self.levels)
+        sums = count_rows(codes, features, starts, words, placement, slot, self.levels)
         output = self.draft.output
         f = part.margin(self.draft.log, output)
-        squares = part.losses(f, False, level, self.levels, output)
+        if self.draft.log.family.positive:
+            return sums, part.squares(self.draft, level, self.levels)
+        squares = part.losses(f, SQUARED_ERROR, level, self.levels, output)
         if not part.scale.weighted:
             return sums, squares
         _, s, _ = part.scale.unpack(words)
         both = s * (part.weight * 2.0 ** -self.cut(part.scale))
         heavy = np.rint(both).astype(np.int64)[:, None]
-        spread = count_rows(codes, features, self.offsets, heavy, placement, slot, self.levels)
+        spread = count_rows(codes, features, starts, heavy, placement, slot, self.levels)
         return sums, squares, spread
 
     def real(self, source: StatsSource) -> tuple[NDArray[Any], ...]:
-        """Rows, s, g and the variance of g if s is, [level set, group over all terms]; squares."""
+        """Rows, s, g and the variance of g if s is, [level set, group over all terms]; squares.
+
+        These are the residuals' by level set; divided by s they are the variance of g per unit of
+        the third number.
+        """
         scale, shape = source.scale, (self.levels, int(self.offsets[-1]))
         words, squares, *weighed = source.sums(self)
         rows, mass, response = scale.unpack(words.reshape(*shape, scale.words))
@@ -81,7 +90,9 @@ class CellSums:
             # By Cauchy and Schwarz; all that is left of cells too light for the sums.
             least_spread = s**2 / np.maximum(rows, 1)
             spread = np.maximum(weighed[0].reshape(shape) * unit, least_spread)
-        return rows, s, g, spread, squares
+        own = self.draft.log.family
+        step = square_step(scale) if own.positive else scale.loss_step
+        return rows, s, g, spread, squares * step
 
     @staticmethod
     def cut(scale: Scale) -> int:
@@ -115,9 +126,9 @@ class CellLearner:
         statistic = CellSums(task.draft, self.index, task.levels, offsets)
         rows, s, g, spread, squares = statistic.real(task.source)
         noise = self._noise(task, squares, s[:, offsets[0] : offsets[1]].sum(axis=1))
-        events = np.divide(s**2, spread, out=np.zeros(s.shape), where=spread > 0)
         variance = spread * noise
-        least = LEAST_CELL_EVENTS if task.draft.log.link == "logit" else 0.0
+        events = np.divide(s**2, variance, out=np.zeros(s.shape), where=variance > 0)
+        least = LEAST_CELL_EVENTS if task.draft.log.family.newton else 0.0
         usable = (rows >= LEAST_CELL_ROWS) & (variance > 0) & (events > least)
         usable[:, offsets[:-1]] = False  # code 0: in none of the term's groups
         return CellTotals(usable, s, g, np.where(usable, variance, 1.0))
@@ -140,14 +151,12 @@ class CellLearner:
 
     @staticmethod
     def _noise(
-        task: Task, squares: NDArray[np.int64], mass: NDArray[np.float64]
+        task: Task, squares: NDArray[np.float64], mass: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """Residual variance per unit of s: 1 under the logit link, where s is p (1 - p)."""
-        if task.draft.log.link == "logit":
+        if task.draft.log.family.known_noise:
             return np.ones((task.levels, 1))
-        scale = task.source.scale
-        mean = squares * scale.loss_step / np.where(mass > 0, mass, 1.0)
-        return np.asarray(mean[:, None])
+        return np.asarray((squares / np.where(mass > 0, mass, 1.0))[:, None])
 
     def learn(self, task: Task) -> Lesson:
         cells = self.sums(task)

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from math import inf, sqrt
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.classes.leastsquares import COLLINEAR, Coefficients, fit_levels, no_products
-from recalibrate.core.fixedpoint import INT64_BITS, RESPONSE_LIMIT_BITS, Scale, snap
+from recalibrate.classes.leastsquares import (
+    COLLINEAR,
+    Coefficients,
+    check_systems,
+    fit_levels,
+    no_products,
+)
+from recalibrate.core.fixedpoint import INT64_BITS, Scale, snap
 from recalibrate.core.learning import FunctionClass, Lesson, Pace, Task, choose_columns
-from recalibrate.core.levels import Levels, Link
+from recalibrate.core.levels import Levels
 from recalibrate.core.part import Draft, Part, Sums
-from recalibrate.core.rounds import Block, Rounds, Scores
+from recalibrate.core.rounds import Block, Encoder, Rounds, Scores
 from recalibrate.core.source import StatsSource
 from recalibrate.data.columns import Columns
 from recalibrate.data.table import Table
@@ -64,19 +70,23 @@ class Linear(FunctionClass):
     ridge: float = 0.0
     base_score: bool = False
 
-    def pace(self, link: Link) -> Pace:
+    def pace(self, link: str) -> Pace:
         """It cannot split on the score, and may get as many level sets as there are rows for."""
         return Pace(LINEAR_PRIOR, levels=(1, 3, None), step=0.3, patience=10)
 
     def bind(self, columns: Columns, *, index: int = 0) -> LinearLearner:
         """The class on some columns."""
         check_number("ridge of Linear", self.ridge, least=0.0)
+        encoder, rounding = self.design(columns)
+        return LinearLearner(self.ridge, encoder, index, rounding=rounding)
+
+    def design(self, columns: Columns) -> tuple[Quantiser, tuple[float, ...]]:
+        """The columns of the functions, and by how much quantising changes each."""
         names = choose_columns(columns.schema, self.features, self.base_score)
         found = columns.each(partial(column_terms, columns), names)
         own = [term for terms in found for term in terms.terms]
-        rounding = [0.0, *(error for terms in found for error in terms.rounding)]
-        encoder = Quantiser((Term("constant", ""), *own))
-        return LinearLearner(self, encoder, index, rounding=tuple(rounding))
+        rounding = (0.0, *(error for terms in found for error in terms.rounding))
+        return Quantiser((Term("constant", ""), *own)), rounding
 
 
 @dataclass(frozen=True)
@@ -96,6 +106,11 @@ class Quantiser:
 
     kind = "linear"
     terms: tuple[Term, ...]
+
+    @property
+    def count(self) -> int:
+        """Columns of the design."""
+        return len(self.terms)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -200,8 +215,8 @@ def bits_to_cut(scale: Scale, bits: int = UNIT_BITS) -> tuple[int, int]:
     Features have 15 ``bits`` and a sign, on rows outside of the calibration rows' range more;
     without weights and hessians nothing is cut off s x x'.
     """
-    s_bits = scale.mass_bits + scale.hessian_bits
-    g_bits = scale.mass_bits + scale.response_bits + RESPONSE_LIMIT_BITS
+    s_bits = scale.mass_bits + scale.hessian_bits + scale.hessian_limit
+    g_bits = scale.mass_bits + scale.response_bits + scale.response_limit
     gram_cut = max(0, s_bits + 2 * bits - INT64_BITS)
     return gram_cut, max(0, g_bits + bits - INT64_BITS)
 
@@ -260,8 +275,8 @@ def lost_by_rounding(
         return share * sqrt(B) / (1.0 - share), ""
     worst = names[kept[int(np.argmax(errors[kept] * np.sqrt(np.diag(inverse))))]]
     return inf, (
-        f"rounding to 2^-{UNIT_BITS} of its range decides over what column {worst!r} adds to the "
-        "others: it is nearly a linear function of them, or has values far outside of the others"
+        f"what column {worst!r} adds to the others depends on rounding to 2^-{UNIT_BITS} of its "
+        "range: it is nearly a linear function of them, or has extreme values"
     )
 
 
@@ -287,23 +302,42 @@ class LinearTable(Coefficients):
         return out
 
 
+class Design(Encoder, Protocol):
+    """What turns a table into the quantised columns of a linear function, the constant first."""
+
+    @property
+    def count(self) -> int:
+        """Columns of the design."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Every column of the design in words; none: the constant."""
+
+
 @dataclass(frozen=True, eq=False)
 class LinearLearner:
-    """:class:`Linear` bound to the columns of a table."""
+    """A class of linear functions of a design, bound to the columns of a table.
 
-    spec: Linear
-    encoder: Quantiser
-    index: int = field(default=0)
+    ``rounding`` says by how much quantising changes every column of the design; ``table`` is what
+    the coefficients are kept in.
+    """
+
+    ridge: float
+    encoder: Design
+    index: int = 0
     bits: int = UNIT_BITS
     rounding: tuple[float, ...] = ()
+    table: type[LinearTable] = LinearTable
 
     @property
     def inexact(self) -> str:
-        return f"ridge {self.spec.ridge:g} shrinks the coefficients" if self.spec.ridge else ""
+        return f"ridge {self.ridge:g} shrinks the coefficients" if self.ridge else ""
 
     def learn(self, task: Task) -> Lesson:
-        products = Products(task.draft, self.index, task.levels, len(self.encoder.terms), self.bits)
-        return fit_functions(task, products, self.spec.ridge)
+        count = self.encoder.count
+        check_systems(task, count, f"{count} columns of a design", "columns of H")
+        products = Products(task.draft, self.index, task.levels, count, self.bits)
+        return fit_functions(task, products, self.ridge, self.table)
 
     def for_rows(self, source: StatsSource) -> LinearLearner:
         """The same, with the bits that the rows need."""
@@ -311,10 +345,8 @@ class LinearLearner:
 
     def lost(self, source: StatsSource, B: float) -> tuple[float, str]:
         """See ``core.learning.Quantises``."""
-        start = Rounds("identity", None, (self.encoder,))
-        products = Products(
-            Draft(start, Levels.single(), True), self.index, 1, len(self.encoder.terms)
-        )
+        draft = Draft(Rounds("identity", None, (self.encoder,)), Levels.single(), True)
+        products = Products(draft, self.index, 1, self.encoder.count)
         return lost_by_rounding(source, products, self.rounding, self.encoder.labels, B)
 
 

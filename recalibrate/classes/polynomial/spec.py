@@ -5,30 +5,21 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.classes.leastsquares import check_systems
 from recalibrate.classes.linear.spec import (
     UNIT,
-    UNIT_BITS,
     WIDEST,
     Linear,
+    LinearLearner,
     LinearTable,
-    Products,
     Quantiser,
-    bits_of,
-    fit_functions,
-    lost_by_rounding,
 )
-from recalibrate.core.learning import FunctionClass, Lesson, Pace, Task
-from recalibrate.core.levels import Levels, Link
-from recalibrate.core.part import Draft
-from recalibrate.core.rounds import Rounds
-from recalibrate.core.source import StatsSource
+from recalibrate.core.learning import FunctionClass, Pace
 from recalibrate.data.columns import Columns
 from recalibrate.data.table import Table
 from recalibrate.support.checks import check_number
@@ -90,20 +81,23 @@ class Polynomial(FunctionClass):
             named.append(f"features=[{', '.join(columns)}]")
         return super().read(named, text)
 
-    def pace(self, link: Link) -> Pace:
+    def pace(self, link: str) -> Pace:
         """As for linear functions."""
         return self._linear.pace(link)
 
-    def bind(self, columns: Columns, *, index: int = 0) -> PolynomialLearner:
+    def bind(self, columns: Columns, *, index: int = 0) -> LinearLearner:
         """The class on some columns."""
         if not isinstance(self.degree, int | np.integer) or self.degree not in DEGREES:
             raise ValueError(f"Polynomial(degree=...) must be 2 or 3, got {self.degree!r}")
         check_number("ridge of Polynomial", self.ridge, least=0.0)
-        bound = self._linear.bind(columns, index=index)
-        linear = bound.encoder
+        linear, rounding = self._linear.design(columns)
         monomials = Monomials(linear, self._products(linear))
-        return PolynomialLearner(
-            self, monomials, index, rounding=monomials.rounding(bound.rounding)
+        return LinearLearner(
+            self.ridge,
+            monomials,
+            index,
+            rounding=monomials.rounding(rounding),
+            table=PolynomialTable,
         )
 
     @property
@@ -192,38 +186,6 @@ class PolynomialTable(LinearTable):
     """Coefficients per level set, on the quantised columns and products."""
 
     kind = "polynomial"
-
-
-@dataclass(frozen=True, eq=False)
-class PolynomialLearner:
-    """:class:`Polynomial` bound to the columns of a table."""
-
-    spec: Polynomial
-    encoder: Monomials
-    index: int = field(default=0)
-    bits: int = UNIT_BITS
-    rounding: tuple[float, ...] = ()
-
-    @property
-    def inexact(self) -> str:
-        return f"ridge {self.spec.ridge:g} shrinks the coefficients" if self.spec.ridge else ""
-
-    def learn(self, task: Task) -> Lesson:
-        count = self.encoder.count
-        check_systems(task, count, f"{count} columns of a design", "columns of H")
-        products = Products(task.draft, self.index, task.levels, count, self.bits)
-        return fit_functions(task, products, self.spec.ridge, PolynomialTable)
-
-    def for_rows(self, source: StatsSource) -> PolynomialLearner:
-        """The same, with the bits that the rows need."""
-        return replace(self, bits=bits_of(source, self.index))
-
-    def lost(self, source: StatsSource, B: float) -> tuple[float, str]:
-        """See ``core.learning.Quantises``."""
-        start = Rounds("identity", None, (self.encoder,))
-        draft = Draft(start, Levels.single(), True)
-        products = Products(draft, self.index, 1, self.encoder.count)
-        return lost_by_rounding(source, products, self.rounding, self.encoder.labels, B)
 
 
 CLASS = Polynomial

@@ -17,7 +17,7 @@ from recalibrate.core.learning import Task
 from recalibrate.core.levels import Levels
 from recalibrate.core.part import Draft, Part, Sums
 from recalibrate.core.rounds import Scores
-from recalibrate.kernels.alone import grow_alone
+from recalibrate.kernels.alone import grow_alone, take_drawn
 from recalibrate.kernels.growing import close_depth, compact, make_nodes, open_depth
 from recalibrate.kernels.histogram import count_rows
 from recalibrate.kernels.nodes import Nodes, Rules, Span
@@ -55,9 +55,10 @@ class Grower:
 
 def grow(task: Task, encoder: int, rules: Rules) -> Grower:
     """Grow one tree per level set."""
-    part = task.source.only_part
+    part, draw = task.source.only_part, task.draft.draw
     if part is not None:
-        return _grow_alone(task, part, encoder, rules)
+        some = draw is not None and draw.least > 0 and len(part.keys)
+        return (_grow_on_some if some else _grow_alone)(task, part, encoder, rules)
     scale, values = task.source.scale, _values(task)
     nodes = make_nodes(rules)
     trees = Grower(PackedTrees(nodes.packed, nodes.subset, nodes.subsets))
@@ -93,6 +94,16 @@ def _grow_alone(task: Task, part: Part, encoder: int, rules: Rules) -> Grower:
     # Rows are at most one depth above their leaves, which is what finishing expects.
     part.descent = Descent(trees, node, depth=depth)
     return trees
+
+
+def _grow_on_some(task: Task, part: Part, encoder: int, rules: Rules) -> Grower:
+    """The same where most rows are left out: these and columns not drawn cost nothing."""
+    words, features = part.words(task.draft), rules.features
+    some = take_drawn(part.blocks[encoder], words, part.levels(task.draft), features)
+    own = rules._replace(features=np.arange(len(features), dtype=np.int32))
+    packed, depth, grown = grow_alone(*some, own, task.source.scale, _values(task))
+    known = np.append(features, np.int32(-1))  # at a leaf, feature -1 is the last
+    return Grower(packed, depth=depth, grown=grown._replace(feature=known[grown.feature]))
 
 
 def _find(task: Task, cells: NDArray[np.int64], span: Span, rules: Rules, nodes: Nodes) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
+from math import inf
 from typing import Literal
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from recalibrate.classes.trees.growth import grow
 from recalibrate.classes.trees.joined import join_trees
+from recalibrate.core.family import family
 from recalibrate.core.fixedpoint import snap
 from recalibrate.core.learning import (
     SCORE_COLUMN,
@@ -23,7 +25,6 @@ from recalibrate.core.learning import (
     choose_columns,
     is_score,
 )
-from recalibrate.core.levels import Link
 from recalibrate.core.rounds import Block, Scores
 from recalibrate.data.bins import DEFAULT_BINS, MOST_BINS, Bins, bin_columns
 from recalibrate.data.columns import Columns
@@ -117,9 +118,15 @@ class Trees(FunctionClass):
         ]
         return f"Trees({', '.join(shown)})"
 
-    def pace(self, link: Link) -> Pace:
+    @property
+    def described(self) -> str:
+        """How the summary shows it."""
+        given = self != DEFAULT_TREES
+        return repr(self) if given else "not given: boosted trees on all columns"
+
+    def pace(self, link: str) -> Pace:
         """Trees that split on the score need no level sets; those that draw columns draw rows."""
-        l2 = TREE_PRIOR / 4 if link == "logit" else TREE_PRIOR
+        l2 = TREE_PRIOR / 4 if family(link).newton else TREE_PRIOR
         draws = self.base_score and self.feature_share < 1
         return Pace(l2, levels=(1,) if self.base_score else (1, 3), draws=draws)
 
@@ -172,6 +179,21 @@ class Trees(FunctionClass):
 def _is_whole(value: object, least: int, most: int) -> bool:
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     return whole and bool(least <= value <= most)  # type: ignore[operator]  # checked above
+
+
+DEFAULT_TREES = Trees(
+    depth=6,
+    leaves=15,
+    base_score=True,
+    min_leaf_rows=10,
+    feature_share=0.7,
+    one_vs_rest=DEFAULT_BINS,
+    score_order=8,
+)
+"""The class of a fit without H.
+
+Categories are split off one by one, or in the order of their mean base score: an order learned
+from residuals follows their noise (cross-validated, most of all where categories are many)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,6 +270,15 @@ class TreeLearner:
     encoder: Bins
     index: int = field(default=0)
     """Number of the encoder in the model."""
+    among: Ints | None = None
+    """Features that trees may split on; None: all."""
+
+    @property
+    def looks_at(self) -> tuple[str, ...]:
+        """Columns that trees may split on, each once."""
+        features = self.encoder.features
+        some = range(len(features)) if self.among is None else self.among.tolist()
+        return tuple(dict.fromkeys(features[k].name for k in some))
 
     @property
     def inexact(self) -> str:
@@ -272,6 +303,11 @@ class TreeLearner:
                 style[j] = 2 if feature.count - 1 <= self.spec.one_vs_rest else 1
         return style
 
+    @cached_property
+    def _widest(self) -> int:
+        by_sets = (feature.count for feature in self.encoder.features if feature.by_sets)
+        return max(by_sets, default=0)
+
     def learn(self, task: Task) -> Lesson:
         trees = grow(task, self.index, self._rules(task))
         grown = trees.grown
@@ -286,7 +322,11 @@ class TreeLearner:
 
     def _rules(self, task: Task) -> Rules:
         spec, penalty, scale = self.spec, task.penalty, task.source.scale
-        count, steps = len(self.encoder.features), len(task.draft.log.steps)
+        among, steps = self.among, len(task.draft.log.steps)
+        count = len(self.encoder.features) if among is None else len(among)
+        features = draw_features(count, spec.feature_share, task.seed, steps)
+        features = features if among is None else among[features]
+        sizes = np.diff(self.encoder.offsets)[features]
         return Rules(
             levels=task.levels,
             depth=spec.depth,
@@ -299,9 +339,10 @@ class TreeLearner:
             bare_roots=spec.bare_roots,
             weight_step=scale.weight_step,
             response_step=scale.response_step,
-            features=draw_features(count, spec.feature_share, task.seed, steps),
-            offsets=self.encoder.offsets,
-            style=self._style,
+            features=features,
+            offsets=np.concatenate([[0], np.cumsum(sizes)]),
+            style=self._style[features],
+            widest=self._widest,
         )
 
 
@@ -326,10 +367,8 @@ def _values(task: Task, totals: NDArray[np.int64]) -> NDArray[np.float64]:
     mean = np.divide(response, mass, out=np.zeros(len(mass)), where=mass > 0)
     if task.draft.replace:
         return snap(mean)
-    if task.draft.log.link == "logit":
-        limit = task.penalty.step_limit
-        mean = np.clip(mean, -limit, limit)
-    return snap(task.step * mean)
+    limit = task.penalty.step_limit if task.draft.log.family.newton else inf
+    return snap(task.step * np.clip(task.draft.log.family.step(mean), -limit, limit))
 
 
 CLASS = Trees

@@ -2,29 +2,36 @@
 
 1. A function of the base score (``score``): repairs over-confidence.
 2. Only without H: single groups that are off by four standard errors are moved, in full.
-3. Only without H: columns of many categories, each category by what its rows support (``shifts``).
+3. Only without H: columns of many categories, and all columns of few rows, each category or band by
+   what its rows support (``shifts``).
 4. Boosting from there with H: small penalised steps, as many as held-out rows support, on as many
    level sets.
 5. Weights of the score and of what was added to it, from held-out scores: boosting leaves them
    over-confident.
 6. Level sets have the last word (``level_sets``) on held-out predictions: the curve of all rows
-   and, without H, every column and pair of columns on every level set.
+   and, without H, every column and pair of columns on every level set. Fewer than 1,000 rows have
+   none: a cell that is off there is mostly one that chance has chosen.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import cast
 
 import numpy as np
 
 from recalibrate.classes.groups.spec import GroupLearner, Groups
 from recalibrate.classes.linear.spec import LinearLearner
+from recalibrate.classes.trees.spec import TreeLearner
 from recalibrate.core.boost import History, Settings
 from recalibrate.core.learning import FunctionClass, Learner, is_score
+from recalibrate.core.part import Part
 from recalibrate.core.rounds import Encoder, Rounds
 from recalibrate.core.source import StatsSource
+from recalibrate.explain.notes import NamedLoss, say_shrinkage
 from recalibrate.fitting.default.judging import (
     HeldOutScores,
     best_weights,
@@ -38,6 +45,7 @@ from recalibrate.fitting.default.level_sets import add_level_sets
 from recalibrate.fitting.default.sample import Sample
 from recalibrate.fitting.default.score import LINE_CLASS, ScoreStage
 from recalibrate.fitting.default.settings import (
+    BOOSTED_ROWS,
     CERTAIN,
     CERTAIN_CLASS,
     CERTAIN_ENCODER,
@@ -46,7 +54,6 @@ from recalibrate.fitting.default.settings import (
     FEW_ROWS,
     HARM_ERRORS,
     LARGE,
-    LARGE_ENCODER,
     LEAST_ROWS,
     MAIN,
     MAIN_ENCODER,
@@ -62,9 +69,10 @@ from recalibrate.fitting.default.settings import (
     main_settings,
     standard_errors,
 )
-from recalibrate.fitting.default.shifts import Shifts, large_columns
+from recalibrate.fitting.default.shifts import COLUMN_ROWS, Shifts, shifted_columns
 from recalibrate.fitting.default.stages import Stage
-from recalibrate.fitting.validation import Fitted, FoldRun, mean_curve, run_folds, say_gain
+from recalibrate.fitting.default.wide import Chosen, choose_columns, is_wide
+from recalibrate.fitting.validation import Fitted, FoldRun, mean_curve, run_folds
 from recalibrate.groups.expressions.tree import name_text
 from recalibrate.rows.store import Fold
 from recalibrate.support.sums import average
@@ -117,13 +125,20 @@ class BoostedStages:
         problem = sample.problem
         self.problem, self.sample, self.H = problem, sample, H
         self.folds, self.threads, self.free = folds, threads, free
+        self.loss = NamedLoss.of(problem.family, problem.labels)
         self.spread = weight_spread(problem.labels.weight)
         line, main = sample.bind(LINE_CLASS, SCORE_ENCODER), sample.bind(H, MAIN_ENCODER)
-        seen = tuple(name for name in main.encoder.names if not is_score(name))
         self.score = ScoreStage(cast(LinearLearner, line), problem, self.spread)
         self.settings: Settings = main_settings(problem, H, seed)
+        self.wide = self._choose_columns(cast(TreeLearner, main), line) if free else None
+        if self.wide is not None:
+            main = self.wide.learner
+            self.H = replace(self.wide.learner.spec, features=self.wide.names)
+        seen = tuple(name for name in main.encoder.names if not is_score(name))
         self.main = Stage(main, self.settings, MAIN_ENCODER)
-        self.certain = self._bind_certain(main, seen) if free else None
+        # Of few rows the worst gap is mostly the luckiest: there all columns are moved, shrunken.
+        many = problem.n_rows >= COLUMN_ROWS
+        self.certain = self._bind_certain(main, seen) if free and many else None
         self.large = self._bind_large(seen) if free else None
         draws = self.settings.row_share < 1
         self.refit_runs = REFIT_RUNS if draws else 1
@@ -134,13 +149,20 @@ class BoostedStages:
                 encoders = (*encoders, own)
         self.encoded = sample.encode(encoders, draws=draws)
         self.start = Rounds(problem.link, None, encoders)
-        if self.certain is not None and not self._isolated_gaps(self.certain):
+        self.gaps = 0 if self.certain is None else self._count_gaps(self.certain)
+        if not 0 < self.gaps <= MOST_CERTAIN:
             self.certain = None
+        if self.large is not None and not self._columns_differ(self.large):
+            self.large = None
 
     def follow(self, progress: bool | None) -> tuple[Rounds, History, tuple[str, ...]]:
         """The model, what happened, and what was decided."""
         choice = self.choose(self.run_folds())
         log, history = self.refit(choice, progress)
+        history = replace(history, held_out=choice.curve)
+        notes = choice.notes if self.wide is None else (self.wide.note, *choice.notes)
+        if len(choice.held_out.rows) < FEW_ROWS:
+            return log, history, notes
         log, note = add_level_sets(
             log,
             self.problem,
@@ -149,7 +171,19 @@ class BoostedStages:
             self.sample.scale,
             self.threads,
         )
-        return log, replace(history, held_out=choice.curve), (*choice.notes, note)
+        return log, history, (*notes, note)
+
+    def _choose_columns(self, main: TreeLearner, line: Learner) -> Chosen | None:
+        """The columns to look at, where there are very many."""
+        if not is_wide(main.encoder):
+            return None
+        sample, start = self.sample, Rounds(self.problem.link, None, (line.encoder,))
+        encoded = sample.store.encode((line.encoder,), sample.scale.quantise_weight)
+        with replace(encoded, blocks=1).open(sample.scale) as source:
+            log, _ = self.score.fit(source, start)
+            train = [fold.train.of(0) for fold in self.folds]
+            part, l2 = cast(Part, source.only_part), self.settings.penalty.l2
+            return choose_columns(main, sample.store.table, part, log, train, l2, self.threads)
 
     def _bind_certain(self, main: Learner, seen: tuple[str, ...]) -> Stage:
         """Single groups of all columns."""
@@ -160,20 +194,35 @@ class BoostedStages:
         return Stage(learner, certain_settings(self.problem), CERTAIN_ENCODER)
 
     def _bind_large(self, seen: tuple[str, ...]) -> Shifts | None:
-        """The columns of many categories, if there are any."""
-        found = large_columns(self.problem.table.schema, seen)
+        """The columns whose groups are moved at once, if there are any."""
+        schema, n_rows = self.problem.table.schema, self.problem.n_rows
+        found = shifted_columns(schema, seen, n_rows)
         if not found:
             return None
         terms = Groups(*map(name_text, found))
-        bound = cast(GroupLearner, self.sample.bind(terms, LARGE_ENCODER))
-        return Shifts(bound.encoder, LARGE_ENCODER, limit=None)
+        index = CERTAIN_ENCODER + (self.certain is not None)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # a column without a group is no news
+            try:
+                bound = cast(GroupLearner, self.sample.bind(terms, index))
+            except ValueError:
+                return None
+        return Shifts(bound.encoder, index, named=False)
 
-    def _isolated_gaps(self, certain: Stage) -> bool:
-        """Whether a few groups, and only a few, are certainly off."""
+    def _count_gaps(self, certain: Stage) -> int:
+        """How many groups are certainly off."""
         with self.encoded.open(self.sample.scale) as source:
             begun, _ = self.score.fit(source, self.start)
-            found = len(certain.run(source, begun).log.steps) - len(begun.steps)
-        return 0 < found <= MOST_CERTAIN
+            return len(certain.run(source, begun).log.steps) - len(begun.steps)
+
+    def _columns_differ(self, large: Shifts) -> bool:
+        """Whether columns are off beyond noise, on all rows that choices are made on.
+
+        Folds then only say whether moving them pays: each would decide otherwise.
+        """
+        with self.encoded.open(self.sample.scale) as source:
+            begun, _ = self.score.fit(source, self.start)
+            return large.on_everyone(source, begun, self.score) is not begun
 
     def run_folds(self) -> list[FoldRun]:
         """All stages without each fold's rows; of several numbers of level sets the best."""
@@ -190,16 +239,20 @@ class BoostedStages:
         return best[1]
 
     def _run_folds(self, main: Stage) -> list[FoldRun]:
-        def fit(source: StatsSource, held_out: StatsSource) -> Generator[None, None, Fitted]:
+        learners = [main.learner] * len(self.folds) if self.wide is None else self.wide.folds
+
+        def fit(
+            learner: Learner, source: StatsSource, held_out: StatsSource
+        ) -> Generator[None, None, Fitted]:
             ends, log = [0], self.start
             for stage in (SCORE, CERTAIN, LARGE):
                 log = self._advance(stage, source, log, whole=False)
                 ends.append(len(log.steps))
-            boosted = yield from main.run_in_turns(source, log, held_out)
+            boosted = yield from replace(main, learner=learner).run_in_turns(source, log, held_out)
             return Fitted(boosted.path, boosted.history.held_out, tuple(ends))
 
-        scale = self.sample.scale
-        return run_folds(self.encoded, scale, self.folds, fit, threads=self.threads)
+        fits = [partial(fit, learner) for learner in learners]
+        return run_folds(self.encoded, self.sample.scale, self.folds, fits, threads=self.threads)
 
     def _advance(self, stage: int, source: StatsSource, log: Rounds, *, whole: bool) -> Rounds:
         """``log`` with a stage before boosting, if there is anything for it to do."""
@@ -209,7 +262,7 @@ class BoostedStages:
             run = self.certain.run(source, log)
             return run.log if whole else run.path
         if stage == LARGE and self.large is not None:
-            return self.large.on_everyone(source, log)
+            return self.large.on_everyone(source, log, self.score, decided=True)
         return log
 
     def choose(self, runs: Sequence[FoldRun]) -> Choice:
@@ -225,11 +278,12 @@ class BoostedStages:
             if not self._has(stage):
                 continue
             gain, error = held_out_gain(at[taken], at[stage + 1], problem)
-            pays = (
-                count >= LEAST_ROWS and error > 0 and gain > standard_errors(stage, count) * error
+            enough = count >= (BOOSTED_ROWS if stage == MAIN else LEAST_ROWS)
+            pays = enough and error > 0 and gain > standard_errors(stage, count) * error
+            done = (
+                f"{self.gaps} corrected (>= 4 standard errors)" if stage == CERTAIN else "applied"
             )
-            verdict = "pays" if pays else "does not pay by itself"
-            notes.append(f"{name} {verdict}: {say_gain(gain, error)}")
+            notes.append(self.loss.stage(name, done if pays else "", gain, error))
             taken = stage + 1 if pays else taken
         stages, whole, share, weights = taken, taken, 1.0, None
         held_out = at[taken]
@@ -240,6 +294,8 @@ class BoostedStages:
             stages = taken if share == 0 else MAIN + 1
         mean = average(at[0].losses(problem), at[0].weight(problem))
         curve = (mean, *mean_curve(runs))
+        after = average(held_out.losses(problem), held_out.weight(problem))
+        notes.insert(0, self.loss.held_out(mean, after))
         more = round(steps * MORE_STEPS)
         return Choice(stages, whole, share, more, weights, held_out, curve, tuple(notes))
 
@@ -249,7 +305,7 @@ class BoostedStages:
             log, found = self.score.fit(source, self.start)
         gain, error = held_out_gain(at[SCORE], at[CERTAIN], self.problem)
         if log.steps and gain < -HARM_ERRORS * error:
-            return 0, [f"{STAGE_NAMES[SCORE]} does harm: {say_gain(gain, error)}"]
+            return 0, [f"{found.name}: not applied, {self.loss.change(gain, error)}"]
         return int(bool(log.steps)), [found.note]
 
     def _has(self, stage: int) -> bool:
@@ -269,22 +325,21 @@ class BoostedStages:
         if not found or found[-1] > MOST_WEIGHT:  # one weight for both
             found = best_weights(self.problem, held_out, [start + added], self.spread)
         a, b, c = found[0], found[1], found[-1]
-        notes.append(
-            f"held-out rows want {a:.3g} + {b:.3g} of the score + {c:.3g} of what was added to it"
-        )
+        notes.append(say_shrinkage(b, c))
         return (a, b, c), replace(held_out, scores=a + b * start + c * added)
 
     def _share(
         self, before: HeldOutScores, after: HeldOutScores, notes: list[str]
     ) -> tuple[float, HeldOutScores]:
-        """The share of boosting to take where the whole does not pay, and the scores there."""
+        """The share of boosting to take where the whole gains too little, and the scores there."""
         share, errors = correction_weight(before, after, self.problem)
         least = PART_ERRORS if len(before.rows) >= FEW_ROWS else FEW_PART_ERRORS
-        if errors <= least or len(before.rows) < LEAST_ROWS:
+        if errors <= least or len(before.rows) < BOOSTED_ROWS:
             return 0.0, before
         # What chance makes of a share of nothing is taken off.
         share = min(share, 1.0) * (1.0 - (CHANCE_ERRORS / errors) ** 2)
-        notes.append(f"boosting is taken in part: {share:.0%}, {errors:.1f} standard errors from 0")
+        full = self.loss.change(*held_out_gain(before, after, self.problem))
+        notes[-1] = f"{STAGE_NAMES[MAIN]}: applied at {share:.0%} (at 100%: {full})"
         return share, take_share(before, after, share)
 
     def refit(self, choice: Choice, progress: bool | None) -> tuple[Rounds, History]:
@@ -321,9 +376,9 @@ class BoostedStages:
         """The encoders of the stages that are refitted."""
         encoders = {
             SCORE: SCORE_ENCODER,
-            MAIN: MAIN_ENCODER,
             CERTAIN: CERTAIN_ENCODER,
-            LARGE: LARGE_ENCODER,
+            LARGE: -1 if self.large is None else self.large.index,
+            MAIN: MAIN_ENCODER,
         }
         used = {encoders[stage] for stage in encoders if stage < choice.stages and self._has(stage)}
         return [own if k in used else None for k, own in enumerate(self.start.encoders)]

@@ -26,7 +26,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.core.levels import Link, from_margin
+from recalibrate.core.family import family
 
 Floats = NDArray[np.float64]
 NEWTON_STEPS, HALVINGS, ROUNDING = 40, 20, 1e-12
@@ -34,12 +34,12 @@ SPREADS = np.array([0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6])
 """Possible standard deviations of shifts, in log-odds."""
 SPREAD_CHANCES = SPREADS / (1.0 + (SPREADS / 0.1) ** 2)
 """Their prior, a half-Cauchy distribution: .1 is ordinary, and more is no surprise."""
-LEAST_NOISE = 2.0**-40
-"""Of labels in [0, 1]: what their sums cannot tell from none."""
-STANDARD_UNIT = 0.45
-"""What one log-odds is in standard deviations of a label: sqrt(p (1 - p)) at a p of about .3."""
 NO_SPREAD = 0.25
 """Prior chance that shifts of one kind do not vary at all."""
+VARYING, STEADY = 1.0, 4.0
+"""So many kinds of shifts of columns that nobody named, seen before any of these, would have varied
+and not varied (a beta distribution): most columns are right."""
+CHANCE_TURNS = 50
 LIMIT, SURELY_OFF = 1.0, 2.5
 """Standard errors that a group may be left off by, if it was off by more than so many (a limited
 translation, [2]_).
@@ -59,31 +59,28 @@ MEAN_ODDS = 1.5
 class Counts:
     """Rows that are alike, together: their score, weight, and weighted labels.
 
-    ``noise`` is the variance of a label of weight one: 1 under the logit link, where scores say
-    it themselves; ``spread`` is the variance that unequal weights add.
+    ``noise`` is the variance of a response per unit of information: 1 under the logit link, where
+    scores say it themselves; ``spread`` is the variance that unequal weights add.
     """
 
     score: Floats
     weight: Floats
     label: Floats
-    link: Link
+    link: str
     noise: float = 1.0
     spread: float = 1.0
 
     def loss(self, f: Floats) -> float:
         """Negative log likelihood of scores, up to a constant."""
-        if self.link == "logit":
-            each = self.weight * np.logaddexp(0.0, f) - self.label * f
-        else:
-            each = (0.5 * self.weight * f - self.label) * f
+        each = family(self.link).fit_of(self.weight, self.label, f)
         return float(np.sum(each)) / (self.noise * self.spread)
 
     def slopes(self, f: Floats) -> tuple[Floats, Floats]:
         """Derivative of the log likelihood by f, and the information."""
-        mean = from_margin(f, self.link)
-        curvature = mean * (1.0 - mean) if self.link == "logit" else 1.0
+        mean = np.divide(self.label, self.weight)
+        pull, curvature = family(self.link).slopes(mean, f)
         unit = self.noise * self.spread
-        return (self.label - self.weight * mean) / unit, self.weight * curvature / unit
+        return self.weight * pull / unit, self.weight * curvature / unit
 
 
 def laplace(counts: Counts, design: Floats, deviations: Floats) -> tuple[Floats, float]:
@@ -160,11 +157,14 @@ class Effects:
     information: Floats
     unit: float = 1.0
 
-    def believed(self, limit: float | None = None) -> tuple[Floats, float]:
+    def believed(
+        self, limit: float | None = None, no_spread: float = NO_SPREAD
+    ) -> tuple[Floats, float]:
         """Every shift as far as it is believed, and the evidence that they vary at all.
 
         The evidence is a Bayes factor. ``limit`` is how many standard errors of its own a shift
-        that is surely not 0 may stay behind what its own rows say.
+        that is surely not 0 may stay behind what its own rows say; ``no_spread`` is the prior
+        chance that they do not vary.
 
         Examples
         --------
@@ -187,8 +187,8 @@ class Effects:
         highest = max(float(gains.max()), 0.0)
         odds = np.exp(gains - highest) * SPREAD_CHANCES / np.sum(SPREAD_CHANCES)
         mean = float(np.sum(odds))
-        share = (1.0 - NO_SPREAD) * odds
-        share = share / (np.sum(share) + NO_SPREAD * np.exp(-highest))
+        share = (1.0 - no_spread) * odds
+        share = share / (np.sum(share) + no_spread * np.exp(-highest))
         found = np.sum(share[:, None] * each, axis=0)
         if limit is not None:
             own, error = pull / information, 1.0 / np.sqrt(information)
@@ -208,6 +208,25 @@ class Effects:
     def _large(self) -> NDArray[np.bool_]:
         """Shifts that have a usable normal approximation."""
         return np.asarray(self.information * self.unit**2 > LEAST_EVENTS)
+
+
+def no_spread_among(odds: Floats) -> float:
+    """Chance that a kind of shifts does not vary, from the evidence of many kinds.
+
+    The most likely share of kinds that vary, where each has its odds to be one of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> few, most = np.array([0.8] * 19 + [1e6]), np.array([1e6] * 19 + [0.8])
+    >>> round(no_spread_among(few), 2), round(no_spread_among(most), 2)
+    (0.78, 0.17)
+    """
+    share = VARYING / (VARYING + STEADY)
+    for _ in range(CHANCE_TURNS):
+        varying = share * odds / (share * odds + 1.0 - share)
+        share = (VARYING + float(np.sum(varying))) / (VARYING + STEADY + len(odds))
+    return 1.0 - share
 
 
 def certainly_off(distances: Floats) -> bool:

@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.bases.problem import Problem
-from recalibrate.core.levels import from_margin, softmax
+from recalibrate.core.family import LEAST_NOISE
+from recalibrate.core.levels import softmax
 from recalibrate.core.part import Rows
 from recalibrate.core.rounds import Scores
-from recalibrate.fitting.default.evidence import LEAST_NOISE, Counts, laplace
-from recalibrate.fitting.validation import FoldRun, row_losses
+from recalibrate.fitting.default.evidence import Counts, laplace
+from recalibrate.fitting.validation import FoldRun
 from recalibrate.rows.store import Fold, Numbered
 from recalibrate.support import sums
 
@@ -54,7 +55,7 @@ class HeldOutScores:
 
     def losses(self, problem: Problem) -> Scores:
         """Loss of every row."""
-        return row_losses(problem.labels.values[self.rows], self.scores, problem.link)
+        return problem.family.losses(problem.labels.values[self.rows], self.scores)
 
     def weight(self, problem: Problem) -> Scores:
         """Weights of the rows."""
@@ -113,18 +114,18 @@ def correction_weight(
     r"""Best share of a correction, and how many standard errors it is from zero.
 
     With residuals r = y - mean(before) and the correction d = after - before, one Newton step
-    from zero gives :math:`\sum w r d / \sum w v d^2` (v = p (1 - p) on the log-odds, else 1).
+    from zero gives :math:`\sum w r d / \sum w v d^2` (r and v as ``core.family`` says).
     The standard error of the numerator is :math:`\sqrt{\sum (w r d)^2}`, whatever the noise.
     """
     w, y = before.weight(problem), problem.labels.values[before.rows]
-    mean = from_margin(before.scores, problem.link)
     step = after.scores - before.scores
     if y.ndim == 2:
+        mean = softmax(before.scores)
         pull = w * np.sum((y - mean) * step, axis=1)
         size = sums.total(w * _covariance(mean, step, step))
     else:
-        curvature = mean * (1.0 - mean) if problem.link == "logit" else np.ones(len(y))
-        pull = w * (y - mean) * step
+        slope, curvature = problem.family.slopes(y, before.scores)
+        pull = w * slope * step
         size = sums.total(w * curvature * step**2)
     noise = error_of_sum(pull, before.folds)
     if size <= 0 or noise <= 0:
@@ -147,16 +148,41 @@ def best_weights(
     """
     y, weight = problem.labels.values[at.rows], at.weight(problem)
     total = np.sum(parts, axis=0)
-    noise = 1.0
-    if problem.link != "logit":
+    noise, family = 1.0, problem.family
+    if family.positive:
+        noise, spread = family.noise(y, total, weight), 1.0
+    elif not family.known_noise:
         noise = max(sums.average((y - total) ** 2, weight), LEAST_NOISE)
     counts = Counts(total, weight, weight * y, problem.link, noise, spread)
     deviations = np.array(WEIGHT_DEVIATIONS[: 1 + len(parts)])
-    deviations[0] *= 1.0 if problem.link == "logit" else float(np.sqrt(noise))
+    deviations[0] *= 1.0 if family.newton else float(np.sqrt(noise))
     found, _ = laplace(counts, np.column_stack([np.ones(len(y)), *parts]), deviations)
     no_change = np.concatenate([[0.0], np.ones(len(parts))])
     # Twelve digits: the last ones depend on how the machine adds up.
     return tuple(round(float(value), 12) for value in found + no_change)
+
+
+def best_share(y: Scores, start: Scores, change: Scores, weight: Scores | None) -> float:
+    """The share between 0 and 1 of a change to held-out scores of classes with the lowest loss.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> z = np.log(np.array([[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]]))
+    >>> best_share(np.exp(z), 0 * z, 2 * z, None)
+    0.5
+    """
+    w = np.ones(len(y)) if weight is None else weight
+    share = 0.0
+    for _ in range(NEWTON_STEPS):
+        p = softmax(start + share * change)
+        size = sums.total(w * _covariance(p, change, change))
+        pull = sums.total(w * np.sum((y - p) * change, axis=1))
+        before = share
+        share = float(np.clip(share + pull / size, 0.0, 1.0)) if size > 0 else 0.0
+        if abs(share - before) < 1e-10:
+            break
+    return round(share, 12)
 
 
 def class_weights(

@@ -19,6 +19,7 @@ from recalibrate.core.learning import FunctionClass
 from recalibrate.core.levels import from_margin
 from recalibrate.core.rounds import Rounds
 from recalibrate.core.source import StatsSource
+from recalibrate.explain.notes import NamedLoss, show_groups
 from recalibrate.fitting.default.judging import (
     HeldOutScores,
     held_out_gain,
@@ -29,13 +30,11 @@ from recalibrate.fitting.default.sample import Sample
 from recalibrate.fitting.default.score import LINE_CLASS, ScoreStage
 from recalibrate.fitting.default.settings import HARM_ERRORS
 from recalibrate.fitting.default.shifts import LEVELS, Shifts
-from recalibrate.fitting.validation import Fitted, run_folds, say_gain
+from recalibrate.fitting.validation import Fitted, run_folds
 from recalibrate.rows.store import Fold
 from recalibrate.support.sums import average
 
-NAMES = "shifts of groups", "shifts on level sets"
-MOST_SHOWN = 40
-"""Groups of the table in the summary: those that were off most."""
+NAMES = "group shifts", "group shifts by level"
 
 
 class GroupStages:
@@ -60,6 +59,7 @@ class GroupStages:
         runs = run_folds(
             self.encoded, self.sample.scale, self.folds, self._fit_fold, threads=self.threads
         )
+        loss = NamedLoss.of(self.problem.family, self.problem.labels)
         held_out = [held_out_scores(runs, self.encoded.rows, self.folds, k) for k in range(4)]
         with self.sample.open(self.start.encoders) as source:
             log, found = self.score.fit(source, self.start)
@@ -67,14 +67,15 @@ class GroupStages:
             for k, more in enumerate((self._everyone, self._level_sets)):
                 gain, error = held_out_gain(held_out[k + 1], held_out[k + 2], self.problem)
                 new = log if gain < -HARM_ERRORS * error else more(source, log)
-                verdict = "pay" if new is not log else "are left out"
-                notes.append(f"{NAMES[k]} {verdict}: {say_gain(gain, error)}")
+                verdict = "applied" if new is not log else "not applied"
+                notes.append(f"{NAMES[k]}: {verdict}, {loss.change(gain, error)}")
                 at.append(new is not log)
                 log = new
-        last = held_out[max(np.flatnonzero([True, *at]))]
-        notes.append(self._table(held_out[0], last))
+        last = int(max(np.flatnonzero([True, *at])))
+        notes.append(self._table(held_out[0], held_out[last]))
         weight = held_out[0].weight(self.problem)
         curve = [average(each.losses(self.problem), weight) for each in held_out]
+        notes.insert(0, loss.held_out(curve[0], curve[last]))
         return log, History(held_out=tuple(curve)), tuple(notes)
 
     def _fit_fold(
@@ -98,7 +99,7 @@ class GroupStages:
     def _table(self, before: HeldOutScores, after: HeldOutScores) -> str:
         """For every group how far it was off, was moved, and what is left, on held-out rows."""
         problem, labels = self.problem, self.problem.labels
-        size = labels.high - labels.low
+        size = labels.span
         w, y = before.weight(problem), labels.values[before.rows]
         old, new = (from_margin(each.scores, problem.link) for each in (before, after))
         block = self.encoded.rows.take(before.rows).blocks[1]
@@ -116,35 +117,3 @@ class GroupStages:
             numbers = (rows.tolist(), *((size * each).tolist() for each in (off, moved, error)))
             found += zip(names[offsets[t] : offsets[t + 1]], *numbers, strict=True)
         return show_groups(found)
-
-
-def show_groups(groups: Sequence[tuple[str, int, float, float, float]]) -> str:
-    """Name, rows, gap before, move and standard error of every group, as a table.
-
-    Examples
-    --------
-    >>> print(show_groups([("sex = F", 900, 0.05, 0.04, 0.01)]))
-    by group, on held-out rows (gap = mean label - mean prediction):
-      group    rows      off    moved     left   error
-      sex = F   900  +0.0500  +0.0400  +0.0100  0.0100
-    """
-    far = sorted(groups, key=lambda group: -abs(group[2]) / max(group[4], 1e-300))
-    chosen = {group[0] for group in far[:MOST_SHOWN]}
-    shown = [group for group in groups if group[0] in chosen]
-    width = max([5, *(len(group[0]) for group in shown)])
-    rows = max([5, *(len(f"{group[1]:,}") for group in shown)])
-    lines = [
-        "by group, on held-out rows (gap = mean label - mean prediction):",
-        f"  {'group':<{width}}{'rows':>{rows + 1}}      off    moved     left   error",
-    ]
-    for name, count, off, moved, error in shown:
-        numbers = "".join(f"{_short(value):>9}" for value in (off, moved, off - moved))
-        lines.append(f"  {name:<{width}}{count:>{rows + 1},}{numbers}{_short(error)[1:]:>8}")
-    if len(shown) < len(groups):
-        lines.append(f"  and {len(groups) - len(shown)} groups that were off less")
-    return "\n".join(lines)
-
-
-def _short(value: float) -> str:
-    """A number with its sign in at most eight characters."""
-    return f"{value:+.4f}" if abs(value) < 100 else f"{value:+.4g}"

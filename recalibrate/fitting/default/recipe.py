@@ -23,13 +23,12 @@ from dataclasses import replace
 from recalibrate.core.boost import Boosted, History, Settings
 from recalibrate.core.learning import FunctionClass
 from recalibrate.core.rounds import Rounds
+from recalibrate.explain.notes import NO_CORRECTION
 from recalibrate.fitting.default.boosting import BoostedStages
 from recalibrate.fitting.default.named_groups import GroupStages
 from recalibrate.fitting.default.sample import Sample
 from recalibrate.fitting.default.settings import DEFAULT_CLASS
 from recalibrate.rows.store import Fold
-
-UNCHANGED = "the data supports no correction: the base's predictions are returned unchanged"
 
 
 def follow_recipe(
@@ -52,7 +51,7 @@ def follow_recipe(
         stages = BoostedStages(sample, H, folds, threads, seed, free=H is DEFAULT_CLASS)
     log, history, notes = stages.follow(progress)
     if not log.steps:
-        notes = (*notes, UNCHANGED)
+        notes = (*notes, NO_CORRECTION)
     return finish(log, history), stages.settings, notes
 
 

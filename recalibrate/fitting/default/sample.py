@@ -48,19 +48,23 @@ class Sample:
         Their numbers among all rows; None: these are all, or have none.
     scale
         Fixed point of all sums.
+    complete
+        Whether the sample is all rows.
     """
 
     def __init__(self, store: Store, seed: int, threads: int) -> None:
         size = store.size
-        self._complete = size.n_rows <= CHOOSING_ROWS
-        if self._complete:
+        self.complete = size.n_rows <= CHOOSING_ROWS
+        if self.complete:
             self.store = store = store.in_memory()  # then they are few, and quicker here
             self.numbers = None
         else:
             problem, self.numbers = store.sample(CHOOSING_ROWS, seed)
             self.store = MemoryStore(problem, threads)
-        newton = store.problem.link == "logit"
-        self.scale = make_scale(size.n_rows, weights_of(store), newton=newton)
+        family = store.problem.family
+        self.scale = make_scale(
+            size.n_rows, weights_of(store), newton=family.newton, extra_bits=family.extra_bits
+        )
         self.problem = self.store.problem
         self._all = store
         self._columns = store.columns(self.scale)
@@ -79,7 +83,7 @@ class Sample:
         """
         encoded = self.store.encode(encoders, self.scale.quantise_weight)
         self.store.drop()
-        if draws and self._complete:
+        if draws and self.complete:
             keys = tell_apart(self.problem.hashes(self._seed))
             encoded = replace(encoded, rows=replace(encoded.rows, keys=keys))
         self.encoded = encoded
@@ -89,7 +93,7 @@ class Sample:
     def open(self, encoders: Sequence[Encoder | None]) -> Iterator[StatsSource]:
         """All rows as a source; of encoders that are None no step will need the block."""
         encoded: Encoded = self.encoded
-        if not self._complete:
+        if not self.complete:
             encoded = self._all.encode(encoders, self.scale.quantise_weight)
             self._all.drop()
         with encoded.open(self.scale) as source:
@@ -102,7 +106,7 @@ class Sample:
         Where that does not pay, the opened ``source`` alone: each has scores and sums of its own
         for all rows.
         """
-        if not self._complete or min(count, self._threads) == 1:
+        if not self.complete or min(count, self._threads) == 1:
             yield [source]
             return
         threads = max(1, self._threads // count)

@@ -4,6 +4,8 @@ r"""Scores of classes as linear functions of the base's: the line of several cla
 and intercepts b that every class has of its own, and O for what the score of one class says about
 another. Each is pulled towards zero by a ridge that grows with how many numbers it holds, K / n for
 D and b, K (K - 1) / n for O, so that a few rows choose a temperature and many a whole matrix.
+How much of O is worth having differs from base to base more than its size tells: it is fitted with
+a small ridge, and held-out rows say which share of it to take.
 """
 
 from __future__ import annotations
@@ -19,12 +21,15 @@ from recalibrate.classes.linear.spec import UNIT, LinearTable, Quantiser
 from recalibrate.core.boost import EVERYTHING
 from recalibrate.core.fixedpoint import snap
 from recalibrate.core.rounds import Scores, Step
+from recalibrate.kernels.classes import add_scaled
 
 RIDGE = 1.0
 """Times K / n, for the numbers of each class (this and the next: halves of calibration rows)."""
 OFF_RIDGE = 0.2
 """Times K (K - 1) / n, for what classes say about each other."""
-MOST_STEPS = 200
+MOST_STEPS, FACTOR = 200, 1e7
+"""The search ends where a step lowers the loss by less than 2e-9 of it: a hundredth of that cost a
+third more time and moved no held-out loss by one in 100,000."""
 SCORE_BITS, RESIDUAL_BITS, LOSS_BITS = 10, 16, 20
 """Bits behind the point of scores, residuals and losses while the matrix is searched for.
 
@@ -77,17 +82,38 @@ class Scaling:
         """The same with all scores multiplied."""
         return Scaling(factor * self.matrix, factor * self.intercept)
 
+    def towards(self, other: Scaling, share: float) -> Scaling:
+        """Between the two: a share of the way to the other."""
+        matrix = self.matrix + share * (other.matrix - self.matrix)
+        return Scaling(matrix, self.intercept + share * (other.intercept - self.intercept))
+
+    def without(self, other: Scaling, everything: Scaling) -> Scaling:
+        """What is left if also those rows are left out that ``other`` was fitted without.
+
+        To first order, rows left out change a fit by a sum over rows (the infinitesimal jackknife).
+        """
+        matrix = self.matrix + (other.matrix - everything.matrix)
+        return Scaling(matrix, self.intercept + (other.intercept - everything.intercept))
+
 
 def fit_scaling(
-    x: Scores, y: Scores, weight: Scores | None, start: Scaling | None = None
+    x: Scores,
+    y: Scores,
+    weight: Scores | None,
+    start: Scaling | None = None,
+    *,
+    whole: bool = True,
 ) -> Scaling:
-    """The matrix with the lowest penalised log loss on some rows, searched from ``start``."""
+    """The matrix with the lowest penalised log loss on some rows, searched from ``start``.
+
+    ``whole`` False: classes say nothing about each other, the matrix is diagonal.
+    """
     from scipy.optimize import fmin_l_bfgs_b
 
     count = x.shape[1]
     identity = Scaling(np.eye(count), np.zeros(count)) if start is None else start
     found, _, _ = fmin_l_bfgs_b(
-        _objective(x, y, weight), _pack(identity), maxiter=MOST_STEPS, m=20, factr=1e5
+        _objective(x, y, weight, whole), _pack(identity), maxiter=MOST_STEPS, m=20, factr=FACTOR
     )
     # Twelve digits: the last ones depend on how the machine adds up.
     return _unpack(np.round(found, 12), count)
@@ -107,32 +133,27 @@ def _unpack(packed: NDArray[np.float64], count: int) -> Scaling:
 
 
 def _objective(
-    x: Scores, y: Scores, weight: Scores | None
+    x: Scores, y: Scores, weight: Scores | None, whole: bool
 ) -> Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]:
     """Penalised mean log loss and its gradient."""
     n_rows, count = x.shape
-    share = np.ones((n_rows, 1)) if weight is None else (weight / weight.max())[:, None]
+    share = np.ones(n_rows) if weight is None else weight / weight.max()
     total = float(np.sum(np.rint(share * 2.0**LOSS_BITS))) / 2.0**LOSS_BITS
-    coarse = np.rint(x * 2.0**SCORE_BITS)
+    coarse, labels = np.ascontiguousarray(np.rint(x * 2.0**SCORE_BITS)), np.ascontiguousarray(y)
+    units = 2.0**SCORE_BITS, 2.0**RESIDUAL_BITS, 2.0**LOSS_BITS
     diagonal = np.arange(count)
     ridge = np.full((count, count), OFF_RIDGE * count * (count - 1) / total)
-    ridge[diagonal, diagonal] = RIDGE * count / total
-    unit = total * 2.0**RESIDUAL_BITS
+    own_ridge = ridge[diagonal, diagonal] = RIDGE * count / total
 
     def value(packed: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         scaling = _unpack(packed, count)
-        z = (coarse @ scaling.matrix.T) / 2.0**SCORE_BITS + scaling.intercept
-        top = z.max(axis=1, keepdims=True)
-        shares = np.exp(z - top)
-        sums = shares.sum(axis=1, keepdims=True)
-        losses = share[:, 0] * (np.log(sums) + top - np.sum(y * z, axis=1, keepdims=True))[:, 0]
-        loss = float(np.sum(np.rint(losses * 2.0**LOSS_BITS))) / (total * 2.0**LOSS_BITS)
-        residual = np.rint(share * (shares / sums - y) * 2.0**RESIDUAL_BITS)
-        slope = (residual.T @ coarse) / (unit * 2.0**SCORE_BITS)
-        apart = packed[1 : 1 + count * count].reshape(count, count)
-        b = scaling.intercept
-        penalty = float(np.sum(ridge * apart**2)) + RIDGE * count / total * float(b @ b)
-        by_class = residual.sum(axis=0) / unit + 2.0 * RIDGE * count / total * b
+        slope, by_class = np.zeros((count, count)), np.zeros(count)
+        rows = coarse, labels, share, scaling.matrix, scaling.intercept
+        loss = add_scaled(*rows, units, whole, slope, by_class) / (total * units[2])
+        slope /= total * units[1] * units[0]
+        apart, b = packed[1 : 1 + count * count].reshape(count, count), scaling.intercept
+        penalty = float(np.sum(ridge * apart**2)) + own_ridge * float(b @ b)
+        by_class = by_class / (total * units[1]) + 2.0 * own_ridge * b
         gradient = [[np.trace(slope)], (slope + 2.0 * ridge * apart).ravel(), by_class]
         return loss + penalty, np.concatenate(gradient)
 

@@ -20,46 +20,54 @@ from typing import cast
 import numpy as np
 
 from recalibrate.bases.problem import Problem
-from recalibrate.classes.linear.spec import UNIT, Linear, LinearLearner, LinearTable
+from recalibrate.classes.linear.spec import UNIT, Linear, LinearLearner, LinearTable, Quantiser
 from recalibrate.core.boost import EVERYTHING
+from recalibrate.core.family import LEAST_NOISE, family
 from recalibrate.core.fixedpoint import snap
 from recalibrate.core.levels import Levels
-from recalibrate.core.part import Part, Sums
+from recalibrate.core.part import Draft, Part, Sums, square_step
 from recalibrate.core.rounds import Rounds, Step
 from recalibrate.core.source import StatsSource
-from recalibrate.fitting.default.evidence import (
-    LEAST_NOISE,
-    STANDARD_UNIT,
-    Counts,
-    Floats,
-    laplace,
-)
+from recalibrate.fitting.default.evidence import Counts, Floats, laplace
 from recalibrate.kernels.rows import label_cells
 
+SQUARED_ERROR = family("identity")
 LINE_CLASS = Linear(features=(), base_score=True)
 """Linear functions of the base score alone."""
-UNCHANGED = 0.85
+UNCHANGED = 0.8
 """Prior chance that the score is right as it is.
 
-On draws of 100 calibration rows .7 gains more from bases that are off and does more harm to those
-that are not: .2 % of the Brier score, where .85 does .1 %.
+Draws of 100 calibration rows of 22 pairs, and simulated bases that are right: the mean harm to
+those is .07 % of the Brier score (.1 % with .75, .03 % with .85), the mean gain 4.1, 4.2 and 3.9 %.
 """
 LEAST_CHANGE = 0.25
 """A change that is less likely than this is none: the base's own numbers come back."""
 NARROW, WIDE, SLOPE = 0.5, 2.0, 0.5
 """Standard deviations of a shift (an ordinary one, or one of a base that was trained on other
 shares of the classes) and of slopes; shifts and bends are in log-odds."""
-FORMS: tuple[tuple[tuple[float, float, float], float], ...] = (
-    ((NARROW, 0.0, 0.0), 0.2),
-    ((0.0, SLOPE, 0.0), 0.2),
-    ((NARROW, SLOPE, 0.0), 0.2),
-    ((WIDE, SLOPE, 0.0), 0.15),
-    ((NARROW, SLOPE, SLOPE), 0.15),
-    ((WIDE, SLOPE, SLOPE), 0.1),
+CONFIDENT, AROUND = -0.4, 0.25
+"""Mean and standard deviation of the slope's change in bases that are over-confident.
+
+Over-fitting is by far the commonest reason for a wrong score, and flattens its curve: a prior that
+knows this sees it in a hundred rows more often, and is led astray less (same draws: .45 % more gain
+at the same harm)."""
+Form = tuple[float, tuple[float, float, float], float]
+FORMS: tuple[Form, ...] = (
+    (CONFIDENT, (0.0, AROUND, 0.0), 0.28),
+    (CONFIDENT, (NARROW, AROUND, 0.0), 0.28),
+    (CONFIDENT, (NARROW, AROUND, SLOPE), 0.14),
+    (0.0, (NARROW, 0.0, 0.0), 0.06),
+    (0.0, (0.0, SLOPE, 0.0), 0.06),
+    (0.0, (NARROW, SLOPE, 0.0), 0.06),
+    (0.0, (WIDE, SLOPE, 0.0), 0.045),
+    (0.0, (NARROW, SLOPE, SLOPE), 0.045),
+    (0.0, (WIDE, SLOPE, SLOPE), 0.03),
 )
-"""Deviations of shift, slope and bend in every form (0: it has none), and its share of the chance
-of a change. Slopes turn log-odds around 0, as over-confidence does, and other scores around their
-mean."""
+"""Of every form the mean of the slope's change, the deviations of shift, slope and bend (0: it has
+none), and its share of the chance of a change. Slopes turn log-odds around 0, as over-confidence
+does, and other scores around their mean."""
+NAMES = {"identity": "linear scaling", "logit": "Platt scaling", "log": "log-linear scaling"}
+"""What a function of the score is called in the summary."""
 BEND_LEVELS = 16
 LEAST_KNOTS = 8
 """Scores of fewer different values are not bent."""
@@ -72,19 +80,24 @@ class LabelCells:
     """Statistic: weights and labels by the value of the score's column."""
 
     encoder: int
+    log: Rounds
 
     def of(self, part: Part) -> Sums:
         block, out = part.blocks[self.encoder], np.zeros((2 * UNIT + 1, 2), np.int64)
         column = block[:, 1] if block.shape[1] > 1 else np.zeros(len(block), np.int32)
         label_scale = 2.0**part.scale.response_bits
         label_cells(column, part.labels(), part.weight, label_scale, out)
-        return (out, part.losses(part.base, False, np.zeros(part.n_rows, np.int32), 1))
+        together = np.zeros(part.n_rows, np.int32)
+        if self.log.family.positive:
+            return (out, part.squares(Draft(self.log, EVERYTHING), together, 1))
+        return (out, part.losses(part.base, SQUARED_ERROR, together, 1))
 
 
 @dataclass(frozen=True)
 class Found:
-    """What was believed: chance of a change, and shift, slope and bend."""
+    """What was believed: its name, chance of a change, and shift, slope and bend."""
 
+    name: str
     chance: float
     shift: float = 0.0
     slope: float = 0.0
@@ -94,12 +107,10 @@ class Found:
     def note(self) -> str:
         """In words."""
         if self.chance < LEAST_CHANGE:
-            return f"the score stays as it is: a change is {self.chance:.0%} likely"
-        bent = f", bent by {self.bend:+.2g}" if self.bend else ""
-        return (
-            f"a function of the score: slope {1 + self.slope:.3g}, shifted by {self.shift:+.2g}"
-            f"{bent} (a change is {self.chance:.0%} likely)"
-        )
+            return f"{self.name}: no significant gain"
+        bent = f", curvature {self.bend:+.2g}" if self.bend else ""
+        said = f"slope {1 + self.slope:.3g}, intercept {self.shift:+.2g}{bent}"
+        return f"{self.name}: applied, {said}"
 
 
 class ScoreStage:
@@ -122,9 +133,11 @@ class ScoreStage:
     ) -> None:
         self.learner = learner
         self.link = problem.link
+        self.name = NAMES[problem.family.link]
+        self.size = problem.labels.span if problem.family.link == "identity" else 1.0
         self.spread = spread
         self.index = index
-        terms = learner.encoder.terms
+        terms = cast(Quantiser, learner.encoder).terms
         self._value = terms[1] if len(terms) > 1 else None
         self._centre = float(problem.base[0]) if self._value is None else self._value.centre
         self._factor = inf if self._value is None else self._value.factor
@@ -140,9 +153,9 @@ class ScoreStage:
 
     def fit(self, source: StatsSource, log: Rounds) -> tuple[Rounds, Found]:
         """``log``, which has no step yet, with one if the labels speak for it."""
-        counts = self._count(source)
+        counts = self._count(source, log)
         middle = 0.0
-        if self.link != "logit":
+        if not log.family.known_noise:
             middle = float(np.sum(counts.weight * counts.score) / np.sum(counts.weight))
         knots = self._knots(counts)
         bend = _Bend.at(knots)
@@ -154,16 +167,19 @@ class ScoreStage:
             return log, found
         return log.append(self._step(values, middle, bend)), found
 
-    def _count(self, source: StatsSource) -> Counts:
+    def _count(self, source: StatsSource, log: Rounds) -> Counts:
         """Rows of the same score together."""
-        cells, squares = source.sums(LabelCells(self.index))
-        scale = source.scale
+        cells, squares = source.sums(LabelCells(self.index, log))
+        scale, own = source.scale, log.family
         used = np.flatnonzero(cells[:, 0])
         weight = cells[used, 0] / scale.weight_factor
         label = cells[used, 1] * scale.response_step
         score = self._centre + (used - UNIT) / self._factor
+        if own.positive:
+            around = float(squares[0]) * square_step(scale)
+            return _around_curve(Counts(score, weight, label, self.link), around, self.spread)
         noise = 1.0
-        if self.link != "logit":
+        if not own.known_noise:
             # Around the best line, not the base: much of a base that is off is no noise.
             around = _around_line(weight, label, score, float(squares[0]) * scale.loss_step)
             rows = float(np.sum(weight)) / self.spread
@@ -182,16 +198,18 @@ class ScoreStage:
 
     def _believe(self, counts: Counts, design: Floats, bends: bool) -> tuple[Found, Floats]:
         """Means of all forms' parameters by their evidence."""
-        unit = 1.0 if self.link == "logit" else STANDARD_UNIT * float(np.sqrt(counts.noise))
+        unit = family(self.link).unit(counts.noise)
         chances = [np.log(UNCHANGED) - counts.loss(counts.score)]
         values = [np.zeros(3)]
-        for deviations, share in FORMS:
+        for centre, deviations, share in FORMS:
             has = np.flatnonzero(deviations)
             if (has[-1] > 0 and len(counts.score) == 1) or (has[-1] == 2 and not bends):
                 continue
             widths = np.array(deviations) * [unit, 1.0, 1.0]
-            own = np.zeros(3)
-            own[has], log_evidence = laplace(counts, design[:, has], widths[has])
+            own = np.array([0.0, centre, 0.0])
+            expected = replace(counts, score=counts.score + centre * design[:, 1])
+            more, log_evidence = laplace(expected, design[:, has], widths[has])
+            own[has] += more
             if (1.0 + own[1] - own[2]) * (1.0 + own[1] + own[2]) <= 0 and own[2]:
                 continue  # it would fold the scores
             values.append(own)
@@ -202,7 +220,8 @@ class ScoreStage:
             weight[bent] = 0.0
         weight = weight / weight.sum()
         mean = np.sum(weight[:, None] * np.array(values), axis=0)
-        return Found(1.0 - float(weight[0]), *(float(value) for value in mean)), mean
+        shift, slope, corner = (float(value) for value in mean)
+        return Found(self.name, 1.0 - float(weight[0]), shift * self.size, slope, corner), mean
 
     def _step(self, values: Floats, middle: float, bend: _Bend) -> Step:
         """The step that adds shift, slope and bend to the score."""
@@ -213,11 +232,11 @@ class ScoreStage:
         if corner:
             partition = Levels(bend.knots)
             constant, rise = constant + corner * bend.constant, rise + corner * bend.rise
-        return self._linear(partition, constant, rise)
+        return self.linear(partition, constant, rise)
 
-    def _linear(self, partition: Levels, constant: Floats, rise: Floats) -> Step:
+    def linear(self, partition: Levels, constant: Floats, rise: Floats) -> Step:
         """A step that adds ``constant + rise * score`` on every level set."""
-        coefficient = np.zeros((len(constant), len(self.learner.encoder.terms)))
+        coefficient = np.zeros((len(constant), self.learner.encoder.count))
         coefficient[:, 0] = (constant + rise * self._centre) / UNIT
         if self._value is not None:
             coefficient[:, 1] = rise / self._factor
@@ -226,7 +245,7 @@ class ScoreStage:
 
     def adjusted(self, log: Rounds, constant: float, rise: float) -> Rounds:
         """``log`` with a first step that adds so much more."""
-        more = self._linear(EVERYTHING, np.array([constant]), np.array([rise]))
+        more = self.linear(EVERYTHING, np.array([constant]), np.array([rise]))
         steps = log.steps
         if steps and steps[0].encoder == self.index:
             first = cast(LinearTable, steps[0].table)
@@ -276,6 +295,26 @@ class _Bend:
     def values(self, score: Floats) -> Floats:
         level = np.searchsorted(self.knots, score, side="right")
         return np.asarray(self.constant[level] + self.rise[level] * score)
+
+
+def _around_curve(counts: Counts, squares: float, spread: float) -> Counts:
+    """The same with the noise around the best power of the mean, times a factor.
+
+    ``squares`` sums the squared responses of the scores as they are; what a base is off is no
+    noise, and taken off. Weights are in the noise, as they are in the squares.
+    """
+    own = family(counts.link)
+    away = counts.score - np.sum(counts.weight * counts.score) / np.sum(counts.weight)
+    line = np.column_stack([np.ones(len(away)), away])
+    found, _ = laplace(counts, line, np.array([WIDE, SLOPE]))
+    label = counts.label / counts.weight
+    before = own.from_margin(counts.score)
+    after = own.from_margin(counts.score + np.sum(line * found, axis=1))
+    factor = counts.weight * before ** (2.0 - 2.0 * own.power)
+    explained = spread * np.sum(factor * ((label - before) ** 2 - (label - after) ** 2))
+    size = float(np.sum(factor * after**own.power))
+    noise = max(squares - float(explained), squares / 10.0) / size
+    return replace(counts, noise=max(noise, LEAST_NOISE))
 
 
 def _around_line(weight: Floats, label: Floats, score: Floats, squares: float) -> float:

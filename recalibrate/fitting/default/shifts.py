@@ -7,16 +7,16 @@ s, not rows, so that groups with few events are believed less. Terms take turns,
 shifts of the others, and so does the line through the score: groups that differ in their scores
 are confounded with it.
 
-First on everyone, then on level sets of the score. There every group has three kinds of effects: a
-shift, a slope over the level sets, and what every level set has by itself. Each kind has a variance
-of its own, and none is one of the answers. All of it is one step of the model for every drawing
-of level sets, a table to look up.
+First on everyone: a shift for every group, and a trend over the bands of a numeric column, one
+number that a hundred rows can tell. Then on level sets of the score, where every group also has a
+slope over the level sets and what every level set has by itself. Each kind has a variance of its
+own, and none is one of the answers. All of it is one step of the model for every drawing of level
+sets, a table to look up.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import inf
 
 import numpy as np
 
@@ -24,23 +24,25 @@ from recalibrate.classes.groups.cells import CellSums
 from recalibrate.classes.groups.spec import GroupEncoder, GroupTable
 from recalibrate.classes.linear.spec import UNIT, UNIT_BITS, Products, bits_to_cut
 from recalibrate.core.boost import EVERYTHING, Settings, draw_levels
+from recalibrate.core.family import LEAST_NOISE, family
 from recalibrate.core.fixedpoint import snap
-from recalibrate.core.learning import MARGIN_STEP_LIMIT
-from recalibrate.core.levels import Levels, Link
+from recalibrate.core.levels import Levels
 from recalibrate.core.part import Draft
 from recalibrate.core.rounds import Rounds, Step
 from recalibrate.core.source import StatsSource
 from recalibrate.data.table import Schema
 from recalibrate.fitting.default.evidence import (
-    LEAST_NOISE,
     LIMIT,
     MEAN_ODDS,
-    STANDARD_UNIT,
+    NO_SPREAD,
     Effects,
     Floats,
     certainly_off,
+    no_spread_among,
 )
 from recalibrate.fitting.default.score import ScoreStage
+from recalibrate.groups.cells import BandCells, ValueCells
+from recalibrate.groups.terms import BoundTerm
 
 MANY_CATEGORIES = 128
 """With more than this many, a column's categories are moved at once before trees look at them.
@@ -48,6 +50,13 @@ MANY_CATEGORIES = 128
 Up to here trees do as well or better by themselves (cross-validated): their small steps see the
 residuals that other columns leave, not those of the beginning.
 """
+COLUMN_ROWS, MOST_COLUMNS = 5000, 60
+"""With fewer rows all columns are moved so, unless there are more: shifts of columns by their
+evidence see in a few hundred rows what trees need thousands for, and beyond that add nothing."""
+UNNAMED_ROWS = 800
+"""So many rows, over those that there are, is the evidence, on average over the kinds of shifts,
+that columns which nobody named have to show. Chance exceeds such odds in at most the inverse of
+them, and what a mistake costs falls with the rows as well."""
 TURNS, LEVEL_TURNS = 4, 2
 """Turns of every term; the last ones change next to nothing."""
 LEVELS, FEW_LEVELS, FEW_ROWS = 5, 3, 1000
@@ -56,12 +65,16 @@ CURVE_LEVELS = 20
 """Level sets of the curve of all rows, which has all of them to fill its cells."""
 DRAWINGS = 2
 """How often level sets are drawn: the second ones are those of scores that groups have moved."""
+LEAST_TREND = 3
+"""Bands of a column that has a trend apart from its shifts."""
 EVERYONE = -1
 """Stands for a term: all rows are its only group."""
 
 
-def large_columns(schema: Schema, names: tuple[str, ...]) -> tuple[str, ...]:
-    """The columns among ``names`` that have many categories."""
+def shifted_columns(schema: Schema, names: tuple[str, ...], n_rows: int) -> tuple[str, ...]:
+    """The columns among ``names`` that are moved at once: with few rows all, else large ones."""
+    if n_rows < COLUMN_ROWS and len(names) <= MOST_COLUMNS:
+        return names
     columns = [schema.columns[schema.index(name)] for name in names]
     return tuple(each.name for each in columns if len(each.categories) > MANY_CATEGORIES)
 
@@ -76,24 +89,33 @@ class Shifts:
         The groups.
     index
         Number of the encoder in the model.
-    limit
-        Standard errors that a group may be left off by; None: as many as its term's others say.
+    named
+        Whether the user asks for these groups. Then one that is surely off is left off by at most
+        `LIMIT` standard errors; otherwise by as many as its term's others say.
     """
 
     encoder: GroupEncoder
     index: int
-    limit: float | None = LIMIT
+    named: bool = True
 
     def on_everyone(
-        self, source: StatsSource, log: Rounds, score: ScoreStage | None = None
+        self,
+        source: StatsSource,
+        log: Rounds,
+        score: ScoreStage | None = None,
+        *,
+        decided: bool = False,
     ) -> Rounds:
-        """``log`` with one more step, if groups differ by more than noise."""
-        drawn, moved = _Drawing(self, EVERYTHING, source, log.link), log
+        """``log`` with a line and shifts that suit each other, if groups differ beyond noise.
+
+        Where that is ``decided``, by other rows as well, without asking these.
+        """
+        drawn = _Drawing(self, EVERYTHING, source, log.link)
         for _ in range(TURNS):
             if score is not None:
-                moved = drawn.line(moved, score)
-            drawn.turn(moved)
-        return drawn.append(moved) if drawn.worth_it(log) else log
+                drawn.turn_line(log, score)
+            drawn.turn(log)
+        return drawn.append(log) if decided or drawn.worth_it(log) else log
 
     def on_curve(self, source: StatsSource, log: Rounds) -> Rounds:
         """``log`` with a step that moves every level set as a whole, if the curve is off."""
@@ -126,38 +148,48 @@ class _Drawing:
     shifts: Shifts
     partition: Levels
     source: StatsSource
-    link: Link
+    link: str
     effects: dict[tuple[int, str], Floats] = field(default_factory=dict)
     odds: dict[tuple[int, str], float] = field(default_factory=dict)
     distances: list[Floats] = field(default_factory=list)
     noise: float = 1.0
+    rise: float = 0.0
+    line: Step | None = None
+    no_spread: float = NO_SPREAD
 
     def __post_init__(self) -> None:
+        if not self.shifts.named:
+            self.no_spread = no_spread_among(np.empty(0))
         offsets = self.shifts.encoder.offsets
         self.coefficient = np.zeros((self.partition.count, int(offsets[-1]) + 1))
         # Where every term's codes begin, its code 0 (in none of its groups) included.
         self.starts = offsets + np.arange(len(offsets))
+        self.trends = [trend_of(term) for term in self.shifts.encoder.groups.terms]
 
     def worth_it(self, log: Rounds) -> bool:
         """Whether some kind of effect is more than noise, counting all that were looked at.
 
-        A model that was moved anyway has nothing to lose: all effects are shrunken, and one kind
-        that the labels speak for is enough.
+        Of groups that were asked for, and a model that was moved anyway, one kind that the labels
+        speak for is enough: all effects are shrunken.
         """
         if not self.coefficient.any():
             return False
+        if not self.shifts.named:
+            least = max(UNNAMED_ROWS / self.source.n_rows, 1.0)
+            return float(np.mean(list(self.odds.values()))) > least
         if log.steps:
             return max(self.odds.values()) > 1.0
         certain = bool(self.distances) and certainly_off(np.concatenate(self.distances))
         return certain or float(np.mean(list(self.odds.values()))) > MEAN_ODDS
 
     def append(self, log: Rounds) -> Rounds:
-        """``log`` with the step."""
-        limit = MARGIN_STEP_LIMIT if log.link == "logit" else inf
+        """``log`` with the steps."""
+        if self.line is not None:
+            log = log.append(self.line)
         offsets = self.shifts.encoder.offsets
         present = np.ones(self.partition.count, np.bool_)
         columns = np.arange(len(offsets) - 1)
-        table = GroupTable(present, snap(self.coefficient), limit, columns, offsets)
+        table = GroupTable(present, snap(self.coefficient), log.family.step_limit, columns, offsets)
         return log.append(Step(self.partition, table, self.shifts.index, False, None))
 
     def turn(self, log: Rounds, terms: range | None = None) -> None:
@@ -165,34 +197,35 @@ class _Drawing:
         for term in terms or range(EVERYONE, len(self.starts) - 1):
             s, g, variance = self._sums(self.append(log), term)
             own = self._columns(term)
-            for kind in ("shift", "slope", "free") if self.partition.count > 1 else ("shift",):
+            for kind in self._kinds(term):
                 self._update(term, kind, s, g, variance)
                 new = self._together(term)
                 moved, self.coefficient[:, own] = new - self.coefficient[:, own], new
                 g = g - s * moved
+        if not self.shifts.named:
+            self.no_spread = no_spread_among(np.array(list(self.odds.values())))
 
-    def line(self, log: Rounds, score: ScoreStage) -> Rounds:
-        """``log`` with shift and slope of the score as the groups' shifts leave room for."""
-        draft = Draft(self.append(log), EVERYTHING)
-        scale, terms = self.source.scale, len(score.learner.encoder.terms)
-        _, gram, cross = self.source.sums(Products(draft, score.index, 1, terms))
+    def turn_line(self, log: Rounds, score: ScoreStage) -> None:
+        """A slope of the score as the groups' shifts leave room for."""
+        terms = score.learner.encoder.count
         if terms < 2:
-            return log
+            return
+        scale, draft = self.source.scale, Draft(self.append(log), EVERYTHING)
+        _, gram, cross = self.source.sums(Products(draft, score.index, 1, terms))
         gram_cut, cross_cut = bits_to_cut(scale)
         information = np.multiply(gram[0], scale.weight_step * 2.0 ** (gram_cut - 2 * UNIT_BITS))
         pull = np.multiply(cross[0], scale.response_step * 2.0 ** (cross_cut - UNIT_BITS))
         if information[0, 0] <= 0:
-            return log
+            return
         middle = information[1, 0] / information[0, 0]  # of the column, in its unit
-        noise = self._noise(log)
         size = score.column_unit
-        around = information[1, 1] - middle * information[1, 0]
-        known = Effects(
-            np.array([(pull[1] - middle * pull[0]) * size]) / noise,
-            np.array([max(around, 0.0) * size**2]) / noise,
-        )
-        (rise,), _ = known.believed()
-        return score.adjusted(log, -float(rise) * score.at(middle), float(rise)) if rise else log
+        around = max(information[1, 1] - middle * information[1, 0], 0.0) * size**2
+        pulled = (pull[1] - middle * pull[0]) * size + around * self.rise
+        noise = self._noise(log)
+        (rise,), _ = Effects(np.array([pulled]) / noise, np.array([around]) / noise).believed()
+        self.rise = float(rise)
+        around_middle = np.array([-self.rise * score.at(middle)])
+        self.line = score.linear(EVERYTHING, around_middle, np.array([self.rise]))
 
     def _noise(self, log: Rounds) -> float:
         """Variance of a summed response per unit of s."""
@@ -208,14 +241,19 @@ class _Drawing:
         _, *sums, squares = statistic.real(self.source)
         own = slice(int(starts[at]), int(starts[at + 1]))
         s, g, variance = (each[:, own] for each in sums)
-        if log.link != "logit":
-            noise = float(squares.sum()) * self.source.scale.loss_step / float(s.sum())
-            self.noise = max(noise, LEAST_NOISE)
+        if not log.family.known_noise:
+            self.noise = max(float(squares.sum()) / float(s.sum()), LEAST_NOISE)
             variance = variance * self.noise
         if term == EVERYONE:
             s, g, variance = (each.sum(axis=1, keepdims=True) for each in (s, g, variance))
             return s, g, variance
         return s[:, 1:], g[:, 1:], variance[:, 1:]
+
+    def _kinds(self, term: int) -> tuple[str, ...]:
+        """Kinds of effects that a term has, from few numbers to many."""
+        if self.partition.count > 1:
+            return "shift", "slope", "free"
+        return ("trend", "shift") if term >= 0 and self.trends[term].any() else ("shift",)
 
     def _columns(self, term: int) -> slice:
         """A term's columns of the coefficients."""
@@ -227,16 +265,20 @@ class _Drawing:
         across = self._across[:, None]
         if kind == "shift":
             g, s, variance = (each.sum(axis=0) for each in (g, s, variance))
+        elif kind == "trend":
+            rank = self.trends[term]
+            g = (rank * g).sum(keepdims=True)
+            s, variance = ((rank**2 * each).sum(keepdims=True) for each in (s, variance))
         elif kind == "slope":
             g = (across * g).sum(axis=0)
             s, variance = ((across**2 * each).sum(axis=0) for each in (s, variance))
         old = self.effects.get((term, kind), np.zeros(g.shape))
-        unit = 1.0 if self.link == "logit" else STANDARD_UNIT * float(np.sqrt(self.noise))
+        unit = family(self.link).unit(self.noise)
         # A shift d moves g by s d: g / s has the variance of g over s^2.
         each = np.divide(s, variance, out=np.zeros(s.shape), where=variance > 0)
         known = Effects(((g + s * old) * each).ravel(), (s * each).ravel(), unit)
-        limit = self.shifts.limit if kind == "shift" else None
-        found, odds = known.believed(limit)
+        limit = LIMIT if self.shifts.named and kind == "shift" else None
+        found, odds = known.believed(limit, self.no_spread)
         self.effects[term, kind] = found.reshape(g.shape)
         if (term, kind) not in self.odds:
             self.odds[term, kind] = odds
@@ -252,6 +294,21 @@ class _Drawing:
     def _together(self, term: int) -> Floats:
         """All effects of a term so far, [level set, group]."""
         across = self._across[:, None]
-        basis = {"shift": np.ones_like(across), "slope": across, "free": np.ones_like(across)}
+        one = np.ones_like(across)
+        basis = {"shift": one, "slope": across, "free": one, "trend": self.trends[term]}
         known = [basis[kind] * own for (t, kind), own in self.effects.items() if t == term]
         return np.asarray(sum(known[1:], known[0]))
+
+
+def trend_of(term: BoundTerm) -> Floats:
+    """Ranks of the bands or values of a number, [1, group], with mean 0 and mean square 1.
+
+    A missing value is in the middle. Zeros: the groups have no order, or are too few for a trend.
+    """
+    (factor, *others) = term.factors
+    cells = np.array(term.cells)[:, 0]
+    known = cells <= factor.count
+    if others or not isinstance(factor, BandCells | ValueCells) or known.sum() < LEAST_TREND:
+        return np.zeros((1, len(cells)))
+    rank = np.where(known, cells - cells[known].mean(), 0.0)
+    return np.asarray(rank / np.sqrt(np.mean(rank**2)))[None, :]

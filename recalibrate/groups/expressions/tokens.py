@@ -25,9 +25,9 @@ _HINTS = {
     "|": "write `or`",
     "~": "write `not`",
     "!": "write != or `not`",
-    "`": "this backtick has no partner; a backtick inside a name is written twice",
-    "'": "this quote has no partner on the same line",
-    '"': "this quote has no partner on the same line",
+    "`": "unmatched backtick; a backtick inside a name is written twice",
+    "'": "unmatched quote",
+    '"': "unmatched quote",
 }
 
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.bases.problem import Problem, Reading, known_classes
-from recalibrate.bases.protocol import Base
+from recalibrate.bases.problem import Problem, Reading, by_column, known_classes
+from recalibrate.bases.protocol import Base, base_outputs
 from recalibrate.bases.wrappers import select_columns
 from recalibrate.core.fixedpoint import Scale
 from recalibrate.core.part import Rows
@@ -34,6 +34,7 @@ from recalibrate.rows.reading import (
     RawRows,
     Roles,
     assign_roles,
+    known_outputs,
     read_base,
     read_raw,
     settle,
@@ -106,11 +107,11 @@ def finish_partition(partition: Partition, expected: str, finish: Finish) -> Pro
             "same: Parquet files that nobody rewrites, or a persisted table."
         )
     rows, problem = partition.rows, finish.problem
-    features = problem.table.schema.columns[:-1]  # the last is the base score
+    features = problem.table.schema.columns[: len(rows.columns)]  # the others are base scores
     triples = zip(partition.columns, rows.columns, features, strict=True)
     columns = [own.recode(values, column) for own, values, column in triples]
     base = finish.scores(rows.score)
-    table = Table(problem.table.schema, [*columns, base], len(base))
+    table = Table(problem.table.schema, [*columns, *by_column(base)], len(base))
     weight = None if problem.labels.weight is None else rows.weight
     labels = replace(problem.labels, values=finish.labels(rows.y), weight=weight)
     return replace(problem, table=table, labels=labels, base=base)
@@ -249,9 +250,12 @@ def read_collection(
     client = find_client(client)
     roles = assign_roles([str(name) for name in X.columns], base_model, y, reading)
     base = read_base(base_model, roles, reading, select_columns(X._meta, roles.features))
-    known = known_classes(base, reading)
+    outputs = base_outputs(base)
+    if outputs is None:
+        outputs = known_outputs(base, select_columns(X.head(1, npartitions=-1), roles.features))
+    known = known_classes(base, reading, outputs)
     packed = None
-    if roles.score is None:
+    if not roles.scores:
         packed = client.submit(_hold, pack(base), pure=False)
     frames = client.compute(X.to_delayed())
     partitions = [
@@ -267,7 +271,7 @@ def read_collection(
         for column, seen in zip(columns, own, strict=True):
             column.merge(seen)
     together = reduce(or_, [facts for facts, _, _ in told if facts is not None])
-    problem = settle(together, columns, base, reading)
+    problem = settle(together, columns, base, reading, known)
     finish = Finish(problem, base.link, together.seen, reading, known)
     pieces, sizes = [], []
     for partition, (facts, _, checksum) in zip(partitions, told, strict=True):

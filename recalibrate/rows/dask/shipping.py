@@ -14,6 +14,7 @@ import numpy as np
 
 from recalibrate.bases.graphbase import GraphBase
 from recalibrate.bases.protocol import Base, ScoreColumn
+from recalibrate.data.scores import check_score_names, take_scores
 from recalibrate.support.optional import require
 
 
@@ -58,21 +59,19 @@ def pack(base: Base, model: Any = None) -> Packed:
 
 
 def predict_partitions(model: Any, X: Any, base: Any = None) -> Any:
-    """Predictions for a Dask DataFrame, as a Dask Series; ``base`` names a column of scores."""
-    if base is not None and not isinstance(base, str):
-        raise TypeError(
-            "base= must be the name of a column where X is a Dask DataFrame, got "
-            f"{type(base).__name__}"
-        )
-    if model.labels.kind == "classes":
-        raise ValueError(
-            "predictions of several classes are a table: X.map_partitions(lambda part: "
-            "pandas.DataFrame(model.predict(part), part.index, model.classes_)) makes one"
-        )
+    """Predictions for a Dask DataFrame, as a Dask Series; of several classes a Dask DataFrame.
+
+    ``base`` names the column of scores, or those of all classes.
+    """
+    names = check_score_names(base)
     dask = require("dask", "dask")
     packed = dask.delayed(pack(model.base, model), traverse=False)
-    meta = ("prediction", "f8")
-    return X.map_partitions(predict_partition, packed, base, meta=meta, align_dataframes=False)
+    several = model.labels.kind == "classes"
+    classes = list(model.labels.classes) if several else None
+    meta: Any = [(label, "f8") for label in classes] if classes else ("prediction", "f8")
+    return X.map_partitions(
+        predict_partition, packed, names, classes, meta=meta, align_dataframes=False
+    )
 
 
 def both_classes(p: Any) -> Any:
@@ -80,12 +79,16 @@ def both_classes(p: Any) -> Any:
     return p.to_frame(name=1).assign(**{"0": 1.0 - p}).rename(columns={"0": 0})[[0, 1]]
 
 
-def predict_partition(frame: Any, packed: Packed, base: str | None) -> Any:
+def predict_partition(
+    frame: Any, packed: Packed, names: tuple[str, ...], classes: list[Any] | None
+) -> Any:
     """Task: predictions for the rows of a partition."""
     import pandas as pd
 
-    values = np.empty(0)
+    values = np.empty(0) if classes is None else np.empty((0, len(classes)))
     if len(frame):
-        given = None if base is None else frame[base]
+        given = take_scores([frame[name] for name in names])
         values = packed.open().predict(frame, base=given)
+    if classes is not None:
+        return pd.DataFrame(values, index=frame.index, columns=classes)
     return pd.Series(values, index=frame.index, name="prediction")

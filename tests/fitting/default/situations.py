@@ -54,25 +54,19 @@ def decisions(model):
     """Stage -> whether it was taken, in the order of the notes."""
     taken = {}
     for note in model.notes:
-        if note.startswith((SCORE, "the score stays as it is")):
-            taken[SCORE] = note.startswith(f"{SCORE}: ")
-        for verdict in (" pays: ", " does not pay by itself: ", " pay: ", " are left out: "):
-            if verdict in note:
-                taken[note.split(verdict)[0]] = verdict in (" pays: ", " pay: ")
-        if note.startswith("boosting is taken in part"):
-            taken["boosting"] = True
-        if note.startswith("level sets: "):
-            taken["level sets"] = " update" in note
+        name, said = note.replace("linear scaling", SCORE).split(": ", 1)
+        if name in (SCORE, CERTAIN, LARGE, BOOSTING, LEVEL_SETS, SHIFTS, ON_LEVELS):
+            taken[name] = said.startswith("applied") or " correct" in said
     return taken
 
 
-SCORE = "a function of the score"
-CERTAIN = "moving certain gaps"
-LARGE = "moving the categories of large columns"
+SCORE = "Platt scaling"
+CERTAIN = "large group errors"
+LARGE = "column shifts"
 BOOSTING = "boosting"
 LEVEL_SETS = "level sets"
-SHIFTS = "shifts of groups"
-ON_LEVELS = "shifts on level sets"
+SHIFTS = "group shifts"
+ON_LEVELS = "group shifts by level"
 
 
 def most(trials, chance):

@@ -7,7 +7,7 @@ from scipy.special import expit as sigmoid
 from situations import ON_LEVELS, SHIFTS, Rows, decisions, people
 
 import recalibrate as rc
-from recalibrate.fitting.default.named_groups import show_groups
+from recalibrate.explain.notes import show_groups
 
 
 def ages(seed, n, off):
@@ -155,12 +155,12 @@ def test_the_summary_has_a_line_for_every_group():
     assert abs(left) < 4 * error < off
 
 
-def test_of_many_groups_the_summary_shows_those_that_were_off_most():
+def test_of_many_groups_the_summary_shows_the_most_significant_gaps():
     many = [(f"g{k}", 100, 0.001 * k, 0.0, 0.01) for k in range(100)]
     said = show_groups(many)
     assert "g99" in said
     assert "g59" not in said
-    assert "and 60 groups that were off less" in said
+    assert "and 60 groups with less significant gaps" in said
 
 
 def test_an_audit_looks_at_the_named_groups_first():

@@ -1,0 +1,46 @@
+"""How kernels are compiled, and what is said meanwhile."""
+
+import io
+
+import numba
+import pytest
+
+from recalibrate.kernels import compiler
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(autouse=True)
+def nothing_said_yet():
+    compiler._tell_of_compiling.cache_clear()
+    yield
+    compiler._tell_of_compiling.cache_clear()
+
+
+@pytest.mark.parametrize(("stream", "lines"), [(Terminal, 1), (io.StringIO, 0)])
+def test_only_a_terminal_is_told_once_why_the_first_call_takes_long(monkeypatch, stream, lines):
+    monkeypatch.setattr("sys.stderr", said := stream())
+
+    def one() -> int:
+        return 1
+
+    def two() -> int:
+        return 2
+
+    for function in (one, two):
+        function.__module__ = "recalibrate.kernels.example"
+        assert numba.njit(function)() == function()
+    assert said.getvalue().count("compiling for this machine") == lines
+
+
+def test_kernels_of_others_say_nothing(monkeypatch):
+    monkeypatch.setattr("sys.stderr", said := Terminal())
+
+    def foreign() -> int:
+        return 3
+
+    assert numba.njit(foreign)() == 3
+    assert said.getvalue() == ""
