@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from recalibrate.bases.problem import are_labels
 from recalibrate.bases.protocol import ScoreColumn, as_base, classes_of, predicted_mean, takes_base
 from recalibrate.core.levels import from_margin
 from recalibrate.data.classes import Known
 from recalibrate.data.labels import Labels
 from recalibrate.data.scores import read_scores
 from recalibrate.data.vectors import Float64
+from recalibrate.support.notices import warn_user
 
 
 def count_rows(X: Any, y: Any) -> int:
@@ -91,5 +93,10 @@ def checked_predictions(predicted: Any, labels: Labels, argument: str) -> Float6
             f"Predictions of {argument} must be probabilities for 0/1 labels, but "
             f"{int(outside.sum())} of {n_rows} are not in [0, 1]; the first is {values[row]} in "
             f"row {row} (from 0). Turn log-odds into probabilities with 1 / (1 + exp(-score))."
+        )
+    if labels.kind == "binary" and are_labels(values):
+        warn_user(
+            f"all predictions of {argument} are exactly 0 or 1. Are they predicted labels? Pass "
+            "probabilities (predict_proba)."
         )
     return values

@@ -31,7 +31,13 @@ from recalibrate.auditing.views.notes import method_notes
 from recalibrate.bases.protocol import as_base, deviance_of, takes_base
 from recalibrate.data.bounds import NO_BOUNDS
 from recalibrate.data.inputs import is_collection, is_streamed, settle
-from recalibrate.data.labels import Labels, check_aligned, check_squares, read_labels
+from recalibrate.data.labels import (
+    Labels,
+    check_aligned,
+    check_squares,
+    read_labels,
+    warn_if_one_class,
+)
 from recalibrate.data.scores import count_outputs
 from recalibrate.data.table import Table, read_table
 from recalibrate.data.vectors import Float64
@@ -177,6 +183,7 @@ def _read_rows(asked: Asked) -> Rows:
         known=known,
         bounds=bounds,
     )
+    warn_if_one_class(labels)
     check_squares(labels)
     after = checked_predictions(predicted, labels, "model_or_scores")
     before = read_baseline(

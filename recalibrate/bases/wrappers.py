@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -145,7 +146,6 @@ class ChainedBase:
     """A recalibrated model as the base of further rounds, on labels it has not seen."""
 
     model: Recalibrated
-    _graphs: list[object] = field(default_factory=list, repr=False)  # once there is one
 
     def __post_init__(self) -> None:
         if isinstance(self.model.base, ScoreColumn):
@@ -210,6 +210,10 @@ class ChainedBase:
     def graph(self) -> object | None:
         """The exported graph of the model."""
         return self._export()[0]
+
+    @cached_property
+    def _graphs(self) -> list[object]:
+        return []  # the graph, once there is one
 
     def _export(self) -> tuple[object | None, str]:
         """The graph, and why there is none: that may change, when its base has seen rows."""

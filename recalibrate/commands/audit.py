@@ -22,7 +22,7 @@ from typing import Any
 
 from recalibrate.commands.console import Console
 from recalibrate.commands.data import CSV, PARQUET, Labelled, encode_frame, read_labelled
-from recalibrate.commands.models import known_text, needs_scores, open_any
+from recalibrate.commands.models import known_text, knows_classes, needs_scores, open_any
 from recalibrate.commands.options import add_base, add_labels, add_reading, add_table
 from recalibrate.commands.outputs import Outputs
 from recalibrate.commands.texts import read_class, read_groups
@@ -215,6 +215,7 @@ def _audit(args: Namespace, console: Console, models: dict[str, Any]) -> Any:
     rows = read_labelled(
         args,
         known_text=tuple(name for model in models.values() for name in known_text(model)),
+        classes_known=any(knows_classes(model) for model in models.values()),
         scores=args.score_column,
         cluster=args.cluster,
         exposure=args.exposure,
@@ -259,7 +260,7 @@ def as_means(scores: Any, args: Namespace) -> Any:
 
     if args.base_link in (None, "identity"):
         return scores
-    values = read_scores(scores, n_rows=len(scores), probability=False)
+    values = read_scores(scores, n_rows=len(scores), probability=False, outputs=None)
     return from_margin(values, args.base_link)
 
 

@@ -281,8 +281,8 @@ def warn_if_one_class(labels: Labels) -> None:
         which = int(labels.values[0])
         name = labels.classes[which] if labels.classes and labels.chosen is None else which
         warn_user(
-            f"all {len(labels.values)} labels are {name!r}, of one class only: rows of both are "
-            "needed to say anything about their probabilities"
+            f"all {len(labels.values)} labels are {name!r}, of one class only: pass rows "
+            "of both classes"
         )
 
 

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from recalibrate.data.labels import read_labels
 from recalibrate.fitting.arguments import PAPER_LOOP, Engine, Loop
 from recalibrate.fitting.entry import fit
 
@@ -87,8 +88,11 @@ class FitsModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no t
         tags.input_tags.allow_nan = getattr(self.H, "takes_missing", True)
         return tags
 
-    def _read_features(self, X: Any, *, reset: bool) -> Any:
-        """X checked the way of scikit-learn; its cells are read, and refused, by the table."""
+    def _read_features(self, X: Any, *, reset: bool, sparse: bool = False) -> Any:
+        """X checked the way of scikit-learn; its cells are read, and refused, by the table.
+
+        ``sparse``: whether X may be a sparse matrix, because H has a table of its own.
+        """
         if hasattr(X, "columns") or hasattr(X, "to_pandas"):
             # Columns of a frame have types of their own, which one common array would lose.
             return validate_data(self, X, reset=reset, skip_check_array=True)
@@ -96,10 +100,16 @@ class FitsModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no t
             self,
             X,
             reset=reset,
+            accept_sparse=sparse,
             # A list of rows [1, "a"] would otherwise become all text.
             dtype=object if isinstance(X, list | tuple) else None,
             ensure_all_finite=not get_tags(self).input_tags.allow_nan,
         )
+
+    @staticmethod
+    def _read_weight(y: Float64, X: Any, sample_weight: Any) -> Float64 | None:
+        """The weights of the rows, checked, and that there are as many rows as labels."""
+        return read_labels(y, n_rows=X.shape[0], sample_weight=sample_weight).weight
 
     def _fit(self, base: Any, X: Any, y: Any, weight: Any, **options: Any) -> Self:
         """Call ``fit`` with all parameters, and keep the model and its facts."""

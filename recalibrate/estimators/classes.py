@@ -10,7 +10,6 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from recalibrate.data.labels import read_labels
 from recalibrate.estimators.base import FitsModel, Float64
 from recalibrate.support.notices import listed
 
@@ -30,7 +29,7 @@ class Classifies(ClassifierMixin, FitsModel):  # type: ignore[misc]  # scikit-le
         return rounded or self.link == "identity" or self.alpha is not None or self.B is not None
 
     def _read_rows(
-        self, X: Any, y: Any, sample_weight: Any, known: Any = None
+        self, X: Any, y: Any, sample_weight: Any, known: Any = None, *, sparse: bool = False
     ) -> tuple[Any, NDArray[Any], Float64 | None]:
         """X, labels and weights, checked; sets ``classes_``.
 
@@ -38,8 +37,8 @@ class Classifies(ClassifierMixin, FitsModel):  # type: ignore[misc]  # scikit-le
         """
         y = validate_data(self, y=y)
         check_classification_targets(y)
-        X = self._read_features(X, reset=True)
-        weight = read_labels(np.zeros(len(y)), n_rows=len(X), sample_weight=sample_weight).weight
+        X = self._read_features(X, reset=True, sparse=sparse)
+        weight = self._read_weight(np.zeros(len(y)), X, sample_weight)
         counts = np.ones(len(y), np.bool_) if weight is None else weight > 0
         classes = self._check_classes(np.unique(y[counts]))
         if not counts.all():  # labels of rows that do not count may be anything

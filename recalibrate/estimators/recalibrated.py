@@ -12,7 +12,6 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from recalibrate.data.bounds import NO_BOUNDS
-from recalibrate.data.labels import read_labels
 from recalibrate.estimators.base import FitsModel, Float64
 from recalibrate.estimators.classes import Classifies
 from recalibrate.estimators.documents import documented
@@ -137,13 +136,15 @@ class RecalibratedClassifier(Classifies, _Recalibrates):
         """
         fitted = self._fitted_model()
         known = None if fitted is None else getattr(fitted, "classes_", None)
-        X, y, weight = self._read_rows(X, y, sample_weight, known)
+        X, y, weight = self._read_rows(X, y, sample_weight, known, sparse=Z is not None)
         return self._recalibrate(X, y, weight, Z)
 
     def predict_proba(self, X: Any, Z: Any = None) -> Float64:
         """Probabilities of the ``classes_``, a column for each."""
         check_is_fitted(self)
-        return self.model_.predict_proba(self._read_features(X, reset=False), Z=Z)
+        return self.model_.predict_proba(
+            self._read_features(X, reset=False, sparse=Z is not None), Z=Z
+        )
 
     def predict(self, X: Any, Z: Any = None) -> NDArray[Any]:
         """The most probable class; the first of several that are equally so."""
@@ -205,8 +206,8 @@ class RecalibratedRegressor(RegressorMixin, _Recalibrates):  # type: ignore[misc
             with exposures as weights.
         """
         y = validate_data(self, y=y, y_numeric=True).astype(np.float64)
-        X = self._read_features(X, reset=True)
-        weight = read_labels(y, n_rows=len(X), sample_weight=sample_weight).weight
+        X = self._read_features(X, reset=True, sparse=Z is not None)
+        weight = self._read_weight(y, X, sample_weight)
         if exposure is None:  # rows of weight zero do not count
             y = np.clip(y, *bounds_of(y, weight))
         return self._recalibrate(X, y, weight, Z, bounds=NO_BOUNDS, exposure=exposure)
@@ -214,4 +215,4 @@ class RecalibratedRegressor(RegressorMixin, _Recalibrates):  # type: ignore[misc
     def predict(self, X: Any, Z: Any = None) -> Float64:
         """Predicted mean of every row."""
         check_is_fitted(self)
-        return self.model_.predict(self._read_features(X, reset=False), Z=Z)
+        return self.model_.predict(self._read_features(X, reset=False, sparse=Z is not None), Z=Z)

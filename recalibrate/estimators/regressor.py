@@ -11,7 +11,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from recalibrate.bases.constant import Constant
 from recalibrate.data.bounds import NO_BOUNDS
-from recalibrate.data.labels import read_labels
 from recalibrate.estimators.base import Float64
 from recalibrate.estimators.boosting import LSBoost
 from recalibrate.estimators.documents import documented
@@ -71,7 +70,7 @@ class LSBoostRegressor(RegressorMixin, LSBoost):  # type: ignore[misc]  # untype
         """
         values = validate_data(self, y=y, y_numeric=True).astype(np.float64)
         X = self._read_features(X, reset=True)
-        weight = read_labels(values, n_rows=len(X), sample_weight=sample_weight).weight
+        weight = self._read_weight(values, X, sample_weight)
         bounds = bounds_of(values, weight)
         # Rows of weight zero do not count, but must lie inside the bounds as well.
         values = np.clip(values, *bounds)

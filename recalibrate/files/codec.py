@@ -29,19 +29,20 @@ which the place in the file is added here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cached_property
 from math import inf, isfinite
-from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Protocol, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.files.container import VERSION
+from recalibrate.files.streams import Reader as Reader
+from recalibrate.files.streams import Writer as Writer
+from recalibrate.files.streams import located as located
+from recalibrate.files.streams import wrong as wrong
 from recalibrate.support.errors import ModelFileError
 
 LARGEST = 2**53
@@ -49,45 +50,6 @@ LARGEST = 2**53
 MOST_TEXT = 1 << 16
 NON_FINITE = {"nan": float("nan"), "inf": inf, "-inf": -inf}
 """How the header spells what JSON has no numbers for."""
-
-
-@dataclass(frozen=True)
-class Writer:
-    """A model on its way into a file: its arrays, and objects that several of its parts share."""
-
-    arrays: list[NDArray[Any]] = field(default_factory=list)
-    shared: dict[int, tuple[int, Any]] = field(default_factory=dict)
-
-    def share(self, value: Any) -> int:
-        """Number of an object among those that are written once, however often referred to."""
-        return self.shared.setdefault(id(value), (len(self.shared), value))[0]
-
-
-@dataclass
-class Reader:
-    """A file that is being read: its version, and what its parts refer to by number."""
-
-    version: int = VERSION
-    arrays: list[NDArray[Any] | None] = field(default_factory=list)
-    folder: Path = Path()
-    trust: bool = False
-    build: Callable[..., Any] = dict
-    shared: tuple[Any, ...] = ()
-
-    def take(self, index: object, where: str) -> NDArray[Any]:
-        """Array of a number; nothing else may ask for it again."""
-        if type(index) is not int or not 0 <= index < len(self.arrays):
-            raise ModelFileError(f"{where} must be the number of an array, got {str(index)[:80]}")
-        array, self.arrays[index] = self.arrays[index], None
-        if array is None:
-            raise ModelFileError(f"{where} uses array {index} for a second time")
-        return array
-
-    def check_empty(self) -> None:
-        """Refuse arrays that nothing asked for."""
-        left = sum(array is not None for array in self.arrays)
-        if left:
-            raise ModelFileError(f"{left} arrays of the file belong to nothing")
 
 
 class Codec(Protocol):
@@ -98,20 +60,6 @@ class Codec(Protocol):
 
     def decode(self, data: Any, where: str, reader: Reader) -> Any:
         """The value of what is in the header, checked; ``where`` it is, for errors."""
-
-
-@contextmanager
-def located(where: str) -> Iterator[None]:
-    """Let errors of a check say where in the file they are."""
-    try:
-        yield
-    except ValueError as error:
-        raise ModelFileError(f"{where}: {error}") from error
-
-
-def wrong(where: str, wanted: str, got: object) -> ModelFileError:
-    """The error that says what should be where."""
-    return ModelFileError(f"{where} must be {wanted}, got {repr(got)[:80]}")
 
 
 # --- values of the header -----------------------------------------------------------------------

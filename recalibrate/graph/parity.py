@@ -30,7 +30,7 @@ from recalibrate.graph.served import ServedModel, load_served
 from recalibrate.graph.thresholds import graph_texts, graph_thresholds, learner_thresholds
 
 if TYPE_CHECKING:
-    from recalibrate.deciding import Decision
+    from recalibrate.deciding import ClassDecision, Decision
     from recalibrate.model import Recalibrated
 
 TOLERANCE = 1e-6
@@ -42,7 +42,7 @@ ALLOWED_LUCK = 2
 """Of a thousand rows or more, this many may differ: made rows are the worst that can happen."""
 BATCHES = (7, 64, 1000)
 MOST_BATCHES, FEWEST_BATCHES = 100, 10
-"""Batches of every size; fewer of a graph with very many nodes."""
+"""Batches of every size; fewer of a graph with very many nodes or inputs."""
 MOST_WORK = 6_000_000_000
 """Bytes of a graph times rows made for it: of a very large graph fewer are made."""
 SHOWN_ROWS = 5
@@ -83,7 +83,7 @@ def check_parity(
     *,
     base: Any = None,
     Z: Any = None,
-    decision: Decision | None = None,
+    decision: Decision | ClassDecision | None = None,
 ) -> ParityReport:
     """Compare a graph with its model; a `ParityError` shows the worst rows.
 
@@ -102,7 +102,8 @@ def check_parity(
     """
     data = graph.SerializeToString()
     served = {threads: load_served(data, threads) for threads in (1, 2)}
-    work = max(len(graph.graph.node), len(data) // 150)  # trees are few nodes of many bytes
+    # Trees are few nodes of many bytes, and every input costs time of its own in every call.
+    work = max(len(graph.graph.node), len(data) // 150, 30 * len(graph.graph.input))
     batches = int(np.clip(100_000 // work, FEWEST_BATCHES, MOST_BATCHES))
     most = max(MIXED_ROWS, MOST_WORK // len(data))
     comparisons = [
@@ -263,7 +264,7 @@ def _compare(
     rows: Rows,
     expected: _Expected,
     batches: int,
-    decision: Decision | None,
+    decision: Decision | ClassDecision | None,
 ) -> _Comparison:
     """Run all ways of cutting the rows, and keep the worst answer for every row."""
     feed = served[1].feed(rows.X, rows.base, rows.Z)

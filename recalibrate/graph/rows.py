@@ -203,7 +203,7 @@ class RowMaker:
         for name, own in specials.items():
             # All of them, again and again, each time in another order.
             turns = -(-n_rows // len(own))
-            values[name] = np.concatenate([rng.permutation(own) for _ in range(turns)])[:n_rows]
+            values[name] = rng.permuted(np.tile(own, (turns, 1)), axis=1).reshape(-1)[:n_rows]
             if at + len(own) <= n_rows:
                 values[name][at : at + len(own)] = own
                 about[at : at + len(own)] = [name] * len(own)

@@ -22,6 +22,8 @@ from recalibrate.support.optional import require
 if TYPE_CHECKING:
     from mlflow.models.model import ModelInfo
 
+    from recalibrate.estimators.base import FitsModel
+
 __all__ = ["load_model", "log_model", "log_report", "save_model"]
 
 FLAVOR = "recalibrate"
@@ -29,7 +31,7 @@ MODEL, GRAPH = "model.rcal", "model.onnx"
 
 
 def log_model(
-    model: Recalibrated,
+    model: Recalibrated | FitsModel,
     name: str = "model",
     *,
     X_sample: Any = None,
@@ -42,7 +44,9 @@ def log_model(
     Parameters
     ----------
     model
-        As :func:`recalibrate.fit` returned it, with a base model that can be saved.
+        As :func:`recalibrate.fit` returned it, with a base model that can be saved; or a fitted
+        estimator such as :class:`recalibrate.RecalibratedClassifier`, of which its ``model_`` is
+        logged.
     name
         Name of the logged model.
     X_sample
@@ -72,7 +76,7 @@ def log_model(
     import recalibrate.mlflow as flavor
 
     models = require("mlflow.models", "mlflow")
-    given = {"model": model, "X_sample": X_sample, "onnx": onnx}
+    given = {"model": _fitted(model), "X_sample": X_sample, "onnx": onnx}
     logged: ModelInfo = models.Model.log(
         artifact_path=None, name=name, flavor=flavor, **given, **options
     )
@@ -82,7 +86,7 @@ def log_model(
 
 
 def save_model(
-    model: Recalibrated,
+    model: Recalibrated | FitsModel,
     path: Any,
     *,
     X_sample: Any = None,
@@ -91,6 +95,7 @@ def save_model(
     **_: Any,
 ) -> None:
     """Write a model as an MLflow model folder; parameters as in :func:`log_model`."""
+    model = _fitted(model)
     if isinstance(model.base, ScoreColumn):
         raise ValueError(
             "this model was fitted on an array of scores, so MLflow could not serve it: fit it on "
@@ -145,6 +150,17 @@ class _Served:
         """Probabilities of all classes, or predicted means."""
         del params
         return _predicted(self.model, data)
+
+
+def _fitted(model: Any) -> Recalibrated:
+    """The model that is to be logged."""
+    found = getattr(model, "model_", model)
+    if isinstance(found, Recalibrated):
+        return found
+    raise TypeError(
+        "a model that recalibrate.fit returned, or a fitted estimator of recalibrate, can be "
+        f"logged, got {type(model).__name__}"
+    )
 
 
 def _load_pyfunc(path: str) -> _Served:

@@ -287,6 +287,7 @@ UNUSUAL = {
 
 @pytest.mark.parametrize("case", UNUSUAL.values(), ids=UNUSUAL.keys())
 @pytest.mark.parametrize("baseline", [False, True])
+@pytest.mark.filterwarnings("ignore:all .* are exactly 0 or 1", "ignore:all .* of one class only")
 def test_unusual_reports_have_all_views(case, baseline):
     f, y = np.asarray(case["f"], dtype=float), np.asarray(case["y"])
     groups = {name: np.array(mask) for name, mask in case.get("groups", {}).items()} or None

@@ -294,6 +294,14 @@ def test_equal_residuals_say_nothing_about_noise():
     assert found[["low", "high", "p", "detectable"]].isna().all().all()
 
 
+def test_labels_as_predictions_and_labels_of_one_class_are_told():
+    with pytest.warns(UserWarning, match="all predictions of model_or_scores are exactly 0 or 1"):
+        audit([0.0, 1.0, 1.0] * 9, None, [0, 1, 0] * 9)
+    with pytest.warns(UserWarning, match="all 27 labels are 1, of one class only"):
+        audit([0.4, 0.6, 0.7] * 9, None, [1] * 27)
+
+
+@pytest.mark.filterwarnings("ignore:all .* are exactly 0 or 1", "ignore:all .* of one class only")
 def test_sure_predictions():
     right = audit([0.0, 1.0] * 3, None, [0, 1] * 3).full_table.iloc[0]
     assert right["p"] > 0.99

@@ -21,13 +21,14 @@ GROUP = {
 }  # fmt: skip
 CALIBRATION = {
     "mean_prediction", "gap", "gap_se", "low", "high", "p", "p_holm", "detectable",
-    "detectable_low", "detectable_high", "mse",
+    "detectable_low", "detectable_high", "ratio", "ratio_low", "ratio_high", "mse", "deviance",
     "log_loss", "ece", "ece_debiased", "k1", "k2", "kinf", "k2_unbiased", "k1_mass", "k2_mass",
     "kinf_mass", "ecce", "ecce_sigma", "ecce_p", "ecce_p_holm", "off", "curve",
 }  # fmt: skip
 OVERALL = {
     "mse", "log_loss", "msce", "msce_unbiased", "multicalibration_error", "mce_sigma", "mce_p",
-    "worst_group", "worst_ecce", "n_off", "largest_gap", "largest_gap_group",
+    "deviance", "decompositions", "worst_group", "worst_ecce", "n_off", "largest_gap",
+    "largest_gap_group",
 }  # fmt: skip
 CURVE = {"prediction", "outcome", "low", "high", "rows", "share"}
 

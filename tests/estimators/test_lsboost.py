@@ -31,6 +31,7 @@ from recalibrate import (
     LSBoostRegressor,
     Trees,
     fit,
+    load,
 )
 from recalibrate.fitting.arguments import PAPER_LOOP
 from recalibrate.simulate import census
@@ -296,6 +297,31 @@ class TestLabels:
             classifier().fit(np.zeros((12, 1)), np.arange(12))
         wrapped = OneVsRestClassifier(classifier()).fit(X, y)
         assert wrapped.predict_proba(X).shape == (6, 3)
+
+    def test_several_classes(self, tmp_path):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(900, 2))
+        margin = np.column_stack([2 * X[:, 0], 2 * X[:, 1], np.zeros(900)])
+        y = np.array(["c", "a", "b"])[np.argmax(margin + rng.gumbel(size=(900, 3)), axis=1)]
+        weight = np.where(y == "a", 2.0, 1.0)
+        model = LSBoostClassifier().fit(X[:600], y[:600], weight[:600])
+        assert_array_equal(model.classes_, ["a", "b", "c"])
+        proba = model.predict_proba(X[600:])
+        assert_allclose(proba.sum(axis=1), 1.0, atol=1e-9)
+        share = [np.average(y[:600] == label, weights=weight[:600]) for label in "abc"]
+        stages = list(model.staged_predict_proba(X[600:]))
+        assert_allclose(stages[0], np.tile(share, (300, 1)), atol=1e-6)
+        assert_array_equal(stages[-1], proba)
+        assert log_loss(y[600:], proba, sample_weight=weight[600:]) < 0.8 * log_loss(
+            y[600:], stages[0], sample_weight=weight[600:]
+        )
+        model.model_.save(tmp_path / "model.rcal")
+        again = load(tmp_path / "model.rcal")
+        assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+        model.to_onnx(tmp_path / "model.onnx", X)
+        served = load(tmp_path / "model.onnx")
+        # Probabilities of a graph are float32.
+        assert_allclose(served.predict_proba(X), model.predict_proba(X), atol=1e-6)
 
     def test_one_class_is_refused(self, rows):
         X, _, y = rows

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_matrix
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.calibration import CalibrationDisplay
 from sklearn.compose import make_column_transformer
@@ -18,6 +19,7 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import check_is_fitted
 
@@ -154,6 +156,66 @@ def test_what_is_wrong_is_said(people):
         RecalibratedClassifier(LogisticRegression()).predict(X)
     with pytest.raises(ValueError, match="one class"):
         RecalibratedClassifier(LogisticRegression()).fit(X, np.full(len(X), "yes"))
+
+
+class TestSeveralClasses:
+    """The same with more than two classes."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def flowers(cls):
+        rng = np.random.default_rng(0)
+        X = pd.DataFrame(rng.normal(size=(1500, 2)), columns=["a", "b"])
+        group = rng.choice(["u", "v"], 1500)
+        margin = np.column_stack([X["a"], X["b"], 1.5 * (group == "u")])
+        y = np.array(["red", "green", "blue"])[np.argmax(margin + rng.gumbel(size=(1500, 3)), 1)]
+        return X, X.assign(group=group), y
+
+    @pytest.mark.parametrize("kind", ["cross-fitted", "frozen", "prefit"])
+    def test_probabilities_are_right_in_the_groups(self, flowers, kind):
+        X, Z, y = flowers
+        base = LogisticRegression().fit(X[:500], y[:500])
+        given = {
+            "cross-fitted": RecalibratedClassifier(LogisticRegression(), ["group"]),
+            "frozen": RecalibratedClassifier(FrozenEstimator(base), ["group"]),
+            "prefit": RecalibratedClassifier(base, ["group"], cv="prefit"),
+        }[kind]
+        model = given.fit(X[500:], y[500:], Z=Z[500:])
+        assert_array_equal(model.classes_, ["blue", "green", "red"])
+        proba = model.predict_proba(X, Z=Z)
+        assert_allclose(proba.sum(axis=1), 1.0, atol=1e-9)
+        assert_array_equal(model.predict(X, Z=Z), model.classes_[proba.argmax(axis=1)])
+        assert log_loss(y, proba) < log_loss(y, base.predict_proba(X))
+        for value in "uv":
+            own = (Z["group"] == value).to_numpy()
+            for k, label in enumerate(model.classes_):
+                # 750 rows: the standard error of a share is at most .018.
+                assert abs(np.mean(y[own] == label) - proba[own, k].mean()) < 0.06
+
+    def test_classes_that_a_fitted_model_knows_need_not_be_in_y(self, flowers):
+        X, _, y = flowers
+        base = LogisticRegression().fit(X, y)
+        some = y != "red"
+        model = RecalibratedClassifier(FrozenEstimator(base), ["a > 0"]).fit(X[some], y[some])
+        assert_array_equal(model.classes_, base.classes_)
+        assert model.predict_proba(X).shape == (1500, 3)
+
+    def test_what_is_for_two_classes_says_so(self, flowers):
+        X, _, y = flowers
+        for options in ({"alpha": 0.1}, {"loop": "paper"}, {"link": "identity"}):
+            model = RecalibratedClassifier(LogisticRegression(), **options)
+            assert not get_tags(model).classifier_tags.multi_class
+            with pytest.raises(ValueError, match=r"Only binary.*OneVsRestClassifier"):
+                model.fit(X, y)
+
+
+def test_sparse_rows_need_a_table_for_the_groups(people):
+    X, Z, y = people
+    rows = csr_matrix(X.to_numpy())
+    model = RecalibratedClassifier(LogisticRegression(), Groups("sex"), cv=3).fit(rows, y, Z=Z)
+    assert gaps(model.predict_proba(rows, Z=Z)[:, 1], y, Z["sex"]) < 0.05
+    with pytest.raises(TypeError, match="Sparse data"):
+        RecalibratedClassifier(LogisticRegression()).fit(rows, y)
 
 
 class TestTheModelItself:

@@ -128,6 +128,34 @@ def test_census_compares_errors_by_round(
     assert_pictures(tmp_path, "census")
 
 
+def documented(*beginning: str) -> list[str]:
+    """Cells of the line of a table in the docs that begins so."""
+    page = (FOLDER.parents[1] / "docs" / "paper.md").read_text()
+    start = "| " + " | ".join(beginning) + " |"
+    line = next(line for line in page.splitlines() if line.startswith(start))
+    return [cell.strip() for cell in line.strip("|").split("|")][len(beginning) :]
+
+
+def test_the_documented_numbers_of_c1_are_the_scripts(load: Load) -> None:
+    surfaces, common = load("surfaces"), load("common")
+    data = surfaces.sample(surfaces.C1, 1_000_000, 100_000, 0)
+    trial = common.boost(common.LEARNERS["depth 1"], data.train, data.test, levels=50, rounds=5)
+    stop, _, explained = trial.at(common.RULES["authors' code"], 5)
+    assert documented("50", "depth 1")[0] == f"{explained:.3f} ({stop})"
+
+
+def test_the_documented_numbers_of_the_census_are_the_scripts(load: Load) -> None:
+    script = load("census_income")
+    data = script.split(*script.simulated(500_000, 0), 0)
+    pair = script.compare("linear", data, levels=100, rounds=4, level_kind="quantile")
+    stop = pair.trial.stop(script.STOP_RULE)
+    stops, shown = documented("linear")[:2]
+    assert stops.split(" / ")[0] == str(stop)
+    mse, msce = shown.split(", ")
+    assert mse == f"{pair.lsboost.mse[stop]:.4f}"
+    assert float(msce) == pytest.approx(pair.lsboost.msce[stop], rel=0.01)  # two digits are shown
+
+
 def test_boosted_lines_approach_least_squares(load: Load) -> None:
     script = load("census_income")
     data = script.split(*script.simulated(500, 0), 0)

@@ -91,3 +91,13 @@ def test_what_cannot_be_served_is_refused(rows, tmp_path):
     with pytest.raises(ValueError, match="fitted on an array of scores"):
         flavor.save_model(scores, tmp_path / "none")
     assert not (tmp_path / "none").exists()
+
+
+def test_a_fitted_estimator_is_its_model(rows, tmp_path):
+    X, y = rows
+    estimator = rc.LSBoostClassifier(rc.Groups("sex")).fit(X, y)
+    flavor.save_model(estimator, tmp_path / "model", onnx=False)
+    again = flavor.load_model(str(tmp_path / "model"))
+    np.testing.assert_array_equal(again.predict_proba(X), estimator.predict_proba(X))
+    with pytest.raises(TypeError, match="got LogisticRegression"):
+        flavor.save_model(LogisticRegression(), tmp_path / "other")

@@ -78,13 +78,13 @@ def _gaps(kind: str, sure: str, n_groups: int, clustered: bool) -> list[Note]:
             "under-predicted.",
             "gap = sum_i w_i (y_i - f_i) / sum_i w_i",
         ),
+        _limits(kind, sure, n_groups, clustered),
         Note(
             "Observed / expected",
             "Mean outcome over mean prediction, where labels cannot be negative. The predictions "
             "of these rows count as given, so that its limits are those of the gap.",
             "O/E = 1 + gap / mean prediction",
         ),
-        _limits(kind, sure, n_groups, clustered),
         _tests(kind, clustered),
         Note(
             "Detectable gap",
