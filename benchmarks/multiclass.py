@@ -4,6 +4,7 @@
     python benchmarks/multiclass.py FOLDER               # all cases of a folder
     python benchmarks/multiclass.py FOLDER --halves      # calibration rows only, half against half
     python benchmarks/multiclass.py FOLDER --case letter
+    python benchmarks/multiclass.py FOLDER --lightgbm    # beside lgbmcv, in processor time
 
 A case is NAME.parquet with features, y in 0..K-1, split in {cal, test} and base_B_k, the
 probability of class k by the base model B; columns REF_B_k, where there are any, are other
@@ -12,7 +13,9 @@ post-processors' probabilities of the test rows. NAME.json names classes, bases,
 
 Printed are, for the base, every reference and the default fit: log loss, Brier score, accuracy,
 class-wise ECE, and cell_excess, the mean squared residual of cells (group x class x decile of the
-class's probability) in units of its variance for a calibrated model, minus 1.
+class's probability) in units of its variance for a calibrated model, minus 1. ``lgbmcv`` is what a
+practitioner would do: LightGBM multiclass on features and log-probabilities, started at the base,
+with as many trees as five folds say (settings as in ``speed.py``). Both run on one thread.
 """
 
 from __future__ import annotations
@@ -154,13 +157,48 @@ def excess(truth: Floats, p: Floats, rows_of: list[NDArray[np.intp]]) -> float:
     return top / bottom - 1.0
 
 
-def judge(case: Case) -> float:
+def fit_lgbmcv(case: Case) -> int:
+    """Number of trees for each class, after all of them are fitted."""
+    import lightgbm
+
+    X = case.fit.copy()
+    texts = [name for name in X if not pd.api.types.is_numeric_dtype(X[name])]
+    X[texts] = X[texts].astype("category")
+    start = np.log(np.maximum(case.scores[0], 1e-6))
+    X[[f"score {k}" for k in range(start.shape[1])]] = start
+    settings = {
+        "objective": "multiclass",
+        "num_class": start.shape[1],
+        "num_leaves": 15,
+        "learning_rate": 0.05,
+        "min_data_in_leaf": 40,
+        "lambda_l2": 10.0,
+        "cat_smooth": 50.0,
+        "cat_l2": 20.0,
+        "num_threads": 1,
+        "verbose": -1,
+        "boost_from_average": False,
+        "seed": 0,
+    }
+    rows = lightgbm.Dataset(X, case.y, init_score=start, free_raw_data=False)
+    stop = [lightgbm.early_stopping(30, verbose=False)]
+    curve = lightgbm.cv(settings, rows, 2000, nfold=5, callbacks=stop, seed=0)
+    trees = len(next(iter(curve.values())))
+    lightgbm.train(settings, rows, trees)
+    return trees
+
+
+def judge(case: Case, beside: bool) -> float:
     """Print a case's lines; log loss of the default fit over that of the best reference."""
     rows_of = groups_of(case.new, case.groups)
-    start = time.perf_counter()
     classes = list(range(case.scores[0].shape[1]))
-    model = rc.fit(case.scores[0], case.fit, case.y, classes=classes)
-    seconds = time.perf_counter() - start
+    start = time.process_time()
+    model = rc.fit(case.scores[0], case.fit, case.y, classes=classes, engine=rc.Engine(threads=1))
+    took = f"  {time.process_time() - start:6.1f} s, {model.n_learners_} tables"
+    if beside:
+        start = time.process_time()
+        trees = fit_lgbmcv(case)
+        took += f"; lgbmcv {time.process_time() - start:6.1f} s, {trees * len(classes)} trees"
     found = {"base": case.scores[1], **case.references}
     found["recalibrate"] = model.predict(case.new, base=case.scores[1])
     losses = {}
@@ -168,8 +206,8 @@ def judge(case: Case) -> float:
         numbers = measure(p, case.outcome, rows_of)
         losses[name] = numbers[0]
         shown = "  ".join(f"{number:9.4f}" for number in numbers)
-        took = f"  {seconds:6.1f} s" if name == "recalibrate" else ""
-        print(f"{case.name:16s} {case.base:6s} {name:12s} {shown}{took}", flush=True)
+        end = took if name == "recalibrate" else ""
+        print(f"{case.name:16s} {case.base:6s} {name:12s} {shown}{end}", flush=True)
     others = [losses[name] for name in case.references if name != "truth"] or [losses["base"]]
     return losses["recalibrate"] / min(others)
 
@@ -180,6 +218,7 @@ def main() -> None:
     parser.add_argument("folder", nargs="?", type=Path)
     parser.add_argument("--case", action="append", help="only this case of the folder")
     parser.add_argument("--halves", action="store_true", help="only calibration rows")
+    parser.add_argument("--lightgbm", action="store_true", help="time LightGBM side by side")
     parser.add_argument("--rows", type=int, default=6000, help="of the generated case")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
@@ -191,7 +230,7 @@ def main() -> None:
     else:
         names = args.case or sorted(path.stem for path in args.folder.glob("*.json"))
         cases = (c for name in names for c in stored(args.folder, name, args.halves, args.seed))
-    ratios = np.array([judge(case) for case in cases])
+    ratios = np.array([judge(case, args.lightgbm) for case in cases])
     best, most = int(np.sum(ratios < 1)), 100 * (ratios.max() - 1)
     print(
         f"below the best of the others on {best} of {len(ratios)}, at most {most:+.2f} % above it"

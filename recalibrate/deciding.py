@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.losses import Loss, Squared, losses_of, read_loss
-from recalibrate.losses.rules import Formula, Lookup, Rule, cheapest
+from recalibrate.losses.rules import Cheapest, Formula, Lookup, Rule, cheapest
 from recalibrate.support.checks import check_number, check_range
 
 if TYPE_CHECKING:
@@ -169,15 +169,12 @@ class ClassDecision:
     ----------
     model
         The model.
-    costs
-        What every action costs, a row per class in the order of ``model.classes_``.
-    values
-        The actions.
+    rule
+        The actions, and what each costs, a row per class in the order of ``model.classes_``.
     """
 
     model: Recalibrated
-    costs: NDArray[np.float64]
-    values: NDArray[Any]
+    rule: Cheapest
 
     @classmethod
     def of(cls, model: Recalibrated, loss: Any, actions: Any, between: Any) -> ClassDecision:
@@ -203,7 +200,7 @@ class ClassDecision:
         values = np.arange(costs.shape[1]) if actions is None else np.array(list(actions))
         if len(values) != costs.shape[1]:
             raise ValueError(f"{len(values)} actions were named, but costs has {costs.shape[1]}")
-        return cls(model, costs, values)
+        return cls(model, Cheapest(costs, values))
 
     def actions(self, X: Any, base: Any = None, Z: Any = None) -> NDArray[Any]:
         """Best action for every row; the arguments are those of ``model.predict``."""
@@ -211,26 +208,26 @@ class ClassDecision:
 
     def best(self, p: Any) -> NDArray[Any]:
         """Best action for given probabilities, shape (n, K); of equal ones the first."""
-        return np.asarray(self.values[self._costs(p).argmin(axis=1)])
+        return self.rule.best(self._shares(p))
 
     def expected_loss(self, p: Any) -> NDArray[np.float64]:
         """Cost that the best action has on average, if the probabilities are right."""
-        return np.asarray(self._costs(p).min(axis=1))
+        return np.asarray(self.rule.expected(self._shares(p)).min(axis=1))
 
     def excess_bound(self, alpha: float | None = None, B: float = 1.0) -> float:
         """Raise: the theorem is about two classes."""
         raise ValueError("the bound is for labels 0 and 1; costs of several classes have none")
 
-    def _costs(self, p: Any) -> NDArray[np.float64]:
-        shares = np.asarray(p, dtype=np.float64)
-        if shares.ndim != 2 or shares.shape[1] != len(self.costs):
+    def _shares(self, p: Any) -> NDArray[np.float64]:
+        shares, count = np.asarray(p, dtype=np.float64), len(self.rule.costs)
+        if shares.ndim != 2 or shares.shape[1] != count:
             raise ValueError(
-                f"probabilities of {len(self.costs)} classes are needed, got shape {shares.shape}"
+                f"probabilities of {count} classes are needed, got shape {shares.shape}"
             )
-        return np.asarray(shares @ self.costs)
+        return shares
 
     def __repr__(self) -> str:
-        shape = f"{len(self.costs)} classes x {len(self.values)} actions"
+        shape = "{} classes x {} actions".format(*self.rule.costs.shape)
         return f"<ClassDecision: costs of {shape}>"
 
 
@@ -255,9 +252,9 @@ def make_decision(
     return Decision(model, read, _rule(read, actions, between))
 
 
-def read_decision(model: Recalibrated, decide: Any) -> Decision:
+def read_decision(model: Recalibrated, decide: Any) -> Decision | ClassDecision:
     """A decision of the model, from a loss or from what its ``decide`` returned."""
-    if not isinstance(decide, Decision):
+    if not isinstance(decide, Decision | ClassDecision):
         return make_decision(model, decide)
     if decide.model is not model:
         raise ValueError(

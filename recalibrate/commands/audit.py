@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from recalibrate.commands.console import Console
 from recalibrate.commands.data import CSV, PARQUET, Labelled, encode_frame, read_labelled
-from recalibrate.commands.models import known_text, needs_scores, open_any
+from recalibrate.commands.models import known_text, knows_classes, needs_scores, open_any
 from recalibrate.commands.options import add_base, add_labels, add_reading, add_table
 from recalibrate.commands.outputs import Outputs
 from recalibrate.commands.texts import read_class, read_groups
@@ -170,6 +170,7 @@ def _audit(args: Namespace, console: Console, model: Any) -> AuditReport:
     rows = read_labelled(
         args,
         known_text=known_text(model),
+        classes_known=knows_classes(model),
         scores=args.score_column,
         cluster=args.cluster,
         time=args.time,
@@ -209,7 +210,7 @@ def as_means(scores: Any, args: Namespace) -> Any:
 
     if args.base_link in (None, "identity"):
         return scores
-    values = read_scores(scores, n_rows=len(scores), probability=False)
+    values = read_scores(scores, n_rows=len(scores), probability=False, outputs=None)
     return from_margin(values, args.base_link)
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from recalibrate.commands.texts import read_names
 from recalibrate.data.inputs import open_frames
+from recalibrate.data.scores import take_scores
 from recalibrate.data.splitting import find_columns
 from recalibrate.support.optional import require
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 CSV = (".csv", ".csv.gz", ".tsv")
 PARQUET = (".parquet", ".pq")
 SHOWN_LABELS = 5
+SCORES = ("score", "scores", "baseline")
+"""What may be a column for every class."""
 
 
 def read_frame(path: str, *, text: Sequence[str] = (), known_text: Sequence[str] = ()) -> Any:
@@ -106,15 +109,23 @@ class Labelled:
     others: dict[str, NDArray[Any]]
 
 
-def read_labelled(args: Namespace, *, known_text: Sequence[str] = (), **others: Any) -> Labelled:
+def read_labelled(
+    args: Namespace,
+    *,
+    known_text: Sequence[str] = (),
+    classes_known: bool = False,
+    **others: Any,
+) -> Labelled:
     """The table of a command with its labels; what is no feature is taken out of it.
 
-    ``others`` are names of further columns that are no features, or None.
+    ``others`` are names of further columns that are no features, or None. Labels may be text if
+    the model has ``classes_known``, or there are scores of several classes.
     """
     frame = read_frame(args.data, text=args.text, known_text=known_text)
     named = {"label": args.label, "weight": args.weight, **others}
     X, values = take_columns(frame, args.data, args.drop, **named)
-    y = _labels(values.pop("label"), args.label, args.positive)
+    several = any(np.ndim(values[key]) == 2 for key in SCORES if key in values)
+    y = _labels(values.pop("label"), args.label, args.positive, several or classes_known)
     return Labelled(X, y, values.pop("weight", None), values)
 
 
@@ -124,17 +135,23 @@ def take_columns(
     """Features, and the named columns that are none; names that are None are left out."""
     names = [str(name) for name in frame.columns]
     dropped = read_names(drop, names)
-    special = {key: name for key, name in named.items() if name is not None}
-    _find(path, [*special.values(), *dropped], names)
-    taken = {*special.values(), *dropped}
-    values = {key: frame[name].to_numpy() for key, name in special.items()}
+    special = {
+        key: read_names([name], names) if key in SCORES else [name]
+        for key, name in named.items()
+        if name is not None
+    }
+    found = [name for own in special.values() for name in own]
+    _find(path, [*found, *dropped], names)
+    taken = {*found, *dropped}
+    values = {
+        key: take_scores([frame[name].to_numpy() for name in own]) for key, own in special.items()
+    }
     return frame[[name for name in names if name not in taken]], values
 
 
-def column_of(frame: pd.DataFrame, name: str, path: str) -> NDArray[Any]:
-    """One column, or an error that lists those that the file has."""
-    _find(path, [name], [str(n) for n in frame.columns])
-    return frame[name].to_numpy()
+def scores_of(frame: pd.DataFrame, text: str, path: str) -> NDArray[Any]:
+    """Scores from a column, or one for every class; an error lists those that the file has."""
+    return take_columns(frame, path, (), scores=text)[1]["scores"]
 
 
 def _find(path: str, wanted: Sequence[str], names: Sequence[str]) -> None:
@@ -144,8 +161,28 @@ def _find(path: str, wanted: Sequence[str], names: Sequence[str]) -> None:
         raise ValueError(f"{path!r}: {str(error).removeprefix('X: ')}") from None
 
 
-def _labels(values: NDArray[Any], name: str, positive: str | None) -> NDArray[Any]:
-    """Labels as numbers; ``positive`` says which value is 1."""
+def read_classes(text: str | None, y: NDArray[Any]) -> list[Any] | None:
+    """Classes in the order of the scores, as the labels have them.
+
+    Examples
+    --------
+    >>> read_classes("2,0,1", np.array([0, 1, 1])), read_classes(None, np.array([0, 1]))
+    ([2, 0, 1], None)
+    """
+    if text is None:
+        return None
+    numeric = y.dtype.kind in "iuf"
+    names = read_names([text], [])
+    try:
+        return [int(name) for name in names] if numeric else list(names)
+    except ValueError:
+        raise ValueError(f"--classes {text}: the labels are numbers, so classes must be") from None
+
+
+def _labels(
+    values: NDArray[Any], name: str, positive: str | None, several: bool = False
+) -> NDArray[Any]:
+    """Labels as numbers, or of ``several`` classes as they are; ``positive`` is what is 1."""
     import pandas as pd
 
     missing = int(pd.isna(values).sum())
@@ -156,7 +193,7 @@ def _labels(values: NDArray[Any], name: str, positive: str | None) -> NDArray[An
     present = list(dict.fromkeys(str(value) for value in pd.unique(values)))
     shown = ", ".join(repr(value) for value in present[:SHOWN_LABELS])
     if positive is None:
-        if values.dtype.kind not in "biuf":
+        if values.dtype.kind not in "biuf" and not several:
             raise ValueError(
                 f"the label column {name!r} holds {shown}; say which value counts as 1 with "
                 f"--positive, for example --positive {present[-1]!r}"

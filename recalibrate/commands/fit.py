@@ -15,8 +15,8 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
 from recalibrate.commands.console import Console
-from recalibrate.commands.data import Labelled, read_labelled
-from recalibrate.commands.models import open_base
+from recalibrate.commands.data import Labelled, read_classes, read_labelled
+from recalibrate.commands.models import knows_classes, open_base
 from recalibrate.commands.options import (
     add_labels,
     add_names,
@@ -46,6 +46,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     either.add_argument("--model", metavar="FILE", help="the base model's file")
     add_scores(either, "column of the base model's scores instead")
     add_reading(group)
+    group.add_argument(
+        "--classes",
+        metavar="NAMES",
+        help="of several columns of scores: their classes in that order, if not sorted",
+    )
     add_trust(group)
     group = parser.add_argument_group("fit")
     group.add_argument(
@@ -105,7 +110,8 @@ def run(args: Namespace, console: Console) -> int:
     H = None if args.H is None else read_class(args.H)
     base = None if args.model is None else open_base(args.model, args)
     console.step(f"reading {args.data}")
-    rows = read_labelled(args, score=args.score_column, exposure=args.exposure)
+    others = {"score": args.score_column, "exposure": args.exposure}
+    rows = read_labelled(args, classes_known=knows_classes(base), **others)
     model = _fit(args, console, rows, rows.others["score"] if base is None else base, H)
     console.check_interrupts()  # an interrupted fit gives the rounds that it has
     if exported is not None:
@@ -136,6 +142,7 @@ def _fit(args: Namespace, console: Console, rows: Labelled, base: Any, H: Any) -
         sample_weight=rows.weight,
         exposure=rows.others.get("exposure"),
         bounds=None if args.bounds is None else tuple(args.bounds),
+        classes=read_classes(args.classes, rows.y),
         # A base that was opened from a file has its link already.
         base_link=args.base_link if args.model is None else None,
         categorical=read_names(args.categorical, [str(name) for name in rows.X.columns]) or None,

@@ -6,7 +6,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recalibrate.commands.data import check_file, column_of
+from recalibrate.commands.data import check_file, scores_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,7 +93,7 @@ def base_scores(model: Any, frame: pd.DataFrame, args: Namespace, data: str) -> 
     """Base scores for a model that cannot compute them, from the column that the user names."""
     name = args.score_column
     if name is not None:
-        return column_of(frame, name, data)
+        return scores_of(frame, name, data)
     if needs_scores(model):
         raise ValueError(
             f"the model in {args.model!r} does not hold its base model: name the column of the "
@@ -124,3 +124,10 @@ def _is_exported(path: str) -> bool:
 def _read_class(text: str | None) -> str | int | None:
     """Classes of a model are numbers more often than texts."""
     return int(text) if text is not None and text.lstrip("-").isdigit() else text
+
+
+def knows_classes(model: Any) -> bool:
+    """Whether a model, or base, tells classes by their labels: then labels may be text."""
+    labels = getattr(getattr(model, "labels", None), "classes", ())
+    classes = getattr(model, "classes", None)
+    return bool(labels) or (classes is not None and not isinstance(classes, range))

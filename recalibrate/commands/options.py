@@ -68,8 +68,10 @@ def add_names(group: _ActionsContainer, option: str, about: str) -> None:
 
 
 def add_scores(group: _ActionsContainer, about: str) -> None:
-    """A column of scores."""
-    group.add_argument("--score-column", metavar="NAME", help=about)
+    """A column of scores, or one for every class."""
+    group.add_argument(
+        "--score-column", metavar="NAMES", help=f"{about}; of several classes one for each: a,b,c"
+    )
 
 
 def add_reading(group: _ActionsContainer) -> None:

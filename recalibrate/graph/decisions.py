@@ -11,19 +11,23 @@ from numpy.typing import NDArray
 from recalibrate.graph.base import constant_margin
 from recalibrate.graph.errors import ExportError
 from recalibrate.graph.trees import Leaf, flatten, search
-from recalibrate.losses.rules import Formula, Lookup, Rule
+from recalibrate.losses.rules import Cheapest, Formula, Lookup, Rule
 from recalibrate.support.notices import listed
 from recalibrate.support.onnxgraph import GraphBuilder
 
 if TYPE_CHECKING:
-    from recalibrate.deciding import Decision
+    from recalibrate.deciding import ClassDecision, Decision
 
 ACTION = "action"
 """Name of the output."""
 
 
-def write_action(builder: GraphBuilder, rule: Rule, mean: str) -> str:
-    """The rule's action for a column of predictions, a float64 column."""
+def write_action(builder: GraphBuilder, rule: Rule | Cheapest, mean: str) -> str:
+    """The rule's action for a column of predictions, or one for every class; float64."""
+    if isinstance(rule, Cheapest):
+        costs = builder.op("MatMul", mean, builder.constant(rule.costs))
+        place = builder.op("ArgMin", costs, axis=1, keepdims=1)
+        return builder.op("Gather", builder.constant(action_numbers(rule)), place)
     if isinstance(rule, Lookup):
         return _lookup(builder, rule, mean)
     if rule.kind == "mean":
@@ -49,7 +53,7 @@ def _lookup(builder: GraphBuilder, rule: Lookup, mean: str) -> str:
     return builder.op("Gather", builder.constant(values), place)
 
 
-def action_numbers(rule: Lookup) -> NDArray[np.float64]:
+def action_numbers(rule: Lookup | Cheapest) -> NDArray[np.float64]:
     """The actions as numbers that a tensor can hold, or an `ExportError`."""
     try:
         values = np.asarray(rule.values, dtype=np.float64)
@@ -63,10 +67,12 @@ def action_numbers(rule: Lookup) -> NDArray[np.float64]:
     return values
 
 
-def describe_decision(decision: Decision) -> str:
+def describe_decision(decision: Decision | ClassDecision) -> str:
     """The decision as JSON, for the metadata."""
     rule = decision.rule
-    facts: dict[str, Any] = {"loss": repr(decision.loss)}
+    if isinstance(rule, Cheapest):
+        return json.dumps({"costs": rule.costs.tolist(), "actions": rule.values.tolist()})
+    facts: dict[str, Any] = {"loss": repr(getattr(decision, "loss", None))}
     if isinstance(rule, Formula):
         facts["formula"] = rule.kind
     else:
@@ -75,7 +81,10 @@ def describe_decision(decision: Decision) -> str:
 
 
 def is_best(
-    rule: Rule, action: NDArray[np.float32], mean: NDArray[np.float64], tolerance: float
+    rule: Rule | Cheapest,
+    action: NDArray[np.float32],
+    mean: NDArray[np.float64],
+    tolerance: float,
 ) -> NDArray[np.bool_]:
     """Whether an action is the best one for a prediction that is off by at most the tolerance.
 
@@ -85,6 +94,12 @@ def is_best(
     >>> is_best(rule, np.zeros(3, np.float32), np.array([0.4, 0.5, 0.6]), 1e-9)
     array([ True,  True, False])
     """
+    if isinstance(rule, Cheapest):
+        costs = rule.expected(mean)
+        room = tolerance * np.abs(rule.costs).sum(axis=0).max()
+        near = costs <= costs.min(axis=1, keepdims=True) + 2.0 * room
+        same = action[:, None] == rule.values.astype(np.float32)
+        return np.asarray((near & same).any(axis=1))
     low, high = mean - tolerance, mean + tolerance
     if isinstance(rule, Lookup):
         fits = [action == rule.best(m).astype(np.float32) for m in (low, mean, high)]

@@ -31,7 +31,7 @@ from recalibrate.graph.updates import plan_updates
 from recalibrate.support.onnxgraph import GraphBuilder, value_info
 
 if TYPE_CHECKING:
-    from recalibrate.deciding import Decision
+    from recalibrate.deciding import ClassDecision, Decision
     from recalibrate.model import Recalibrated
 
 FORMAT = "1"
@@ -44,7 +44,7 @@ def export_model(
     inputs: Style = "auto",
     output: Literal["all", "score"] = "all",
     audit: Any = None,
-    decision: Decision | None = None,
+    decision: Decision | ClassDecision | None = None,
 ) -> onnx.ModelProto:
     """The model as one ONNX graph, not yet compared with it.
 
@@ -73,7 +73,7 @@ class _Export:
     style: Style
     output: str
     audit: Any
-    decision: Decision | None
+    decision: Decision | ClassDecision | None
 
     def __post_init__(self) -> None:
         schema = self.model.schema
@@ -180,11 +180,15 @@ class _Export:
             value_info("score", "float32", ["N"]),
             value_info("score_margin", "float64", ["N"]),
         ]
-        if self.decision is not None:
-            action = builder.cast(write_action(builder, self.decision.rule, mean), "float32")
-            builder.same(builder.flat(action), ACTION)
-            outputs.append(value_info(ACTION, "float32", ["N"]))
-        return outputs
+        return outputs + self._action(builder, mean)
+
+    def _action(self, builder: GraphBuilder, mean: str) -> list[onnx.ValueInfoProto]:
+        """The best action, if there is a decision."""
+        if self.decision is None:
+            return []
+        action = builder.cast(write_action(builder, self.decision.rule, mean), "float32")
+        builder.same(builder.flat(action), ACTION)
+        return [value_info(ACTION, "float32", ["N"])]
 
     def _class_outputs(
         self, builder: GraphBuilder, score: str, mean: str
@@ -202,6 +206,7 @@ class _Export:
             value_info("label", kind, ["N"]),
             value_info("probabilities", "float32", ["N", count]),
             value_info("score_margin", "float64", ["N", count]),
+            *self._action(builder, mean),
         ]
 
     def _classes(self) -> dict[str, Any]:

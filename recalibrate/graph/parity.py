@@ -30,7 +30,7 @@ from recalibrate.graph.served import ServedModel, load_served
 from recalibrate.graph.thresholds import graph_texts, graph_thresholds, learner_thresholds
 
 if TYPE_CHECKING:
-    from recalibrate.deciding import Decision
+    from recalibrate.deciding import ClassDecision, Decision
     from recalibrate.model import Recalibrated
 
 TOLERANCE = 1e-6
@@ -83,7 +83,7 @@ def check_parity(
     *,
     base: Any = None,
     Z: Any = None,
-    decision: Decision | None = None,
+    decision: Decision | ClassDecision | None = None,
 ) -> ParityReport:
     """Compare a graph with its model; a `ParityError` shows the worst rows.
 
@@ -264,7 +264,7 @@ def _compare(
     rows: Rows,
     expected: _Expected,
     batches: int,
-    decision: Decision | None,
+    decision: Decision | ClassDecision | None,
 ) -> _Comparison:
     """Run all ways of cutting the rows, and keep the worst answer for every row."""
     feed = served[1].feed(rows.X, rows.base, rows.Z)

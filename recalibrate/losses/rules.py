@@ -1,4 +1,4 @@
-"""Actions as functions of a predicted mean: by thresholds, or by a formula."""
+"""Actions as functions of a prediction: by thresholds, by a formula, or by costs of classes."""
 
 from __future__ import annotations
 
@@ -56,6 +56,36 @@ class Formula:
         with np.errstate(divide="ignore"):
             margin = np.log(mean) - np.log1p(-mean)
         return np.asarray(np.clip(margin, -self.limit, self.limit))
+
+
+@dataclass(frozen=True, eq=False)
+class Cheapest:
+    """The action that costs least on average, by the probabilities of several classes.
+
+    Attributes
+    ----------
+    costs
+        A row per class, a column per action.
+    values
+        The actions.
+
+    Examples
+    --------
+    >>> rule = Cheapest(np.array([[0.0, 1.0], [4.0, 1.0], [9.0, 0.0]]), np.array([0, 1]))
+    >>> rule.best(np.array([[0.8, 0.1, 0.1], [0.9, 0.1, 0.0]]))
+    array([1, 0])
+    """
+
+    costs: Float64
+    values: NDArray[Any]
+
+    def best(self, mean: Float64) -> NDArray[Any]:
+        """Action for the probabilities of every row; of equal ones the first."""
+        return np.asarray(self.values[self.expected(mean).argmin(axis=1)])
+
+    def expected(self, mean: Float64) -> Float64:
+        """What every action costs on average, a column each."""
+        return np.asarray(mean @ self.costs)
 
 
 Rule = Lookup | Formula

@@ -188,11 +188,6 @@ class Outputs:
         if path is not None:
             check_writable(path, overwrite=overwrite)
         decision = None if decide is None else read_decision(self._model, decide)
-        if decision is not None and self._model.labels.kind == "classes":
-            raise ValueError(
-                "decide= supports two classes only; for more, multiply the graph's probabilities "
-                "by the cost matrix and take the cheapest action of each row"
-            )
         graph = export_model(self._model, inputs=inputs, audit=audit, decision=decision)
         check_parity(self._model, graph, X_sample, base=base, Z=Z, decision=decision)
         if path is not None:

@@ -47,6 +47,8 @@ class Case:
         Writes the model to a file in a folder and returns the file's path; None: no file format.
     state
         Everything that must not change, as something that can be compared.
+    deviance
+        That the model was trained by, if it is one of counts, amounts or rates.
     rtol
         Relative tolerance against ``native``; 1e-5 covers a framework that sums in float32.
     """
@@ -66,6 +68,7 @@ class Case:
     frameworks: tuple[str, ...] = ()
     save: Callable[[Any, Path], Path] | None = None
     state: Callable[[Any], Any] = pickle.dumps
+    deviance: str = ""
     rtol: float = 1e-5
 
     def __str__(self) -> str:

@@ -71,6 +71,7 @@ CASES = [
     ),
     Case(
         name="catboost counts",
+        deviance="poisson",
         build=models.fitted(lambda: regressor(loss_function="Poisson")),
         frame=models.numbers,
         native=lambda model, frame: model.predict(frame),

@@ -73,7 +73,7 @@ CASES = [
     ),
     Case(
         "lightgbm counts", fitted(lightgbm.LGBMRegressor, kind="counts", objective="poisson"),
-        numbers, predict, False, True, **COMMON,
+        numbers, predict, False, True, deviance="poisson", **COMMON,
     ),
     Case(
         "lightgbm linear tree", fitted(lightgbm.LGBMRegressor, kind="regression", linear_tree=True),

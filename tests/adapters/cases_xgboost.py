@@ -73,7 +73,7 @@ CASES = [
     ),
     Case(
         "xgboost counts", fitted(xgboost.XGBRegressor, kind="counts", objective="count:poisson"),
-        numbers, predict, False, True, **COMMON,
+        numbers, predict, False, True, deviance="poisson", **COMMON,
     ),
     Case(
         "xgboost categories",

@@ -18,8 +18,13 @@ import pandas as pd
 import pytest
 from cases import FRAMEWORKS, Case, as_float32, floats, input_type, with_missing, with_neighbours
 from settings import fit_with
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.linear_model import GammaRegressor, PoissonRegressor, TweedieRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import recalibrate as rc
+from recalibrate.bases.protocol import deviance_of
 from recalibrate.graph.thresholds import graph_thresholds
 from recalibrate.scores import Base, as_base, predicted_mean
 
@@ -85,9 +90,43 @@ def test_base_follows_the_protocol(case):
     assert np.isfinite(scores).all()
     assert base.link in ("identity", "logit")
     assert base.exact is case.exact
+    assert deviance_of(base) == case.deviance
     assert base.name
     if case.named:
         assert base.columns() == tuple(case.frame(1, 1).columns)
+
+
+def _tweedie_models():
+    yield pytest.importorskip("xgboost").XGBRegressor(
+        objective="reg:tweedie", tweedie_variance_power=1.3, n_estimators=2
+    )
+    yield pytest.importorskip("lightgbm").LGBMRegressor(
+        objective="tweedie", tweedie_variance_power=1.3, n_estimators=2, verbose=-1
+    )
+    yield pytest.importorskip("catboost").CatBoostRegressor(
+        loss_function="Tweedie:variance_power=1.3",
+        iterations=2,
+        verbose=0,
+        allow_writing_files=False,
+    )
+    yield TweedieRegressor(power=1.3)
+    yield make_pipeline(StandardScaler(), TweedieRegressor(power=1.3))
+
+
+def test_deviances_of_objectives():
+    """As the framework keeps them: with the power of a Tweedie deviance."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    y = 1.0 + rng.poisson(np.exp(X[:, 0]))
+    found = [deviance_of(as_base(model.fit(X, y))) for model in _tweedie_models()]
+    assert found == ["tweedie-1.3"] * len(found)
+    others = {
+        "gamma": [GammaRegressor(), HistGradientBoostingRegressor(loss="gamma", max_iter=2)],
+        "poisson": [PoissonRegressor(), HistGradientBoostingRegressor(loss="poisson", max_iter=2)],
+        "": [TweedieRegressor(power=0.0), HistGradientBoostingRegressor(max_iter=2)],
+    }
+    for expected, models in others.items():
+        assert [deviance_of(as_base(model.fit(X, y))) for model in models] == [expected] * 2
 
 
 @every_case

@@ -137,3 +137,33 @@ def test_a_column_for_every_class(run, tmp_path):
     found = pd.read_csv(tmp_path / "p.csv")
     assert list(found.columns) == ["prediction_x", "prediction_y", "prediction_z"]
     np.testing.assert_allclose(found.to_numpy(), model.predict(X[["a"]]), atol=1e-12)
+
+
+def test_scores_of_several_classes_are_a_column_for_each(run, refused, tmp_path, monkeypatch):
+    """Fitted, predicted and audited by columns whose order --classes tells."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    rows = make_rows(600)
+    p = rng.dirichlet([2, 2, 2], 600).round(6)
+    p[:, 2] = 1 - p[:, 0] - p[:, 1]
+    labels = np.array(["low", "mid", "top"])
+    rows["y"] = labels[(p.cumsum(axis=1) > rng.random((600, 1))).argmax(axis=1)]
+    scores = "p_low,p_mid,p_top"
+    rows[scores.split(",")] = p
+    rows.to_parquet("rows.parquet")
+    told = ["--label", "y", "--score-column", scores, "--drop", "id,p"]
+    assert "is no value" not in run("fit", "rows.parquet", *told, "-o", "m.rcal")[2]
+    model = rc.load("m.rcal")
+    assert model.classes_.tolist() == labels.tolist()
+    named = ["--classes", "low,mid,top", "--H", "groups(sex)"]
+    code, _, err = run("fit", "rows.parquet", *told, *named, "--cv", "2", "-o", "g.rcal")
+    assert (code, err) == (0, "")
+    assert rc.load("g.rcal").classes_.tolist() == labels.tolist()
+    predict = ["predict", "rows.parquet", "--model", "m.rcal", "--force", "-o", "p.csv"]
+    assert run(*predict, "--score-column", scores)[0] == 0
+    found = pd.read_csv("p.csv")
+    assert found.columns.tolist() == ["prediction_low", "prediction_mid", "prediction_top"]
+    np.testing.assert_allclose(found, model.predict(rows, base=p), rtol=1e-12)  # digits of a CSV
+    assert run("audit", "rows.parquet", *told, "--groups", "sex")[0] == 0
+    assert run("audit", "rows.parquet", *told, "--groups", "sex", "--model", "m.rcal")[0] == 0
+    assert "no column 'p_tip'" in refused(*predict, "--score-column", "p_low,p_mid,p_tip")

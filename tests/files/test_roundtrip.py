@@ -1,6 +1,7 @@
 """A saved model comes back as it was: predictions to the last bit, and everything it says."""
 
 from dataclasses import fields, replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,7 @@ from sklearn.tree import DecisionTreeRegressor
 import recalibrate as rc
 from recalibrate.bases.wrappers import NamedBase
 from recalibrate.core.levels import Levels
-from recalibrate.files import to_bytes
+from recalibrate.files import from_bytes, to_bytes
 from recalibrate.files.classes import SPEC
 from recalibrate.files.codec import Writer
 from recalibrate.support import strictjson
@@ -107,6 +108,17 @@ def test_every_class_and_way(name, way, tmp_path):
     assert_same(again, model, new, base=given)
     assert again.n_rounds_ == model.n_rounds_
     assert again.n_learners_ == model.n_learners_
+
+
+@pytest.mark.parametrize("bounds", [None, (0, 9), (0, None)])
+@pytest.mark.parametrize("link", ["log-tweedie-1.3", "identity"])
+def test_links_and_bounds(link, bounds):
+    X, score, y = people()
+    model = rc.fit(score, X, 5 * np.asarray(y), rc.Groups("sex"), link=link, bounds=bounds)
+    again = from_bytes(to_bytes(model)[0], Path(), rc.Recalibrated)
+    assert again.rounds.link == link
+    assert again.bounds_ == model.bounds_
+    assert (again.predict(X, base=score) == model.predict(X, base=score)).all()
 
 
 def test_nothing_of_a_model_is_forgotten():

@@ -200,6 +200,18 @@ def test_a_class_is_explained_by_its_own_steps(fitted):
         fitted.explain(X[:5], base=BASE[:5])
 
 
+@pytest.mark.parity
+def test_a_graph_decides_by_the_costs_of_all_classes(fitted, tmp_path):
+    costs = np.array([[0.0, 1.0, 4.0], [2.0, 0.0, 1.0], [5.0, 1.0, 0.0]])
+    decision = fitted.decide(costs, actions=[10, 20, 30])
+    fitted.to_onnx(tmp_path / "m.onnx", X[:500], base=BASE[:500], decide=decision)
+    served = rc.load(tmp_path / "m.onnx")
+    np.testing.assert_array_equal(served.actions(X, base=BASE), decision.actions(X, base=BASE))
+    assert len(set(decision.actions(X, base=BASE).tolist())) == 3
+    with pytest.raises(ValueError, match="are not all numbers"):
+        fitted.to_onnx(decide=fitted.decide(costs, actions=["a", "b", "c"]))
+
+
 def test_actions_minimise_the_expected_cost_over_all_classes(fitted):
     costs = np.array([[0.0, 1.0, 4.0], [2.0, 0.0, 1.0], [5.0, 1.0, 0.0]])
     p = fitted.predict(X, base=BASE)

@@ -110,6 +110,33 @@ def test_regression(H, run):
     assert_same(model, odd_rows(X))
 
 
+@pytest.mark.parametrize("link", ["log-poisson", "log-gamma", "identity"])
+@pytest.mark.parametrize("given", ["means", "logarithms", "a model"])
+def test_counts(link, given):
+    """Factors of rates, from scores on either scale; and bounds that are kept, by a clip."""
+    model, X, y = sample(link="identity")
+    means = np.maximum(model.scores(X), 0.05)
+    labels = (means * np.exp(0.5 * (X["race"] == "a")) * (0.5 + y)).to_numpy()
+    top = float(np.quantile(means, 0.8))
+    labels = np.minimum(labels, top)
+    base = {"means": means, "logarithms": np.log(means), "a model": model}[given]
+    fitted = fit_with(
+        base,
+        X,
+        labels,
+        CLASSES["groups"],
+        link=link,
+        bounds=(0, top),
+        base_link="log" if given == "logarithms" else None,
+        **RUNS["sums"],
+    )
+    assert fitted.bounds_ == (0.0, top)
+    scores = None if given == "a model" else np.asarray(base, float)
+    p = fitted.predict(X, base=scores)
+    assert 0 <= p.min() < p.max() == top  # some would be beyond
+    assert_same(fitted, odd_rows(X), base=scores)
+
+
 @pytest.mark.parametrize("run", ["sums", "rounded", "paper"])
 @pytest.mark.parametrize("kind", ["binary", "soft", "log-odds"])
 @pytest.mark.filterwarnings("ignore:no round lowered")

@@ -13,10 +13,12 @@ import pytest
 from settings import fit_with
 from test_streaming import (
     CLASSES,
+    COUNTS,
     DEFAULTS,
     LOOP,
     MODES,
     choose_on,
+    counts,
     cut,
     frame,
     in_memory,
@@ -108,6 +110,14 @@ def test_same_model_as_in_memory(client, name, mode):
     X = partitions(data, 1, 1, 120, 130, 400, 500)  # the second and the last have no rows
     model = fit_with("score", X, "label", CLASSES[name], sample_weight="w", **MODES[mode])
     same(model, expected)
+
+
+def test_counts_with_exposure(client):
+    H, options = COUNTS["loop"]
+    data = counts(500)
+    whole = fit_with("score", iter([data]), "label", H, exposure="e", **options)
+    X = partitions(data, 1, 1, 120, 500)
+    same(fit_with("score", X, "label", H, exposure="e", **options), whole)
 
 
 @pytest.mark.parametrize(

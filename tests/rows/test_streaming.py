@@ -103,6 +103,35 @@ def test_same_model_as_in_memory(name, mode, weighted, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+COUNTS = {
+    "loop": (rc.Trees(depth=2, bins=20), {**MODES["loop"], "bounds": (0, 9)}),
+    "groups": (rc.Groups("sex", "job"), {}),
+}
+
+
+def counts(n=600):
+    """Totals, rates of a base that is off, and exposures."""
+    data = frame(n).drop(columns="w")
+    rng = np.random.default_rng(1)
+    rate = data["score"] * np.where(data["sex"] == "F", 2.0, 1.0)
+    e = rng.uniform(0.2, 3.0, n)
+    return data.assign(label=rng.poisson(rate * e), e=e)
+
+
+@pytest.mark.parametrize("mode", COUNTS)
+def test_counts_with_exposure(mode):
+    H, options = COUNTS[mode]
+    data = counts()
+    X = data.drop(columns=["label", "score", "e"])
+    expected = fit_with(
+        data["score"].to_numpy(), X, data["label"], H, exposure=data["e"], **options
+    )
+    assert expected.rounds.steps
+    model = fit_with("score", iter(cut(data, 7, 300)), "label", H, exposure="e", **options)
+    same(model, expected)
+    assert model.labels.bounds == expected.labels.bounds
+
+
 LOOP = MODES["loop"]
 
 

@@ -57,7 +57,7 @@ UNNAMED_ROWS = 800
 """So many rows, over those that there are, is the evidence, on average over the kinds of shifts,
 that columns which nobody named have to show. Chance exceeds such odds in at most the inverse of
 them, and what a mistake costs falls with the rows as well."""
-TURNS, LEVEL_TURNS = 4, 2
+TURNS, LOG_TURNS, LEVEL_TURNS = 4, 8, 2
 """Turns of every term; the last ones change next to nothing."""
 LEVELS, FEW_LEVELS, FEW_ROWS = 5, 3, 1000
 """Level sets, and those of fewer rows than that (cross-validated: 5 do as well as 10 or better)."""
@@ -111,7 +111,7 @@ class Shifts:
         Where that is ``decided``, by other rows as well, without asking these.
         """
         drawn = _Drawing(self, EVERYTHING, source, log.link)
-        for _ in range(TURNS):
+        for _ in range(LOG_TURNS if log.family.positive else TURNS):
             if score is not None:
                 drawn.turn_line(log, score)
             drawn.turn(log)
@@ -196,6 +196,8 @@ class _Drawing:
         """New effects of every term, or of some, each given those of the others."""
         for term in terms or range(EVERYONE, len(self.starts) - 1):
             s, g, variance = self._sums(self.append(log), term)
+            if log.family.positive:  # far steps are not Newton's
+                g = s * log.family.step(np.divide(g, s, out=np.zeros(s.shape), where=s > 0))
             own = self._columns(term)
             for kind in self._kinds(term):
                 self._update(term, kind, s, g, variance)
