@@ -23,7 +23,8 @@ def draw() -> str:
     legend(drawing, 216, 28, [(colour, name) for name, colour in METHODS.items()])
     axes.frame(
         ticks((0.02, 0.04, 0.06, 0.08, 0.1)),
-        x_label="largest smoothed calibration error (smECE) of a group; bars: a perfect model, by noise",
+        x_label="largest smoothed calibration error (smECE) of a group; "
+        "bars: a perfect model, by noise",
     )
     for k, row in enumerate(rows):
         x, y = axes.at(0.02, k + 0.5)
