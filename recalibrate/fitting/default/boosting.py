@@ -210,7 +210,7 @@ class BoostedStages:
                 bound = cast(GroupLearner, self.sample.bind(terms, index))
             except ValueError:
                 return None
-        return Shifts(bound.encoder, index, named=False)
+        return Shifts(bound.encoder, index, named=False, least=self.score.least)
 
     def _count_gaps(self, certain: Stage) -> int:
         """How many groups are certainly off."""
