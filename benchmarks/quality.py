@@ -203,7 +203,7 @@ def compare_with_base(pairs: Sequence[Pair], method: str, *, squared: bool) -> d
         if squared or pair.case.task != "regression"
     }
     worse = [name for name, gain in gains.items() if gain < -1.0]
-    figure = "Brier" if squared else "log loss (of counts: deviance)"
+    figure = "Brier" if squared else "log loss"  # of counts the deviance
     return {"method": method, "figure": figure, "gains": gains, "worse": worse}
 
 

@@ -75,7 +75,7 @@ def read_case(folder: Path, name: str) -> Case:
         )
     tasks = ("binary", "regression", "counts")
     if about["task"] not in tasks:
-        raise SystemExit(f"case {name}: task must be one of {tasks}, got {about['task']!r}")
+        raise SystemExit(f"case {name}: task must be {', '.join(tasks)}, got {about['task']!r}")
     cal, test = (frame[frame["split"] == part].reset_index(drop=True) for part in ("cal", "test"))
 
     def finite(rows: pd.DataFrame, column: str) -> Floats:

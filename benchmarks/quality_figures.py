@@ -25,7 +25,7 @@ def log_losses(y: Floats, p: Floats) -> Floats:
 
 def deviances(y: Floats, p: Floats) -> Floats:
     """2 (y log(y / p) - y + p) of every row: the Poisson deviance of counts."""
-    some = np.where(y > 0, y, 1.0)
+    some, p = np.where(y > 0, y, 1.0), np.maximum(p, SMALLEST)
     return np.asarray(2.0 * (np.where(y > 0, y * np.log(some / p), 0.0) - y + p))
 
 

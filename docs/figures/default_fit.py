@@ -30,7 +30,7 @@ LANES = [
     (
         "no H: all columns",
         [
-            (["Certain gaps", "and columns of many", "categories"], "four standard errors"),
+            (["Columns", "of few rows; of many", "only certain gaps"], "probability, then folds"),
             (["Boosting", "trees of 15 leaves,", "then weights"], "held-out loss, 5 folds"),
             (["Level sets", "columns and pairs,", "coarse to fine"], "tests on held-out rows"),
         ],

@@ -215,7 +215,25 @@ class Family:
         g, h = self.slopes(y, f)
         w = np.ones(len(y)) if weight is None else weight
         size = sums.total(w * h)
-        return max(sums.total((w * g) ** 2) / size, LEAST_NOISE) if size > 0 else 1.0
+        least = self.least_noise(y, weight)
+        return max(sums.total((w * g) ** 2) / size, least) if size > 0 else 1.0
+
+    def least_noise(self, y: Floats, weight: Floats | None) -> float:
+        """What :meth:`noise` is at least: one event's, the smallest total above zero.
+
+        A few rows without an event scatter little and know nothing: of counts the variance is the
+        mean, or more.
+        """
+        if not self.positive or self.power >= 2.0:
+            return LEAST_NOISE
+        totals = y if weight is None else y * weight
+        some = totals[totals > 0]
+        if not len(some):
+            return 1.0
+        from recalibrate.support import sums
+
+        mean = sums.average(y, np.ones(len(y)) if weight is None else weight)
+        return float(some.min() * mean ** (1.0 - self.power))
 
     def unit(self, noise: float) -> float:
         """What one log-odds, or one unit of a logarithm, is in the unit of the scores."""
@@ -225,16 +243,17 @@ class Family:
         """What to add to the scores of rows that move together, from Newton's step for them.
 
         The rows of a leaf whose labels are r times what is predicted are off by log(r); Newton's
-        step says r - 1. Exact for Poisson and gamma.
+        step says r - 1, too far up. Down it stays behind, which is as well: rows without an event
+        do not say how far to go.
 
         Examples
         --------
         >>> import numpy as np
         >>> family("log-poisson").step(np.array([1.0, -0.5])).round(3)
-        array([ 0.693, -0.693])
+        array([ 0.693, -0.5  ])
         """
         if self.link == "log":
-            newton = np.log1p(np.maximum(newton, np.expm1(-MARGIN_STEP_LIMIT)))
+            newton = np.where(newton > 0, np.log1p(np.maximum(newton, 0.0)), newton)
         return np.clip(newton, -self.step_limit, self.step_limit)
 
 

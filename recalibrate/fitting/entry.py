@@ -99,13 +99,15 @@ def fit(
         second of the base model's (else the larger) counts as 1, unless ``positive`` says
         otherwise. Labels of a classifier always name classes.
     H
-        The class to be multicalibrated for: ``Groups(...)``, ``Trees(...)``, ``Linear(...)``, ...;
-        a list of group expressions such as ``["sex", "race*sex"]``; or a short text such as
-        "trees" or "groups(sex, race*sex)". Every correction is then a function in H on level sets
-        of the score, or a function of the score alone: no column counts that H does not name.
+        The groups or function class (H) to be multicalibrated for, that is, to be right on average
+        inside: ``Groups(...)``, ``Trees(...)``, ``Linear(...)``, ...; a list of group expressions
+        such as ``["sex", "race*sex"]``; or a short text such as "trees" or "groups(sex,
+        race*sex)". Every correction is then a function in H on level sets of the score, or a
+        function of the score alone: no column counts that H does not name.
         Without H the default looks at all columns.
     Z
-        H's own table, where X is not a table.
+        A table for H alone, with a row for every row of X: for models of images, text or sparse
+        matrices, and for columns that the base model must not see.
     sample_weight
         Weights of the rows; a row of weight 2 counts as the row twice. Weights that are all the
         same are no weights.

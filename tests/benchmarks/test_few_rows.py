@@ -12,7 +12,9 @@ pytest.importorskip("lightgbm")
 
 def test_few_rows_of_a_simulated_case(capsys):
     few_rows = load("few_rows")
-    found = few_rows.main(["--rows", "3000", "--sizes", "100", "--draws", "1", "--threads", "1"])
+    command = ["--rows", "3000", "--sizes", "100,900", "--draws", "1", "--threads", "1"]
+    found = few_rows.main(command)
+    assert list(found) == [100]  # 1,000 calibration rows leave none to test 900 on
     methods = found[100]
     assert set(methods) == {"base", "Platt/line", "isotonic", "beta", "lgbmcv", "recalibrate"}
     assert methods["base"][0] == methods["base"][2] == 0.0

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 from scripts import load
-from sklearn.metrics import average_precision_score, log_loss
+from sklearn.metrics import average_precision_score, log_loss, mean_poisson_deviance
 
 from recalibrate import metrics
 from recalibrate.simulate import census
@@ -106,6 +106,10 @@ def test_row_losses() -> None:
     )
     inside = np.clip(p, 1e-6, 1 - 1e-6)
     assert figures.log_losses(y, p).mean() == pytest.approx(log_loss(y, inside))
+    counts = np.array([0.0, 3.0, 1.0])
+    rates = np.array([0.2, 2.0, 1.0])
+    found = figures.deviances(counts, rates).mean()
+    assert found == pytest.approx(mean_poisson_deviance(counts, rates))
     sure = figures.log_losses(np.array([1.0]), np.array([0.0]))
     assert sure[0] == pytest.approx(-np.log(1e-6))
 
@@ -447,7 +451,7 @@ def test_wrong_choices_and_folders_say_so(
 @pytest.mark.parametrize(
     ("change", "drop", "message"),
     [
-        ({"task": "ranking"}, "", "task must be binary or regression, got 'ranking'"),
+        ({"task": "ranking"}, "", "task must be binary, regression, counts, got 'ranking'"),
         ({"groups": ["race"]}, "", r"groups must name columns of cat or num, got \['race'\]"),
         ({"groups": []}, "", "groups must name columns"),
         ({}, "AGEP", "few.parquet has no column AGEP"),

@@ -425,7 +425,7 @@ class TestParameters:
 
     def test_validation_that_makes_no_sense(self, rows):
         X, y, _ = rows
-        with pytest.raises(ValueError, match="no room for cv=3"):
+        with pytest.raises(ValueError, match="cv=3 cannot be set"):
             regressor(cv=3, alpha=0.01).fit(X, y)
         with pytest.raises(ValueError, match="between 0 and 1"):
             regressor(validation=1.5).fit(X, y)

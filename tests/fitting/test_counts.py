@@ -102,6 +102,14 @@ def test_default_fit_corrects_what_is_wrong_and_leaves_what_is_right():
     assert (right.predict(X, base=rate) == rate).all()
 
 
+def test_a_few_rows_without_a_claim_do_not_abolish_claims():
+    """Their residuals scatter little, which is no certainty: 1.3 claims were expected."""
+    X, _, _, _, _ = claims(20)
+    base, e = np.full(20, 0.1), np.full(20, 0.65)
+    model = rc.fit(base, X, np.zeros(20), exposure=e)
+    assert model.predict(X, base=base).min() > 0.02
+
+
 def test_base_on_the_log_scale():
     X, e, base, _, y = claims()
     options = {"H": rc.Groups("sex"), "exposure": e}

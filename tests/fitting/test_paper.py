@@ -668,5 +668,7 @@ def test_options_of_the_loop_do_not_go_with_alpha(option):
 def test_only_the_options_that_were_given_are_named():
     base, X, y = sample(0, n=20)
     options = {"l2": 2.0, "link": "logit", "min_level_rows": 2}
-    with pytest.raises(ValueError, match=r"no room for l2=2\.0, link='logit': only min_level_rows"):
+    with pytest.raises(
+        ValueError, match=r"l2=2\.0, link='logit' cannot be set; only min_level_rows"
+    ):
         fit_with(base, X, y, STUMPS, alpha=0.1, **options)

@@ -227,6 +227,14 @@ def test_actions_minimise_the_expected_cost_over_all_classes(fitted):
         fitted.decide([[0, 1], [1, 0]])
 
 
+def test_a_class_without_rows_is_told():
+    rows = np.flatnonzero(Y != 2)
+    how = {"H": rc.Groups("g"), "classes": [0, 1, 2], "cv": 2}
+    model = rc.fit(BASE[rows], X.iloc[rows], Y[rows], **how)
+    assert "no calibration row is of class 2" in model.summary()
+    assert model.predict(X, base=BASE)[:, 2].mean() < BASE[:, 2].mean()
+
+
 SCORES = ["p red", "p green", "p blue"]
 PIECES = X.assign(y=NAMES[Y], **dict(zip(SCORES, BASE.T, strict=True)))
 

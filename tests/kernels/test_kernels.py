@@ -227,3 +227,33 @@ def test_the_upper_triangle_is_not_read():
     solve_level(gram, np.array([3.0, 3.0]), 1e-9, out)
     # Roots of the pivots round: a few units in the last place.
     np.testing.assert_allclose(out, [1.0, 1.0], rtol=1e-15)
+
+
+def test_thinned_rows_stand_for_the_others():
+    """Sums change by chance only, and rows that count are never scaled."""
+    from recalibrate.core.family import family
+    from recalibrate.core.fixedpoint import make_scale
+    from recalibrate.kernels.rows import respond, thin_out
+
+    n = 20_000
+    rng = np.random.default_rng(0)
+    f = rng.normal(-4.0, 2.0, n)
+    p = 1.0 / (1.0 + np.exp(-f))
+    y, no_weight = (rng.random(n) < p).astype(float), np.empty(0, np.int64)
+    scale = make_scale(n, None, newton=True)
+    words = np.empty((n, scale.words), np.int64)
+    respond(y, f, no_weight, family("logit").curve, False, 4.0, scale, words)
+    before = words.copy()
+    keys = rng.integers(0, 2**63, n).astype(np.uint64)
+    thin_out(keys, np.uint64(7), 1.0, 0.1, no_weight, scale, words)
+    drawn = words[:, 0] != 0
+    size = np.maximum(np.abs(y - p), p * (1 - p))
+    assert drawn[size >= 0.1].all()
+    np.testing.assert_array_equal(words[size > 0.1 + 1e-6], before[size > 0.1 + 1e-6])
+    assert 0.2 < drawn.mean() < 0.6
+    for old, new in zip(scale.unpack(before)[1:], scale.unpack(words)[1:], strict=True):
+        change = float(new.sum() - old.sum())
+        # A row of size u < .1 is kept with chance u / .1: its variance is old^2 (.1 / u - 1).
+        small = size < 0.1
+        noise = np.sqrt(np.sum(old[small].astype(float) ** 2 * (0.1 / size[small] - 1)))
+        assert abs(change) < 4 * noise

@@ -222,6 +222,25 @@ def test_scores_in_a_column(client):
     pd.testing.assert_frame_equal(report.full_table, local.full_table)
 
 
+def test_several_classes_give_the_model_of_memory(client):
+    """Fitted on K columns of scores; predictions are a table with a column per class."""
+    data = frame(600).drop(columns=["score", "w"])
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet([2.0, 2.0, 2.0], 600)
+    data["label"] = rng.integers(0, 3, 600)
+    names = ["p0", "p1", "p2"]
+    data[names] = p
+    how = {"H": rc.Groups("sex"), "classes": [0, 1, 2], "cv": 2}
+    features = data.drop(columns=["label", *names])
+    expected = rc.fit(p, features, data["label"], **how)
+    X = partitions(data, 220)
+    model = rc.fit(names, X, "label", **how)
+    same(model, expected)
+    found = model.predict(X, base=names).compute()
+    assert found.columns.tolist() == [0, 1, 2]
+    np.testing.assert_array_equal(found, expected.predict(features, base=p))
+
+
 def test_what_needs_all_rows_is_refused(client):
     from sklearn.linear_model import LinearRegression
 

@@ -110,11 +110,16 @@ class CellLearner:
         All candidate terms, one column each.
     thresholds
         Smallest z of every term that counts as more than noise.
+    index
+        Number of the encoder.
+    least
+        What the noise is at least, see ``core.family``.
     """
 
     encoder: GroupEncoder
     thresholds: NDArray[np.float64]
     index: int = field(default=0)
+    least: float = field(default=0.0)
 
     @property
     def inexact(self) -> str:
@@ -149,14 +154,13 @@ class CellLearner:
         sizes = np.diff(self.encoder.offsets) + 1
         return np.concatenate([[0], np.cumsum(sizes)])
 
-    @staticmethod
     def _noise(
-        task: Task, squares: NDArray[np.float64], mass: NDArray[np.float64]
+        self, task: Task, squares: NDArray[np.float64], mass: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """Residual variance per unit of s: 1 under the logit link, where s is p (1 - p)."""
         if task.draft.log.family.known_noise:
             return np.ones((task.levels, 1))
-        return np.asarray((squares / np.where(mass > 0, mass, 1.0))[:, None])
+        return np.maximum(squares / np.where(mass > 0, mass, 1.0), self.least)[:, None]
 
     def learn(self, task: Task) -> Lesson:
         cells = self.sums(task)

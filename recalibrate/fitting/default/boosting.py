@@ -137,7 +137,10 @@ class BoostedStages:
         seen = tuple(name for name in main.encoder.names if not is_score(name))
         self.main = Stage(main, self.settings, MAIN_ENCODER)
         # Of few rows the worst gap is mostly the luckiest: there all columns are moved, shrunken.
-        many = problem.n_rows >= COLUMN_ROWS
+        # A base that says the same of all rows leaves the columns to trees, and has nothing that
+        # boosting could spoil: the limits of few rows are for bases that know something.
+        self.informed = bool(np.min(problem.base) < np.max(problem.base))
+        many = problem.n_rows >= COLUMN_ROWS or not self.informed
         self.certain = self._bind_certain(main, seen) if free and many else None
         self.large = self._bind_large(seen) if free else None
         draws = self.settings.row_share < 1
@@ -196,7 +199,7 @@ class BoostedStages:
     def _bind_large(self, seen: tuple[str, ...]) -> Shifts | None:
         """The columns whose groups are moved at once, if there are any."""
         schema, n_rows = self.problem.table.schema, self.problem.n_rows
-        found = shifted_columns(schema, seen, n_rows)
+        found = shifted_columns(schema, seen, n_rows if self.informed else COLUMN_ROWS)
         if not found:
             return None
         terms = Groups(*map(name_text, found))
@@ -207,7 +210,7 @@ class BoostedStages:
                 bound = cast(GroupLearner, self.sample.bind(terms, index))
             except ValueError:
                 return None
-        return Shifts(bound.encoder, index, named=False)
+        return Shifts(bound.encoder, index, named=False, least=self.score.least)
 
     def _count_gaps(self, certain: Stage) -> int:
         """How many groups are certainly off."""
@@ -278,7 +281,7 @@ class BoostedStages:
             if not self._has(stage):
                 continue
             gain, error = held_out_gain(at[taken], at[stage + 1], problem)
-            enough = count >= (BOOSTED_ROWS if stage == MAIN else LEAST_ROWS)
+            enough = count >= (BOOSTED_ROWS if stage == MAIN and self.informed else LEAST_ROWS)
             pays = enough and error > 0 and gain > standard_errors(stage, count) * error
             done = (
                 f"{self.gaps} corrected (>= 4 standard errors)" if stage == CERTAIN else "applied"

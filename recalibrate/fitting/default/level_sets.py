@@ -120,6 +120,8 @@ class _Stage:
         self.moved = moved
         weight = held_out.weight(problem)
         self.weight = scale.quantise_weight(weight)
+        own = problem.family
+        self.least = own.least_noise(self.y, weight) if own.positive else 0.0
         self.settings = Settings(
             link=self.link,
             levels=level_count(len(self.y)),
@@ -201,7 +203,7 @@ class _Stage:
         if self.moved and len(self.y) >= SOME_ROWS and singles <= MANY_COLUMNS:
             generous = MOVED_LIMIT if self.outputs == 1 else CLASSES_LIMIT
             limits[1:] = [generous] * (len(limits) - 1)
-        return CellLearner(GroupEncoder(groups), np.array(limits))
+        return CellLearner(GroupEncoder(groups), np.array(limits), least=self.least)
 
     def _bind(self, terms: list[str], min_rows: int) -> GroupSet | None:
         """Groups of the terms that have any; terms without one are no news here."""

@@ -49,7 +49,7 @@ class GroupStages:
         line = cast(LinearLearner, sample.bind(LINE_CLASS, 0))
         groups = cast(GroupLearner, sample.bind(H, 1))
         self.score = ScoreStage(line, problem, spread)
-        self.shifts = Shifts(groups.encoder, 1)
+        self.shifts = Shifts(groups.encoder, 1, least=self.score.least)
         self.start = Rounds(problem.link, None, (line.encoder, groups.encoder))
         self.encoded = sample.encode(self.start.encoders, draws=False)
         self.settings = Settings(link=problem.link, levels=LEVELS)

@@ -28,8 +28,7 @@ RIDGE = 1.0
 OFF_RIDGE = 0.2
 """Times K (K - 1) / n, for what classes say about each other."""
 MOST_STEPS, FACTOR = 200, 1e7
-"""The search ends where a step lowers the loss by less than 2e-9 of it: a hundredth of that cost a
-third more time and moved no held-out loss by one in 100,000."""
+"""The search ends where a step lowers the loss by less than 2e-9 of it, below what rows tell."""
 SCORE_BITS, RESIDUAL_BITS, LOSS_BITS = 10, 16, 20
 """Bits behind the point of scores, residuals and losses while the matrix is searched for.
 

@@ -133,6 +133,7 @@ class ScoreStage:
     ) -> None:
         self.learner = learner
         self.link = problem.link
+        self.least = problem.family.least_noise(problem.labels.values, problem.labels.weight)
         self.name = NAMES[problem.family.link]
         self.size = problem.labels.span if problem.family.link == "identity" else 1.0
         self.spread = spread
@@ -177,7 +178,8 @@ class ScoreStage:
         score = self._centre + (used - UNIT) / self._factor
         if own.positive:
             around = float(squares[0]) * square_step(scale)
-            return _around_curve(Counts(score, weight, label, self.link), around, self.spread)
+            counts = Counts(score, weight, label, self.link)
+            return _around_curve(counts, around, self.spread, self.least)
         noise = 1.0
         if not own.known_noise:
             # Around the best line, not the base: much of a base that is off is no noise.
@@ -297,7 +299,7 @@ class _Bend:
         return np.asarray(self.constant[level] + self.rise[level] * score)
 
 
-def _around_curve(counts: Counts, squares: float, spread: float) -> Counts:
+def _around_curve(counts: Counts, squares: float, spread: float, least: float) -> Counts:
     """The same with the noise around the best power of the mean, times a factor.
 
     ``squares`` sums the squared responses of the scores as they are; what a base is off is no
@@ -314,7 +316,7 @@ def _around_curve(counts: Counts, squares: float, spread: float) -> Counts:
     explained = spread * np.sum(factor * ((label - before) ** 2 - (label - after) ** 2))
     size = float(np.sum(factor * after**own.power))
     noise = max(squares - float(explained), squares / 10.0) / size
-    return replace(counts, noise=max(noise, LEAST_NOISE))
+    return replace(counts, noise=max(noise, least))
 
 
 def _around_line(weight: Floats, label: Floats, score: Floats, squares: float) -> float:

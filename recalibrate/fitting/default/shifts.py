@@ -92,11 +92,14 @@ class Shifts:
     named
         Whether the user asks for these groups. Then one that is surely off is left off by at most
         `LIMIT` standard errors; otherwise by as many as its term's others say.
+    least
+        What the noise is at least, see ``core.family``.
     """
 
     encoder: GroupEncoder
     index: int
     named: bool = True
+    least: float = LEAST_NOISE
 
     def on_everyone(
         self,
@@ -244,7 +247,7 @@ class _Drawing:
         own = slice(int(starts[at]), int(starts[at + 1]))
         s, g, variance = (each[:, own] for each in sums)
         if not log.family.known_noise:
-            self.noise = max(float(squares.sum()) / float(s.sum()), LEAST_NOISE)
+            self.noise = max(float(squares.sum()) / float(s.sum()), self.shifts.least)
             variance = variance * self.noise
         if term == EVERYONE:
             s, g, variance = (each.sum(axis=1, keepdims=True) for each in (s, g, variance))

@@ -135,6 +135,39 @@ def test_a_base_that_is_off_everywhere_is_left_to_boosting():
     assert decided[BOOSTING]
 
 
+# --- columns --------------------------------------------------------------------------------------
+
+
+def test_few_rows_move_the_column_that_is_off_and_no_other():
+    """No tree, no level set: shifts of one column, or a trend, by their evidence."""
+
+    def off(X, f):
+        return 1.2 * (X["g"] == "a") - 0.9 * X["b"]
+
+    rows, new = people(0, 800, off=off), people(1, 20_000, off=off)
+    model = rc.fit(rows.base, rows.X, rows.y)
+    decided = decisions(model)
+    assert decided[LARGE]
+    assert LEVEL_SETS not in decided
+    before, after = new.margin, model.margins(new.X, base=new.base)
+    moved = after - before
+    for group in "abcd":
+        own, known = new.where("g", group), rows.standard_error(rows.where("g", group))
+        assert abs(np.mean((new.truth - model.predict(new.X, base=new.base))[own])) < 4 * known
+    # Bands leave what is inside of them: a fifth of a normal column's variance.
+    left = np.polyfit(new.X["b"], np.log(new.truth / (1 - new.truth)) - after, 1)[0]
+    assert abs(left) < 0.35 * 0.9
+    assert abs(np.polyfit(new.X["a"], moved, 1)[0]) < 0.1
+
+
+def test_nothing_is_boosted_that_held_out_rows_cannot_judge():
+    for seed in range(6):
+        rows = waves(seed, 190)
+        model = rc.fit(rows.base, rows.X, rows.y)
+        assert not decisions(model)[BOOSTING]
+        assert not any(step.table.kind == "trees" for step in model.rounds.steps)
+
+
 # --- columns of many categories -------------------------------------------------------------------
 
 SIZES = np.repeat([2000, 100, 2], [4, 40, 120])

@@ -55,6 +55,18 @@ def test_a_score_that_is_right_stays():
     assert changed <= 2
 
 
+def test_a_hundred_rows_tell_over_confidence_more_often_than_shyness():
+    """Over-fitting makes scores too steep: the prior expects that, and asks the other for more."""
+    changed = {1.8: 0, 1 / 1.8: 0}
+    for seed in range(30):
+        f = 1.3 * np.random.default_rng(seed).normal(size=100)
+        for steep in changed:
+            # Information about the slope is that of the scores the base gives, made the same.
+            _, _, found = fit_score(sigmoid(f), labels(f / steep, seed))
+            changed[steep] += found.chance >= 0.25
+    assert changed[1.8] > changed[1 / 1.8] + 5
+
+
 def test_a_part_of_a_change_is_taken_where_rows_are_few():
     """Between nothing and all of it; of thousands of rows all."""
     shares = {40: [], 4000: []}
