@@ -297,6 +297,20 @@ def soft_inflated(rng: np.random.Generator, X: pd.DataFrame) -> Rows:
     return Rows(mean, mean, np.where(sure, rng.random(len(X)) < mean, part))
 
 
+def one_heavy(rng: np.random.Generator, X: pd.DataFrame, mean: np.ndarray) -> np.ndarray:
+    """Normal noise, but tails of index 2.5 for one job."""
+    odd = (X.iloc[:, -1] == "r").to_numpy()
+    return np.where(odd, student(rng, X, mean), rng.normal(0, 10, len(X)))
+
+
+def frequencies(rng: np.random.Generator, X: pd.DataFrame) -> Rows:
+    """Claims over an exposure, rarer in some groups than in others; rates are predicted."""
+    often = X.iloc[:, 1].map({"a": 1.0, "b": 0.5, "c": 2.0, "d": 0.2, "e": 1.0}).to_numpy()
+    rate, exposure = often * rng.gamma(4.0, 0.05, len(X)), rng.uniform(0.1, 1.0, len(X))
+    y = rng.poisson(rate * exposure).astype(float)
+    return Rows(rate, rate, y, {"exposure": exposure})
+
+
 KINDS = {
     "binary": Kind(binary),
     "rare": Kind(rare),
@@ -335,7 +349,7 @@ KINDS = {
     "few groups": Kind(binary, columns=few),
     "few groups, noisy": Kind(noisy, False, columns=few),
     "few groups, claims": Kind(regression(claims), columns=few),
-    # Nothing was chosen on these.
+    # Nothing was chosen on these, but that "one skewed" showed that the noise of groups differs.
     "constant": Kind(constant, calibrated=False),
     "stepped": Kind(stepped, calibrated=False),
     "rare noisy": Kind(rare_noisy, calibrated=False),
@@ -348,6 +362,8 @@ KINDS = {
     "counts": Kind(counts),
     "soft, inflated": Kind(soft_inflated),
     "medium claims": Kind(regression(claims), rows=8_000),
+    "one heavy": Kind(regression(one_heavy)),
+    "frequencies": Kind(frequencies),
 }
 
 

@@ -94,6 +94,7 @@ def test_audit_takes_its_options_by_name():
     assert by_name == {
         "base", "Z", "positive", "baseline", "H", "richer", "cluster", "sample_weight", "by",
         "time", "thresholds", "reference", "depth", "min_rows", "bands", "bins", "alpha",
+        "exposure", "loss",
     }  # fmt: skip
 
 

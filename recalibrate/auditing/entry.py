@@ -2,72 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, overload
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Concatenate, ParamSpec, Protocol, cast, overload
 
-import numpy as np
-from numpy.typing import NDArray
-
-from recalibrate.auditing.classes import ClassReport, audit_classes
 from recalibrate.auditing.comparison import AuditComparison, audit_each
-from recalibrate.auditing.findings import Discoveries, Richness
-from recalibrate.auditing.measure.assemble import Findings, find_everything
-from recalibrate.auditing.measure.changes import changes
-from recalibrate.auditing.measure.rates import Tally, find_rates, read_references
-from recalibrate.auditing.measure.sample import read_clusters, take_sample
-from recalibrate.auditing.measure.segments import read_segments
-from recalibrate.auditing.predictions import (
-    audited_classes,
-    checked_predictions,
-    count_rows,
-    raw_predictions,
-    read_baseline,
-)
-from recalibrate.auditing.provenance import find_audited
 from recalibrate.auditing.report import AuditReport
-from recalibrate.auditing.slices import audit_slices, cut_slices
-from recalibrate.auditing.views.notes import method_notes
-from recalibrate.data.inputs import is_collection, is_streamed, settle
-from recalibrate.data.labels import (
-    Labels,
-    check_aligned,
-    check_squares,
-    read_labels,
-    warn_if_one_class,
-)
-from recalibrate.data.scores import count_outputs
-from recalibrate.data.table import Table, read_table
-from recalibrate.data.vectors import Float64
+from recalibrate.auditing.running import Asked, run
 from recalibrate.groups.cells import BANDS
-from recalibrate.support.checks import check_number, check_whole
+
+P = ParamSpec("P")
 
 
-@overload
-def audit(
-    model_or_scores: Mapping[str, Any],
-    X: Any,
-    y: Any,
-    groups: Any = None,
-    *,
-    base: Any = None,
-    Z: Any = None,
-    positive: Any = None,
-    baseline: Any = None,
-    H: Any = None,
-    richer: Any = None,
-    cluster: Any = None,
-    sample_weight: Any = None,
-    thresholds: Sequence[float] = (),
-    reference: str | Sequence[str] | None = None,
-    by: Any = None,
-    time: Any = None,
-    depth: int = 1,
-    min_rows: int | None = None,
-    bands: int = BANDS,
-    bins: int = 10,
-    alpha: float = 0.05,
-) -> AuditComparison: ...
-@overload
+class _Audit(Protocol[P]):
+    """What type checkers see: several models by name give a comparison."""
+
+    @overload
+    def __call__(
+        self, model_or_scores: Mapping[str, Any], /, *args: P.args, **options: P.kwargs
+    ) -> AuditComparison: ...
+    @overload
+    def __call__(
+        self, model_or_scores: Any, /, *args: P.args, **options: P.kwargs
+    ) -> AuditReport: ...
+
+
+def _by_models(function: Callable[Concatenate[Any, P], Any]) -> _Audit[P]:
+    """The function itself, with the type of its result by that of its first argument."""
+    return cast("_Audit[P]", function)
+
+
+@_by_models
 def audit(
     model_or_scores: Any,
     X: Any,
@@ -82,6 +46,8 @@ def audit(
     richer: Any = None,
     cluster: Any = None,
     sample_weight: Any = None,
+    exposure: Any = None,
+    loss: str | float | None = None,
     thresholds: Sequence[float] = (),
     reference: str | Sequence[str] | None = None,
     by: Any = None,
@@ -91,31 +57,7 @@ def audit(
     bands: int = BANDS,
     bins: int = 10,
     alpha: float = 0.05,
-) -> AuditReport: ...
-def audit(
-    model_or_scores: Any,
-    X: Any,
-    y: Any,
-    groups: Any = None,
-    *,
-    base: Any = None,
-    Z: Any = None,
-    positive: Any = None,
-    baseline: Any = None,
-    H: Any = None,
-    richer: Any = None,
-    cluster: Any = None,
-    sample_weight: Any = None,
-    thresholds: Sequence[float] = (),
-    reference: str | Sequence[str] | None = None,
-    by: Any = None,
-    time: Any = None,
-    depth: int = 1,
-    min_rows: int | None = None,
-    bands: int = BANDS,
-    bins: int = 10,
-    alpha: float = 0.05,
-) -> AuditReport | AuditComparison | ClassReport:
+) -> Any:
     """Measure calibration, over all rows and in groups.
 
     Use rows that trained neither the base model nor the calibration.
@@ -129,9 +71,9 @@ def audit(
     X : table
         Features, one row per label. May be None if predictions are arrays and groups are masks.
         For rows in pieces (Parquet files, an iterable of DataFrames) and for a Dask DataFrame
-        ``y``, ``base``, ``cluster`` and ``sample_weight`` are names of columns; rows are scored
-        a piece at a time (Dask's on the workers), and predictions, labels and the columns that
-        the groups read are brought together.
+        ``y``, ``base``, ``cluster``, ``exposure`` and ``sample_weight`` are names of columns;
+        rows are scored a piece at a time (Dask's on the workers), and predictions, labels and
+        the columns that the groups read are brought together.
     y : array-like
         Labels: classes of any kind, numbers in [0, 1], or any numbers. They are read as those of
         the audited model: of two classes its second (else the larger) counts as 1.
@@ -159,6 +101,13 @@ def audit(
         hold although rows of a cluster depend on each other.
     sample_weight : array-like, optional
         Weights of the rows.
+    exposure : array-like, optional
+        As in `fit`: labels are totals (claims, amounts) over so much of it, and predictions are
+        rates per unit. The same as labels y / exposure with weights sample_weight * exposure.
+    loss : {"squared", "log_loss", "poisson", "gamma", "tweedie", "tweedie-1.7"} or float, optional
+        Loss to report beside squared error and to take apart, for labels that are means: see
+        `recalibrate.metrics.deviance`. By default that of the model, Poisson deviance where
+        there is an exposure, and log loss for labels in [0, 1].
     thresholds : sequence of float
         Decisions are positive where the prediction is at least that: selection rates, impact
         ratios, and for 0/1 labels true and false positive rates and precision by group
@@ -226,156 +175,4 @@ def audit(
     options = dict(locals())
     if isinstance(model_or_scores, Mapping):
         return audit_each(audit, **options)
-    X, Z, known = settle(X), settle(Z), None
-    given = model_or_scores, baseline
-    named = getattr(model_or_scores, "H", None)
-    if groups is None and getattr(named, "terms", None):
-        groups = named  # what it was fitted for is looked at first
-    if is_collection(X) or (Z is None and X is not None and is_streamed(X)):
-        from recalibrate.rows.gathering import gather
-
-        known = audited_classes(model_or_scores, positive)
-
-        local = gather(model_or_scores, X, y, groups, base, Z, baseline, H, cluster, sample_weight)
-        model_or_scores, X, y, base = local.predictions, local.table, local.y, None
-        baseline, cluster, sample_weight = local.baseline, local.cluster, local.weight
-    for name, value, least in (("depth", depth, 1), ("bands", bands, 2), ("bins", bins, 1)):
-        check_whole(name, value, least=least)
-    check_whole("min_rows", min_rows, least=1)
-    check_number("alpha", alpha, above=0.0, most=0.5)
-    for threshold in thresholds:
-        check_number("every threshold", threshold)
-    n_rows = count_rows(X, y)
-    check_aligned(X, y=y, sample_weight=sample_weight, cluster=cluster)
-    predicted = raw_predictions(model_or_scores, X, base, Z)
-    outputs = count_outputs(predicted)
-    known = known or audited_classes(model_or_scores, positive, outputs)
-    labels = read_labels(y, n_rows=n_rows, sample_weight=sample_weight, known=known)
-    warn_if_one_class(labels)
-    check_squares(labels)
-    clusters = None if cluster is None else read_clusters(cluster, n_rows)
-    after = checked_predictions(predicted, labels, "model_or_scores")
-    before = read_baseline(baseline, model_or_scores, X, base, Z, labels)
-    if labels.kind == "classes":
-        return audit_classes(
-            audit,
-            labels,
-            after,
-            before,
-            X,
-            groups=groups,
-            Z=Z,
-            H=H,
-            richer=richer,
-            cluster=cluster,
-            thresholds=thresholds,
-            depth=depth,
-            min_rows=min_rows,
-            bands=bands,
-            bins=bins,
-            alpha=alpha,
-        )
-    table = X if Z is None else Z
-    cut = None if by is None and time is None else cut_slices(by, time, table, n_rows)
-    if H is not None and H is not False:
-        table = _read_columns(table, n_rows)
-    segments, left_out, covered = read_segments(
-        groups,
-        table,
-        n_rows=n_rows,
-        weight=labels.weight,
-        depth=depth,
-        min_rows=min_rows,
-        bands=bands,
-    )
-    named = read_references(segments, reference)
-    sample = take_sample(labels, clusters)
-    predictions = [f[sample.rows] for f in (after, before) if f is not None]
-    tallies = [Tally(segments, sample, f, thresholds) for f in predictions]
-    scaled = [labels.scale(f) for f in predictions]
-    found = find_everything(
-        segments, sample, labels, scaled, observers=tallies, n_bins=bins, alpha=alpha
-    )
-    discoveries, rich = _search(H, richer, table, after, labels, clusters, alpha)
-    if rich is not None:
-        rich = rich.beside([each.name for each in found.groups() if each.after.off])
-    return AuditReport(
-        kind=labels.kind,
-        n_rows=n_rows,
-        n_clusters=None if clusters is None else int(found.clusters[0]),
-        alpha=float(alpha),
-        critical=found.critical,
-        **_findings(found),
-        left_out=left_out,
-        coverage=covered,
-        audited=find_audited(*given, predictions[0], segments, sample, labels),
-        notes=method_notes(
-            labels.kind,
-            n_bins=bins,
-            alpha=alpha,
-            n_groups=len(found.names),
-            clustered=clusters is not None,
-            paired=before is not None,
-            weighted=sample.weighted,
-            left_out=len(left_out),
-            thresholds=len(thresholds) > 0,
-        ),
-        slices=None
-        if cut is None
-        else audit_slices(
-            audit, cut, segments, sample, labels, after, before, alpha=alpha, bins=bins
-        ),
-        discoveries=discoveries,
-        richness=rich,
-        rates=find_rates(
-            tallies, found.sums, segments, sample, thresholds=thresholds, named=named, alpha=alpha
-        ),
-        changes=None
-        if before is None
-        else changes(before, after, labels, segments=segments, thresholds=thresholds),
-    )
-
-
-def _findings(found: Findings) -> dict[str, Any]:
-    """Fields of the report that the passes over the rows fill."""
-    paired = len(found.sides) == 2
-    return {
-        "bin_edges": found.sides[0].edges,
-        "before_bin_edges": found.sides[1].edges if paired else (),
-        "groups": found.groups(),
-        "overall": found.overall(0),
-        "overall_before": found.overall(1) if paired else None,
-    }
-
-
-def _read_columns(table: Any, n_rows: int) -> Table:
-    if table is None:
-        raise ValueError("H= searches the columns of a table: pass X or Z.")
-    read = read_table(table)
-    if read.n_rows != n_rows:
-        raise ValueError(f"The table of H has {read.n_rows} rows, but there are {n_rows}.")
-    return read
-
-
-def _search(
-    H: Any,
-    richer: Any,
-    table: Any,
-    predictions: Float64,
-    labels: Labels,
-    clusters: NDArray[np.int64] | None,
-    alpha: float,
-) -> tuple[Discoveries | None, Richness | None]:
-    """What is wrong beyond the given groups; nothing unless H asks for it."""
-    if H is None or H is False:
-        return None, None
-    from recalibrate.auditing.search.discovery import discover
-    from recalibrate.auditing.search.richness import richness
-    from recalibrate.core.kinds import read_class
-
-    wanted = None if H is True else read_class(H)
-    rules = wanted if wanted is not None and wanted.has_rules else None
-    return (
-        discover(predictions, table, labels, H=rules, cluster=clusters, alpha=alpha),
-        richness(predictions, table, labels, H=wanted, richer=richer, cluster=clusters),
-    )
+    return run(audit, Asked(**options))

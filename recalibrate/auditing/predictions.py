@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from recalibrate.bases.problem import are_labels
 from recalibrate.bases.protocol import ScoreColumn, as_base, classes_of, predicted_mean, takes_base
 from recalibrate.core.levels import from_margin
 from recalibrate.data.classes import Known
@@ -80,6 +79,8 @@ def read_baseline(
 
 def checked_predictions(predicted: Any, labels: Labels, argument: str) -> Float64:
     """Predicted means, checked; ``argument`` names them in messages."""
+    from recalibrate.bases.problem import are_labels  # it loads numba
+
     n_rows, outputs = len(labels.values), labels.outputs
     probability = labels.kind == "classes"
     try:

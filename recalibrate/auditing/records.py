@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from recalibrate.metrics.deviances import Decomposition
+
 
 @dataclass(frozen=True)
 class Curve:
@@ -56,8 +58,12 @@ class Calibration:
     detectable_low, detectable_high : float
         The same by sign: the gap of over-prediction nearest to zero, and of under-prediction;
         NaN where no possible gap would be found so often.
-    mse, log_loss : float
-        Mean squared error (Brier score for 0/1 labels), mean log loss (NaN for regression).
+    ratio, ratio_low, ratio_high : float
+        Mean outcome over mean prediction (observed / expected), and its limits for the
+        predictions of these rows, valid for all groups at once; NaN where labels may be negative.
+    mse, log_loss, deviance : float
+        Mean squared error (Brier score for 0/1 labels), mean log loss (NaN for regression), and
+        mean deviance (NaN unless the loss of the report is one).
     ece, ece_debiased : float
         Expected calibration error in equal-width bins, as it is and with the bias of small
         samples removed; the latter can be negative near perfect calibration.
@@ -87,8 +93,12 @@ class Calibration:
     detectable: float
     detectable_low: float
     detectable_high: float
+    ratio: float
+    ratio_low: float
+    ratio_high: float
     mse: float
     log_loss: float
+    deviance: float
     ece: float
     ece_debiased: float
     k1: float
@@ -161,8 +171,11 @@ class Overall:
 
     Attributes
     ----------
-    mse, log_loss : float
-        Mean squared error (Brier score for 0/1 labels), mean log loss (NaN for regression).
+    mse, log_loss, deviance : float
+        Mean squared error (Brier score for 0/1 labels), mean log loss (NaN for regression), and
+        mean deviance (NaN unless the loss of the report is one).
+    decompositions : tuple of Decomposition
+        What mean losses consist of: miscalibration, discrimination, uncertainty.
     msce, msce_unbiased : float
         Mean squared calibration error on the quantile bins of the report, as it is and with the
         bias of small samples removed.
@@ -182,6 +195,8 @@ class Overall:
 
     mse: float
     log_loss: float
+    deviance: float
+    decompositions: tuple[Decomposition, ...]
     msce: float
     msce_unbiased: float
     multicalibration_error: float

@@ -25,6 +25,9 @@ PERIODS = {"day": "D", "week": "W", "month": "M", "quarter": "Q", "year": "Y"}
 MOST_SLICES = 400
 """More than this nobody reads."""
 
+Cut = tuple[NDArray[np.intp], list[str]]
+"""Slice of every row, and the names of the slices."""
+
 COLUMNS = ("group", "rows", "mean_prediction", "mean_outcome", "gap", "low", "high", "off")
 
 
@@ -67,7 +70,7 @@ class Slices:
         return plot_slices(self)
 
 
-def cut_slices(by: Any, time: Any, table: Any, n_rows: int) -> tuple[NDArray[np.intp], list[str]]:
+def cut_slices(by: Any, time: Any, table: Any, n_rows: int) -> Cut:
     """Slice of every row, and the names of the slices in their order."""
     import pandas as pd
 
@@ -119,7 +122,7 @@ def _check_length(name: str, values: NDArray[Any], n_rows: int) -> None:
 
 def audit_slices(
     audit: Callable[..., Any],
-    cut: tuple[NDArray[np.intp], list[str]],
+    cut: Cut,
     segments: Segments,
     sample: Sample,
     labels: Labels,
@@ -128,6 +131,7 @@ def audit_slices(
     *,
     alpha: float,
     bins: int,
+    loss: str | float | None,
 ) -> Slices:
     """Audit every slice by itself, for the groups of the whole."""
     codes, names = cut
@@ -150,6 +154,7 @@ def audit_slices(
                 cluster=None if sample.cluster is None else sample.cluster[own],
                 sample_weight=None if labels.weight is None else labels.weight[rows],
                 bins=bins,
+                loss=loss,
                 alpha=alpha / len(present),
             )
         )

@@ -7,12 +7,18 @@ own base model. With --max-gap or --alpha the command is a gate: exit code 1 if 
   recalibrate audit test.csv --label y --model model.rcal \
       --groups "sex, race*sex, age < 25" --html audit.html --json audit.json
   recalibrate audit test.csv --label y --score-column p --groups "sex" --max-gap 0.02
+
+Several models are compared on the same rows, each with the first:
+
+  recalibrate audit test.csv --label y --model old=old.rcal --model new=new.rcal --html both.html
 """
 
 from __future__ import annotations
 
+import os
 from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from recalibrate.commands.console import Console
 from recalibrate.commands.data import CSV, PARQUET, Labelled, encode_frame, read_labelled
@@ -21,10 +27,8 @@ from recalibrate.commands.options import add_base, add_labels, add_reading, add_
 from recalibrate.commands.outputs import Outputs
 from recalibrate.commands.texts import read_class, read_groups
 from recalibrate.groups.cells import BANDS
+from recalibrate.metrics.deviances import read_loss
 from recalibrate.support.checks import check_number
-
-if TYPE_CHECKING:
-    from recalibrate.auditing import AuditReport
 
 SUMMARY = "measure calibration by group; fail beyond a tolerance"
 
@@ -34,7 +38,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_table(parser)
     add_labels(parser)
     parser.add_argument(
-        "--model", metavar="FILE", help="a saved or exported model, or a base model's file"
+        "--model",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="a saved or exported model, or a base model's file; several, with names if wanted "
+        "(--model old=a.rcal --model new=b.rcal), are compared on the same rows",
     )
     add_base(parser, "column of predictions to audit; with a model: of its base scores, if needed")
     add_reading(parser.add_argument_group("reading a base model's file"))
@@ -93,6 +102,16 @@ def _add_what(parser: ArgumentParser) -> None:
         help="also audit slices: day, week, month, quarter, year, or a column",
     )
     group.add_argument("--time", metavar="NAME", help="column of dates, for periods")
+    group.add_argument(
+        "--exposure",
+        metavar="NAME",
+        help="column of exposures: labels are totals over them, predictions rates",
+    )
+    group.add_argument(
+        "--loss",
+        metavar="LOSS",
+        help="squared, log_loss, poisson, gamma, tweedie or tweedie-1.7: reported and taken apart",
+    )
     group.add_argument("--cluster", metavar="NAME", help="column of persons or households")
     group.add_argument(
         "--search",
@@ -120,15 +139,15 @@ def _add_what(parser: ArgumentParser) -> None:
 
 def run(args: Namespace, console: Console) -> int:
     """Audit, write the views, and judge."""
-    outputs = Outputs(args.force, args.data, args.model, args.base, args.baseline)
+    paths = read_models(args.model)
+    outputs = Outputs(args.force, args.data, *paths.values(), args.base, args.baseline)
     html = outputs.plan("--html", args.html, ".html", ".htm")
     as_json = outputs.plan("--json", args.json, ".json")
     markdown = outputs.plan("--markdown", args.markdown, ".md")
     card = outputs.plan("--model-card", args.model_card, ".md")
     table = outputs.plan("--table", args.table, *CSV, *PARQUET)
-    _check(args)
-    model = None if args.model is None else open_any(args.model, args)
-    report = _audit(args, console, model)
+    _check(args, len(paths))
+    report = _audit(args, console, {name: open_any(path, args) for name, path in paths.items()})
     if html is not None:
         outputs.write(html, report.to_html().encode())
     if as_json is not None:
@@ -138,7 +157,8 @@ def run(args: Namespace, console: Console) -> int:
     if card is not None:
         outputs.write(card, report.to_model_card().encode())
     if table is not None:
-        outputs.write(table, encode_frame(report.full_table, table))
+        frame = report.table if len(paths) > 1 else report.full_table
+        outputs.write(table, encode_frame(frame, table))
     console.say(str(report))
     for file in (html, as_json, markdown, card, table):
         if file is not None:
@@ -146,9 +166,33 @@ def run(args: Namespace, console: Console) -> int:
     return _judge(args, console, report)
 
 
-def _check(args: Namespace) -> None:
-    if args.model is None and args.score_column is None:
+def read_models(given: Sequence[str]) -> dict[str, str]:
+    """Files of models by name: as in ``old=a.rcal``, else the file's own.
+
+    Examples
+    --------
+    >>> read_models(["old=a.rcal", "models/b.rcal"])
+    {'old': 'a.rcal', 'models/b.rcal': 'models/b.rcal'}
+    """
+    found: dict[str, str] = {}
+    for text in given:
+        name, equals, path = text.partition("=")
+        if not equals or not name or not path or os.path.exists(text):
+            name = path = text
+        if name in found:
+            raise ValueError(f"--model names {name!r} twice: give names, as in --model old={path}")
+        found[name] = path
+    return found
+
+
+def _check(args: Namespace, models: int) -> None:
+    if not models and args.score_column is None:
         raise ValueError("say what to audit: --model FILE, or --score-column NAME")
+    for option in ("model_card", "fail_on_search"):
+        if models > 1 and getattr(args, option):
+            raise ValueError(f"--{option.replace('_', '-')} is for one model, got {models}")
+    if args.loss is not None:
+        read_loss(args.loss)
     if args.baseline is not None and args.baseline_column is not None:
         raise ValueError("give either --baseline or --baseline-column, not both")
     if not 0.5 <= args.confidence < 1:
@@ -161,7 +205,8 @@ def _check(args: Namespace) -> None:
     check_number("--alpha", args.alpha, above=0.0, most=1.0)
 
 
-def _audit(args: Namespace, console: Console, model: Any) -> AuditReport:
+def _audit(args: Namespace, console: Console, models: dict[str, Any]) -> Any:
+    """The report, or the comparison of several models."""
     import recalibrate
 
     groups = True if args.groups is None else read_groups(args.groups)
@@ -169,27 +214,33 @@ def _audit(args: Namespace, console: Console, model: Any) -> AuditReport:
     console.step(f"reading {args.data}")
     rows = read_labelled(
         args,
-        known_text=known_text(model),
-        classes_known=knows_classes(model),
+        known_text=tuple(name for model in models.values() for name in known_text(model)),
+        classes_known=any(knows_classes(model) for model in models.values()),
         scores=args.score_column,
         cluster=args.cluster,
+        exposure=args.exposure,
         time=args.time,
         baseline=args.baseline_column,
     )
     scores = rows.others.get("scores")
-    if scores is None and needs_scores(model):
-        raise ValueError(f"{args.model!r} needs base scores: --score-column, or --base FILE")
+    for name, model in models.items():
+        if scores is None and needs_scores(model):
+            raise ValueError(f"{name!r} needs base scores: --score-column, or --base FILE")
+    alone = next(iter(models.values())) if len(models) == 1 else None
+    what = models if len(models) > 1 else as_means(scores, args) if alone is None else alone
     console.step("auditing")
-    report: AuditReport = recalibrate.audit(
-        as_means(scores, args) if model is None else model,
+    return recalibrate.audit(
+        what,
         rows.X,
         rows.y,
         groups=groups,
-        base=None if model is None else scores,
-        baseline=_baseline(args, model, rows),
+        base=scores if models else None,
+        baseline=_baseline(args, alone, rows),
         H=H or None,
         cluster=rows.others.get("cluster"),
         sample_weight=rows.weight,
+        exposure=rows.others.get("exposure"),
+        loss=args.loss,
         thresholds=tuple(args.threshold),
         reference=args.reference,
         by=args.by,
@@ -200,7 +251,6 @@ def _audit(args: Namespace, console: Console, model: Any) -> AuditReport:
         bins=args.bins,
         alpha=round(1.0 - args.confidence, 12),
     )
-    return report
 
 
 def as_means(scores: Any, args: Namespace) -> Any:
@@ -225,16 +275,18 @@ def _baseline(args: Namespace, model: Any, rows: Labelled) -> Any:
     return True if isinstance(model, Recalibrated) else None
 
 
-def _judge(args: Namespace, console: Console, report: AuditReport) -> int:
+def _judge(args: Namespace, console: Console, report: Any) -> int:
+    from recalibrate.auditing.comparison import AuditComparison
+
     if args.max_gap is None and args.alpha is None:
         return 0
-    found = report.violations(
-        max_gap=args.max_gap,
-        alpha=args.alpha,
-        min_rows=args.min_rows or 1,
-        rule=args.rule,
-        search=args.fail_on_search,
-    )
+    tolerance = {"max_gap": args.max_gap, "alpha": args.alpha, "rule": args.rule}
+    tolerance["min_rows"] = args.min_rows or 1
+    if isinstance(report, AuditComparison):
+        by_model = report.violations(**tolerance)
+        found = [f"{name}: {each}" for name, own in by_model.items() for each in own]
+    else:
+        found = list(report.violations(**tolerance, search=args.fail_on_search))
     if not found:
         console.say("gate passed")
         return 0

@@ -27,6 +27,8 @@ class Assigned:
         self.n_rows = table.n_rows
         self.table = table
         self._known: dict[Cells, NDArray[np.unsignedinteger]] = {}
+        self._counted: dict[tuple[Cells, ...], Counted] = {}
+        self._missing: dict[str, NDArray[np.bool_] | None] = {}
 
     def cells(self, factor: Cells) -> NDArray[np.unsignedinteger]:
         """Cell of every row, 0 where it is in none."""
@@ -37,10 +39,21 @@ class Assigned:
 
     def missing(self, columns: Sequence[str]) -> int:
         """Rows without a value in one or more of some columns."""
-        lost = np.zeros(self.n_rows, dtype=np.bool_)
-        for name in columns:
-            lost |= np.isnan(self.table.column(name))
-        return int(lost.sum())
+        found = [mask for name in columns if (mask := self._lost(name)) is not None]
+        return int(np.logical_or.reduce(found).sum()) if found else 0
+
+    def _lost(self, name: str) -> NDArray[np.bool_] | None:
+        """Where a column has no value; None if it has all."""
+        if name not in self._missing:
+            lost = np.isnan(self.table.column(name))
+            self._missing[name] = lost if lost.any() else None
+        return self._missing[name]
+
+    def count(self, factors: tuple[Cells, ...]) -> Counted:
+        """Combinations of cells that occur, and how often."""
+        if factors not in self._counted:
+            self._counted[factors] = count_combinations(factors, self)
+        return self._counted[factors]
 
     def stacked(self, factors: Sequence[Cells]) -> NDArray[np.unsignedinteger]:
         """Cells of several factors, [factor, row]."""
@@ -88,7 +101,7 @@ class CountCells:
     def __call__(self, piece: Piece) -> list[Counted]:
         table, weight = piece
         rows = Assigned(table.take(weight > 0) if len(weight) else table)
-        return [count_combinations(factors, rows) for factors in self.terms]
+        return [rows.count(factors) for factors in self.terms]
 
 
 def add_counts(parts: Sequence[Counted]) -> Counted:

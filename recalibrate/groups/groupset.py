@@ -36,7 +36,6 @@ from recalibrate.groups.combinations import (
     CountCells,
     Counted,
     add_counts,
-    count_combinations,
 )
 from recalibrate.groups.lookup import TermTables
 from recalibrate.groups.terms import BoundTerm
@@ -266,7 +265,7 @@ def bind_rows(
     rows = Assigned(table)
 
     def count(terms: Sequence[tuple[Cells, ...]]) -> list[Counted]:
-        return [count_combinations(factors, rows) for factors in terms]
+        return [rows.count(factors) for factors in terms]
 
     cut = partial(cut_column, bands=int(bands), round_cuts=round_cuts)
     return _bind(terms, Columns.of(table, units), count, min_rows, cut), rows

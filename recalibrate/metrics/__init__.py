@@ -27,6 +27,7 @@ References
 
 from recalibrate.metrics.binned import ece, ece_debiased, worst_group_ece
 from recalibrate.metrics.cumulative import ecce, ecce_p, ecce_sigma
+from recalibrate.metrics.deviances import Decomposition, decompose, deviance
 from recalibrate.metrics.multicalibration import (
     covariance_form,
     group_k2,
@@ -38,7 +39,10 @@ from recalibrate.metrics.multicalibration import (
 )
 
 __all__ = [
+    "Decomposition",
     "covariance_form",
+    "decompose",
+    "deviance",
     "ecce",
     "ecce_p",
     "ecce_sigma",

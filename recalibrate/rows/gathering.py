@@ -32,6 +32,7 @@ class Gathered:
     y: Any
     cluster: Any
     weight: Any
+    exposure: Any = None
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,7 @@ def gather(
     H: Any,
     cluster: Any,
     sample_weight: Any,
+    exposure: Any = None,
 ) -> Gathered:
     """Predictions, labels, and the columns that groups read (all of them where H searches)."""
     if Z is not None:
@@ -85,7 +87,8 @@ def gather(
     first = X if on_dask else next(pieces, None)
     if first is None:
         raise ValueError("X has no rows")
-    roles = {"y": y, "cluster": cluster, "sample_weight": sample_weight}
+    weights = {"sample_weight": sample_weight, "exposure": exposure}
+    roles = {"y": y, "cluster": cluster, **weights}
     given = [each for each in (model, baseline) if isinstance(each, str | list | tuple)]
     scores = [name for each in (*given, base) for name in check_score_names(each)]
     features = _features(first, roles, scores)
@@ -94,7 +97,7 @@ def gather(
     if baseline is not None and baseline is not False:
         scorers.append(scorer(model, own_base=True) if baseline is True else scorer(baseline))
     wanted = _columns(groups, H, features)
-    kept = list(dict.fromkeys(name for name in (y, cluster, sample_weight) if name is not None))
+    kept = list(dict.fromkeys(name for name in (y, cluster, *weights.values()) if name))
     take = partial(take_piece, scorers=scorers, columns=[*kept, *wanted])
     found = _on_workers(take, X) if on_dask else [take(piece) for piece in chain([first], pieces)]
     found = [each for each in found if len(each[0])]
@@ -111,6 +114,7 @@ def gather(
         table[y],
         None if cluster is None else table[cluster],
         None if sample_weight is None else table[sample_weight],
+        None if exposure is None else table[exposure],
     )
 
 

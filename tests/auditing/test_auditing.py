@@ -17,7 +17,7 @@ from recalibrate.simulate import base_scores, census
 SIZES = ["group", "rows", "effective_rows", "clusters", "share"]
 NUMBERS = [
     "mean_prediction", "gap", "gap_se", "low", "high", "p", "p_holm", "detectable",
-    "detectable_low", "detectable_high", "mse",
+    "detectable_low", "detectable_high", "ratio", "ratio_low", "ratio_high", "mse",
     "log_loss", "ece", "ece_debiased", "k1", "k2", "kinf", "k2_unbiased", "k1_mass", "k2_mass",
     "kinf_mass", "ecce", "ecce_sigma", "ecce_p", "ecce_p_holm", "off",
 ]  # fmt: skip

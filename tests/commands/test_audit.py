@@ -179,3 +179,38 @@ def test_no_file_is_written_twice(refused, new_rows):
 def test_wrong_suffixes(refused, new_rows):
     assert "must end in .html or .htm" in refused(*base("--html", "a.pdf"))
     assert "must end in .json" in refused(*base("--json", "a.txt"))
+
+
+def test_several_models_are_compared_with_the_first(run, folder, new_rows):
+    rows = new_rows.assign(e=1.0)
+    rows.to_csv("test.csv", index=False)
+    two = ["--model", f"old={folder / 'model.rcal'}", "--model", folder / "model.rcal"]
+    files = ["--html", "a.html", "--json", "a.json", "--markdown", "a.md", "--table", "a.csv"]
+    code, out, err = run(*base(*two, *files, "--drop", "e", "--max-gap", "0.05"))
+    assert (code, err) == (0, "")
+    assert "All models are audited on the same rows and groups." in out
+    found = json.loads(Path("a.json").read_text())["models"]
+    assert list(found) == ["old", str(folder / "model.rcal")]
+    assert [own for own in pd.read_csv("a.csv") if own.startswith("gap_")]
+    code, _, err = run(*base(*two, "--drop", "e", "--max-gap", "0", "--rule", "estimate"))
+    assert code == 1
+    assert "gate failed: old: " in err
+
+
+def test_what_is_for_one_model_is_refused_for_two(refused, folder, new_rows):
+    two = ["--model", folder / "model.rcal"] * 2
+    assert "twice: give names" in refused(*base(*two))
+    two = ["--model", f"a={folder / 'model.rcal'}", "--model", f"b={folder / 'model.rcal'}"]
+    assert "--model-card is for one model, got 2" in refused(*base(*two, "--model-card", "c.md"))
+    assert "loss must be" in refused(*base("--loss", "huber"))
+
+
+def test_exposure_makes_rates(run, new_rows):
+    rows = new_rows.assign(e=2.0)
+    rows.to_csv("test.csv", index=False)
+    code, _, err = run(*base("--exposure", "e", "--json", "a.json"))
+    assert (code, err) == (0, "")
+    found = json.loads(Path("a.json").read_text())
+    assert found["kind"] == "regression"
+    assert found["groups"][0]["mean_outcome"] == pytest.approx(rows["y"].mean() / 2)
+    assert found["overall"]["after"]["deviance"] > 0

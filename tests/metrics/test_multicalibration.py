@@ -248,4 +248,5 @@ def test_bias_is_the_variance_over_the_effective_number_of_rows(sample):
 
 def test_every_public_measure_is_exported():
     others = [msce, group_k2, ece, ece_debiased, worst_group_ece, ecce, ecce_p, ecce_sigma]
+    others += [metrics.deviance, metrics.decompose, metrics.Decomposition]
     assert {m.__name__ for m in [*MEASURES, *others]} == set(metrics.__all__)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from recalibrate.auditing.measure.limits import tellable
 from recalibrate.auditing.measure.measures import measure
 from recalibrate.auditing.measure.noise import Noise, effective_rows, find_noise
 from recalibrate.auditing.measure.paired import compare
-from recalibrate.auditing.measure.redraws import critical_score, largest_scores
+from recalibrate.auditing.measure.redraws import critical_score, drawn_scores
 from recalibrate.auditing.measure.sample import Sample
 from recalibrate.auditing.measure.segments import Segments
 from recalibrate.auditing.measure.simultaneous import critical_value
@@ -23,7 +24,7 @@ from recalibrate.auditing.measure.sweep import (
     Observer,
     Sums,
     correlate,
-    find_parents,
+    find_nesting,
     overlaps,
     sum_clusters,
     sum_groups,
@@ -31,16 +32,18 @@ from recalibrate.auditing.measure.sweep import (
 from recalibrate.auditing.records import Calibration, Curve, Difference, GroupAudit, Overall
 from recalibrate.data.labels import Labels
 from recalibrate.data.vectors import Float64
+from recalibrate.metrics.deviances import Decomposition
 
 # Powers of the label's range that a measure is proportional to; 0 for pure numbers.
 _POWERS = {
     "gap": 1, "gap_se": 1, "low": 1, "high": 1, "p": 0, "p_holm": 0, "detectable": 1,
     "detectable_low": 1, "detectable_high": 1, "mse": 2,
-    "log_loss": 0, "ece": 1, "ece_debiased": 1, "k1": 1, "k2": 2, "kinf": 1, "k2_unbiased": 2,
-    "k1_mass": 1, "k2_mass": 2, "kinf_mass": 1, "ecce": 1, "ecce_sigma": 0, "ecce_p": 0,
-    "ecce_p_holm": 0,
+    "log_loss": 0, "deviance": 0, "ece": 1, "ece_debiased": 1, "k1": 1, "k2": 2, "kinf": 1,
+    "k2_unbiased": 2, "k1_mass": 1, "k2_mass": 2, "kinf_mass": 1, "ecce": 1, "ecce_sigma": 0,
+    "ecce_p": 0, "ecce_p_holm": 0,
 }  # fmt: skip
 
+_RATIOS = ("ratio", "ratio_low", "ratio_high")
 _FLOATS = 80
 """Halvings until no float64 is left between two that are some units of rounding apart."""
 
@@ -52,6 +55,7 @@ class Side:
     measures: dict[str, Float64]
     curves: list[Curve]
     edges: tuple[float, ...]
+    decompositions: tuple[Decomposition, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +80,10 @@ class Findings:
         """One per group."""
         return self.segments.names
 
+    @cached_property
+    def _effective(self) -> Float64:
+        return effective_rows(self.sums[0].total)
+
     def groups(self) -> tuple[GroupAudit, ...]:
         """One record per group."""
         return tuple(self._group(g) for g in range(len(self.names)))
@@ -98,7 +106,7 @@ class Findings:
             changes,
             self.segments.terms[g],
             self.segments.parts[g],
-            float(effective_rows(self.sums[0].total[g])),
+            float(self._effective[g]),
         )
 
     def overall(self, side: int) -> Overall:
@@ -111,6 +119,8 @@ class Findings:
         return Overall(
             mse=float(found["mse"][0]),
             log_loss=float(found["log_loss"][0]),
+            deviance=float(found["deviance"][0]),
+            decompositions=self.sides[side].decompositions,
             msce=float(found["k2"][0]),
             msce_unbiased=float(found["k2_unbiased"][0]),
             multicalibration_error=float(found["ecce_sigma"][worst] * deviation),
@@ -148,8 +158,8 @@ def find_everything(
             len(predictions),
         )
     shares = [overlaps(segments, sample, f) for f in predictions]
-    parents = find_parents(shares[0], len(segments.names))
-    noises = [find_noise(own, sample, clusters, side, parents) for side, own in enumerate(sums)]
+    nesting = find_nesting(segments, shares[0])
+    noises = [find_noise(own, sample, clusters, side, nesting) for side, own in enumerate(sums)]
     criticals = [
         _critical(segments, sample, f, own, noise, shared, alpha)
         for f, own, noise, shared in zip(predictions, sums, noises, shares, strict=True)
@@ -170,8 +180,9 @@ def find_everything(
             _in_units(found, labels),
             draw_curves(own, sample, noise, alpha, labels.unscale),
             tuple(_edges_in_units(own.bins.edges, labels).tolist()),
+            sample.decompose(f, own.bins.order),
         )
-        for own, noise, found in zip(sums, noises, scaled, strict=True)
+        for f, own, noise, found in zip(predictions, sums, noises, scaled, strict=True)
     )
     rows, share = _sizes(sums[0])
     count = rows if clusters is None else clusters.count
@@ -186,8 +197,11 @@ def _critical(
     noise: Noise,
     shared: Float64 | None,
     alpha: float,
-) -> tuple[float, float]:
-    """Normal scores that intervals of all groups at once, and tests, rely on."""
+) -> tuple[float, float, Float64 | None]:
+    """Normal scores that intervals of all groups at once, and tests, rely on.
+
+    With those that tests compare with it, where they are not those of the p-values.
+    """
     n_groups = len(segments.names)
     told = tellable(noise)
     correlation = correlate(segments, sample, f, shared) if told.sum() > 1 else None
@@ -195,10 +209,10 @@ def _critical(
         correlation = correlation[told][:, told]
     normal = critical_value(correlation, max(int(told.sum()), 1), alpha)
     if n_groups > 1 and sample.binary and sample.cluster is None:
-        largest = largest_scores(segments, sample, f, sums)
-        if largest is not None and (found := critical_score(largest, alpha)) > 0:
-            return normal, found
-    return normal, normal
+        drawn = drawn_scores(segments, sample, f, sums)
+        if drawn is not None and (found := critical_score(drawn[0], alpha)) > 0:
+            return normal, found, drawn[1]
+    return normal, normal, None
 
 
 def _sizes(sums: Sums) -> tuple[NDArray[np.int64], Float64]:
@@ -214,7 +228,24 @@ def _in_units(found: dict[str, Float64], labels: Labels) -> dict[str, Float64]:
     """Measures of labels in [0, 1] as those of the labels that the user gave."""
     means = ("mean_prediction", "mean_outcome")
     out = {name: labels.unscale(found[name]) for name in means} | {"off": found["off"]}
-    return out | {name: _unit(labels, name) * found[name] for name in _POWERS}
+    out |= {name: _unit(labels, name) * found[name] for name in _POWERS}
+    return out | _ratios(out, labels)
+
+
+def _ratios(found: dict[str, Float64], labels: Labels) -> dict[str, Float64]:
+    """Outcomes over what was predicted, where neither can be negative.
+
+    For the predictions of these rows, so that limits of gaps are limits of ratios.
+    """
+    mean = found["mean_prediction"]
+    positive = (mean > 0.0) & (labels.low >= 0.0)
+    expected = np.where(positive, mean, np.nan)
+    low, high = (1.0 + found[side] / expected for side in ("low", "high"))
+    return {
+        "ratio": found["mean_outcome"] / expected,
+        "ratio_low": np.maximum(low, 0.0),
+        "ratio_high": high,
+    }
 
 
 def _edges_in_units(edges: Float64, labels: Labels) -> Float64:
@@ -231,5 +262,7 @@ def _edges_in_units(edges: Float64, labels: Labels) -> Float64:
 
 
 def _calibration(side: Side, g: int) -> Calibration:
-    numbers = {name: float(side.measures[name][g]) for name in ("mean_prediction", *_POWERS)}
+    numbers = {
+        name: float(side.measures[name][g]) for name in ("mean_prediction", *_RATIOS, *_POWERS)
+    }
     return Calibration(**numbers, off=bool(side.measures["off"][g]), curve=side.curves[g])

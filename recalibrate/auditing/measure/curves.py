@@ -75,7 +75,7 @@ def _numbers(
     own = design * sum_variance(filled)
     pooled = spread * filled[:, W2] * law.variance[place]
     g = ratio(spread**1.5 * design**0.5 * filled[:, W3] * law.third[place], pooled**1.5)
-    moderated = law.moderate(own, pooled, count)
-    _, low, high = judge_sums(filled[:, R], own, moderated, g, count, cut)
+    moderated, share = law.moderate(own, pooled, count)
+    _, low, high = judge_sums(filled[:, R], own, moderated, share, g, count, cut)
     told = (count >= FEWEST) & (moderated > 0)
     return np.where(told, low / mass, np.nan), np.where(told, high / mass, np.nan)

@@ -10,9 +10,13 @@ from numpy.typing import NDArray
 from recalibrate.data.vectors import Float64
 from recalibrate.metrics.levelsets import ratio
 
-PRIOR_ROWS = 20.0
-"""Rows that the noise of all rows counts as, against that of a group, where residuals are normal.
-With heavier tails a group's own residuals say less about their variance, and these are more."""
+LEAST_SPREAD = 0.1
+"""How much the noise of groups is taken to differ at least: variance of its ratio to that of all
+rows. Where residuals are normal the noise of all rows then counts as 20 rows of a group. With
+heavier tails a group's own residuals say less about their variance, and these are more."""
+
+SURELY = 2.0
+"""Standard deviations of chance that groups must differ by."""
 
 FEWEST_IN_BIN = 5
 """With fewer rows in a bin, the noise of all rows is the same for all bins."""
@@ -20,14 +24,11 @@ FEWEST_IN_BIN = 5
 
 @dataclass(frozen=True, eq=False)
 class Law:
-    """Noise by bin of the predictions: variance and third moment; and how much it is believed.
-
-    ``prior`` is the number of rows that it counts as, against a group's own.
-    """
+    """Noise by bin of the predictions: variance, third moment, and kurtosis of all bins."""
 
     variance: Float64
     third: Float64
-    prior: float
+    kurtosis: float
 
     @classmethod
     def of(cls, residual: Float64, place: NDArray[np.integer], n_bins: int) -> Law:
@@ -39,18 +40,43 @@ class Law:
         rows = sums(np.ones(len(place)))
         if n_bins > 1 and rows[rows > 0].min() < FEWEST_IN_BIN:
             same = cls.of(residual, np.zeros_like(place), 1)
-            return cls(same.variance.repeat(n_bins), same.third.repeat(n_bins), same.prior)
+            return cls(same.variance.repeat(n_bins), same.third.repeat(n_bins), same.kurtosis)
         apart = residual - ratio(sums(residual), rows)[place]
         square = apart**2
         second, third = sums(square), ratio(sums(square * apart), rows)
         # Equal residuals leave only rounding errors of the subtraction.
         told = second > 1e-12 * sums(residual**2)
         variance = np.where(told, second / np.maximum(rows - 1.0, 1.0), 0.0)
-        kurtosis = float(np.mean(ratio(square, variance[place]) ** 2))
-        prior = PRIOR_ROWS * max(1.0, (kurtosis - 1.0) / 2.0)
-        return cls(variance, np.where(told, third, 0.0), prior)
+        kurtosis = max(3.0, float(np.mean(ratio(square, variance[place]) ** 2)))
+        share = rows / (rows + (kurtosis - 1.0) / LEAST_SPREAD)
+        smooth = [
+            _smoothed(values, rows, share) for values in (variance, np.where(told, third, 0.0))
+        ]
+        return cls(smooth[0], smooth[1], kurtosis)
 
-    def moderate(self, own: Float64, pooled: Float64, count: Float64) -> Float64:
-        """Variance of a sum by its own residuals, together with that by this law."""
-        share = count / (count + self.prior)
-        return share * own + (1.0 - share) * pooled
+    def prior(self, spread: float = LEAST_SPREAD) -> float:
+        """Rows that this law counts as, against a group's own, if noise differs so much."""
+        return (self.kurtosis - 1.0) / spread
+
+    def spread(self, relative: Float64, count: Float64, rows: float) -> float:
+        """How much noise differs between groups of a term, of so many rows of all each.
+
+        That is the variance of their own variances, relative to what is expected, by moments
+        (DerSimonian and Laird): by chance alone a group of n of all N rows has a variance of
+        (kurtosis - 1) (1 / n - 1 / N). Only what is more than chance counts.
+        """
+        others = 1.0 - count / rows
+        chance = others.sum() + SURELY * np.sqrt(2.0 * others.sum())
+        excess = count @ (relative - 1.0) ** 2 - (self.kurtosis - 1.0) * chance
+        return max(float(ratio(excess, count @ others)), LEAST_SPREAD)
+
+    def moderate(self, own: Float64, pooled: Float64, count: Float64) -> tuple[Float64, Float64]:
+        """Variance of a sum by its own residuals and by this law, and the share of the former."""
+        share = count / (count + self.prior())
+        return share * own + (1.0 - share) * pooled, share
+
+
+def _smoothed(values: Float64, rows: Float64, share: Float64) -> Float64:
+    """Means by bin: a share of them their own, the rest that of three bins around them."""
+    mass, total = (np.convolve(each, np.ones(3))[1:-1] for each in (rows, rows * values))
+    return share * values + (1.0 - share) * ratio(total, mass)

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.auditing.measure.law import Law
-from recalibrate.auditing.measure.noise import Noise, moderate
+from recalibrate.auditing.measure.noise import Noise, shrink
 from recalibrate.auditing.measure.sample import Sample
 from recalibrate.auditing.measure.shift import label_model
 from recalibrate.auditing.measure.simultaneous import normal_score, two_sided, wider
@@ -85,7 +85,7 @@ def detectable(sums: Sums, sample: Sample, noise: Noise, test: float) -> tuple[F
         below, above = model.detectable(test, POWER_80, np.full(len(mass), 1.0 * plain))
     else:
         none, error = np.zeros(len(mass)), np.sqrt(noise.moderated)
-        sides = noise.moderated, noise.moderated, noise.skewness, noise.count
+        sides = noise.moderated, noise.moderated, noise.share, noise.skewness, noise.count
         _, low, high = judge_sums(none, *sides, test)
         below, above = (-high - POWER_80 * error) / mass, (-low + POWER_80 * error) / mass
     if sample.unit:
@@ -122,7 +122,7 @@ def _binary(sums: Sums, noise: Noise, critical: float) -> tuple[Float64, Float64
     excess = ratio(noise.own, fitted)
     events = fitted * ratio(noise.count, sums.total[:, WEIGHT]) ** 2
     share = events / (events + PRIOR_EVENTS)
-    moderated = moderate(excess, share, max(excess[0], 1.0), noise.parent, noise.count)
+    moderated = shrink(excess, share, max(excess[0], 1.0), noise.nesting)
     dispersed = model.dispersed(np.maximum(moderated, excess))
     low, high = dispersed.limits(np.full(len(score), critical))
     gap = sums.total[:, R] / sums.total[:, WEIGHT]
@@ -135,9 +135,8 @@ def _binary(sums: Sums, noise: Noise, critical: float) -> tuple[Float64, Float64
 
 def _numbers(sums: Sums, noise: Noise, critical: float) -> tuple[Float64, Float64, Float64]:
     mass, total = sums.total[:, WEIGHT], sums.total[:, R]
-    score, low, high = judge_sums(
-        total, noise.own, noise.moderated, noise.skewness, noise.count, critical
-    )
+    sides = noise.own, noise.moderated, noise.share
+    score, low, high = judge_sums(total, *sides, noise.skewness, noise.count, critical)
     return score, low / mass, high / mass
 
 
@@ -209,21 +208,27 @@ def score_rows(
         return 0.0
     own = float(apart @ apart) * count / (count - 1.0)
     sums = [np.array([value]) for value in (own, pooled * max(own / squares, 1.0), count)]
-    moderated = law.moderate(*sums)
+    moderated, share = law.moderate(*sums)
     g = np.array([third / pooled**1.5])
-    return float(judge_sums(gaps.sum(keepdims=True), sums[0], moderated, g, sums[2], 1.0)[0][0])
+    return float(
+        judge_sums(gaps.sum(keepdims=True), sums[0], moderated, share, g, sums[2], 1.0)[0][0]
+    )
 
 
 def judge_sums(
     total: Float64,
     own: Float64,
     moderated: Float64,
+    share: Float64,
     g: Float64,
     count: Float64,
     critical: float | Float64,
 ) -> Interval:
-    """Scores and limits of sums by their two variances, skewness, and number of rows."""
-    first = own_interval(total, np.sqrt(own), g, count - 1.0, critical)
+    """Scores and limits of sums by their two variances, skewness, and number of rows.
+
+    Skewness makes a sum and its own variance depend on each other, by ``share`` of that.
+    """
+    first = own_interval(total, np.sqrt(own), share * g, count - 1.0, critical)
     return _wider(total, first, pooled_interval(total, np.sqrt(moderated), g, critical))
 
 

@@ -19,11 +19,17 @@ from recalibrate.metrics.levelsets import ratio
 
 
 def measure(
-    sums: Sums, sample: Sample, noise: Noise, critical: float, test: float
+    sums: Sums,
+    sample: Sample,
+    noise: Noise,
+    critical: float,
+    test: float,
+    tested: Float64 | None,
 ) -> dict[str, Float64]:
     """All measures by their names in `recalibrate.auditing.records.Calibration`.
 
-    ``critical`` is the normal score of the intervals, ``test`` that of the tests.
+    ``critical`` is the normal score of the intervals, ``test`` that of the tests, which compare it
+    with the scores ``tested``, else with those of the p-values.
     """
     total = sums.total
     mass = total[:, WEIGHT]
@@ -34,10 +40,11 @@ def measure(
         "gap_se": np.where(noise.count > 1.0 + 1e-9, np.sqrt(noise.own) / mass, np.nan),
         "mse": total[:, R2] / mass,
         "log_loss": total[:, LOSS] / mass if sample.unit else np.full(len(mass), np.nan),
+        "deviance": total[:, LOSS] / mass if sample.deviance else np.full(len(mass), np.nan),
     }
     judged = judge(sums, sample, noise, critical)
     found |= {"p": judged.p, "low": judged.low, "high": judged.high}
-    found["off"] = np.abs(judged.score) > test
+    found["off"] = (np.abs(judged.score) if tested is None else tested) > test
     below, above = detectable(sums, sample, noise, test)
     found |= {"detectable_low": below, "detectable_high": above}
     found["detectable"] = np.fmax(-below, above)

@@ -1,10 +1,11 @@
 r"""Changes from one set of predictions to another on the same rows, with standard errors.
 
-Gap, squared error and log loss are means over rows, and their differences means of the rows'
-differences d, with variance :math:`\sum_c (\sum_{i \in c} w_i (d_i - \bar d))^2 / (\sum w)^2` over
-clusters c. Measures that add up sizes or take the largest (ECE, K1, K2, Kinf, ECCE) are not
-compared this way: where noise decides signs and ranks, neither derivatives nor a bootstrap tell
-how their difference varies, least of all between models that are nearly the same.
+Gap, squared error, log loss and deviance are means over rows, and their differences means of the
+rows' differences d, with variance
+:math:`\sum_c (\sum_{i \in c} w_i (d_i - \bar d))^2 / (\sum w)^2` over clusters c. Measures that
+add up sizes or take the largest (ECE, K1, K2, Kinf, ECCE) are not compared this way: where noise
+decides signs and ranks, neither derivatives nor a bootstrap tell how their difference varies,
+least of all between models that are nearly the same.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from recalibrate.auditing.measure.sweep import WEIGHT, Sums, sum_clusters
 from recalibrate.data.vectors import Float64
 from recalibrate.metrics.levelsets import ratio
 
-MEASURES = ("gap", "mse", "log_loss")
+MEASURES = ("gap", "mse", "log_loss", "deviance")
 
 
 def compare(
@@ -35,10 +36,11 @@ def compare(
         one, other = ([y - p, (y - p) ** 2, sample.loss(p, y)] for p in f)
         return [a - b for a, b in zip(one, other, strict=True)]
 
-    found = sum_clusters(segments, sample, changes, len(MEASURES))
+    shown = [name for name in MEASURES if name != ("deviance" if sample.unit else "log_loss")]
+    found = sum_clusters(segments, sample, changes, len(shown))
     count = effective_rows(sums.total) if sample.cluster is None else found.count
     compared = {}
-    for k, name in enumerate(MEASURES):
+    for k, name in enumerate(shown):
         change = measures[0][name] - measures[1][name]
         spread = found.spread(k, np.nan_to_num(change))
         variance = ratio(spread * count, np.maximum(count - 1.0, 0.0))

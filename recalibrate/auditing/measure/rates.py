@@ -63,7 +63,7 @@ class Tally:
         self.cells = [label + (f >= each) for each in thresholds]
         self._sums = [np.zeros((_CELLS, n_groups, 3 if sample.weighted else 1)) for _ in thresholds]
         self.ranks = np.zeros((n_groups, ranks.RANKS))
-        self.ranks[:, ranks.LAST] = -np.inf
+        self._last = np.array([-np.inf])
 
     def add(self, rows: Rows, codes: NDArray[np.int32]) -> None:
         """Count some more rows, in ascending order of prediction over all calls."""
@@ -72,8 +72,9 @@ class Tally:
 
         weight, offsets = self.sample.weight[rows], self._segments.offsets
         if self.sample.binary:
-            y = self.sample.y[rows]
-            add_ranks(codes, offsets, self._f[rows], y, weight, self.ranks)
+            f, y = self._f[rows], self.sample.y[rows]
+            equal = not self.sample.weighted
+            add_ranks(codes, offsets, f, y, weight, equal, self._last, self.ranks)
         if self.cells:
             columns = [np.ones(len(rows))]
             if self.sample.weighted:
@@ -88,7 +89,7 @@ class Tally:
         from recalibrate.kernels.ranks import end_ranks
 
         ranks = self.ranks.copy()
-        end_ranks(ranks)
+        end_ranks(ranks, not self.sample.weighted)
         return ranks
 
     @property

@@ -26,8 +26,14 @@ MOST_MEMBERSHIPS = 200_000
 """With more, drawing takes seconds; groups are then large enough for normal scores."""
 
 
-def largest_scores(segments: Segments, sample: Sample, f: Float64, sums: Sums) -> Float64 | None:
-    """Largest score of all groups in each of many drawn data sets; None if that takes too long."""
+def drawn_scores(
+    segments: Segments, sample: Sample, f: Float64, sums: Sums
+) -> tuple[Float64, Float64] | None:
+    """Largest score of all groups in each of many drawn data sets, and the groups' own scores.
+
+    Own scores are those of one more draw, so that what is approximate in them is so in all. None
+    if that takes too long.
+    """
     from recalibrate.kernels.redraws import draw_events
 
     memberships = float(sums.total[:, ROWS].sum())
@@ -36,20 +42,22 @@ def largest_scores(segments: Segments, sample: Sample, f: Float64, sums: Sums) -
     draws = int(np.clip(WORK / memberships, FEWEST_DRAWS, MOST_DRAWS))
     order = _order(segments, sample, f)
     starts, groups = _members(segments, order)
-    outcomes = np.zeros((draws, len(sums.total)))
-    draw_events(starts, groups, f[order], sample.weight[order], outcomes)
     model = label_model(sums.cells.swapaxes(0, 1), sums.total[:, W2V])
-    return np.asarray(np.abs(model.scores_of(outcomes)).max(axis=1))
+    outcomes = np.zeros((draws + 1, len(sums.total)))
+    draw_events(starts, groups, f[order], sample.weight[order], outcomes[:-1])
+    outcomes[-1] = model.outcomes
+    scores = np.abs(model.scores_of(outcomes))
+    return scores[:-1].max(axis=1), scores[-1]
 
 
 def critical_score(largest: Float64, alpha: float) -> float:
     """Score that the largest one exceeds with probability alpha.
 
-    Halfway to the next larger one, so that a score that many draws have is on neither side by
-    rounding.
+    The data set itself counts as one more draw. Halfway to the next larger one, so that a score
+    that many draws have is on neither side by rounding.
     """
     ordered = np.sort(largest)
-    reached = ordered[int(np.ceil((1.0 - alpha) * len(ordered))) - 1]
+    reached = ordered[min(int(np.ceil((1.0 - alpha) * (len(ordered) + 1))), len(ordered)) - 1]
     above = ordered[ordered > reached + 1e-6]
     return float(reached if len(above) == 0 else 0.5 * (reached + above[0]))
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from recalibrate.data.labels import Labels
 from recalibrate.data.vectors import Float64, to_array
 from recalibrate.metrics.cumulative import SMALLEST_VARIANCE
+from recalibrate.metrics.deviances import Decomposition, Loss, decompose_sorted
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +35,10 @@ class Sample:
         Whether labels are 0/1, so that predictions tell their own variance.
     unit : bool
         Whether labels are binary or soft, so that there is a log loss.
+    losses : tuple of Loss
+        What scores are taken apart for: squared error, and the loss that rows have besides.
+    low, high : float
+        What 0 and 1 are in the units of the label.
     """
 
     rows: NDArray[np.intp]
@@ -43,6 +48,9 @@ class Sample:
     cluster: NDArray[np.int64] | None
     binary: bool
     unit: bool
+    losses: tuple[Loss, ...]
+    low: float
+    high: float
 
     @property
     def n_rows(self) -> int:
@@ -52,19 +60,40 @@ class Sample:
         """Variance of every label under calibration: known for 0/1, else the squared residual."""
         return np.maximum(f * (1.0 - f), SMALLEST_VARIANCE) if self.binary else residual**2
 
+    @property
+    def deviance(self) -> bool:
+        """Whether rows have a loss besides squared error that is no log loss."""
+        return len(self.losses) > 1 and not self.unit
+
     def loss(self, f: Float64, y: Float64) -> Float64:
-        """Log loss of every row; predictions of 0 and 1 are taken as the nearest others."""
-        if not self.unit:
+        """Loss of every row besides squared error, in the units of the label; 0 if there is none.
+
+        Log loss takes predictions of 0 and 1 as the nearest others.
+        """
+        if len(self.losses) == 1:
             return np.zeros_like(f)
-        tiny = np.finfo(np.float64).eps
-        p = np.clip(f, tiny, 1.0 - tiny)
         if self.binary:
+            tiny = np.finfo(np.float64).eps
+            p = np.clip(f, tiny, 1.0 - tiny)
             return -np.log(np.where(y > 0.5, p, 1.0 - p))
-        return -(y * np.log(p) + (1.0 - y) * np.log1p(-p))
+        return self.losses[1].rows(self.unscale(f), self.unscale(y))
+
+    def unscale(self, values: Float64) -> Float64:
+        """Values in the units of the label."""
+        return values * (self.high - self.low) + self.low
+
+    def decompose(self, f: Float64, order: NDArray[np.intp]) -> tuple[Decomposition, ...]:
+        """What the scores consist of; ``order`` sorts the predictions."""
+        f, y = (self.unscale(values[order]) for values in (f, self.y))
+        return decompose_sorted(f, y, self.weight[order], self.losses)
 
 
-def take_sample(labels: Labels, clusters: NDArray[np.int64] | None) -> Sample:
-    """The rows that count."""
+def take_sample(
+    labels: Labels, clusters: NDArray[np.int64] | None, loss: Loss | None = None
+) -> Sample:
+    """The rows that count; without a loss it is log loss for labels in [0, 1]."""
+    squared, unit = Loss(0.0), labels.kind != "regression"
+    chosen = loss or (Loss(None) if unit else squared)
     n_rows = len(labels.values)
     rows = np.arange(n_rows) if labels.weight is None else np.flatnonzero(labels.weight > 0)
     weight = np.ones(len(rows))
@@ -78,7 +107,10 @@ def take_sample(labels: Labels, clusters: NDArray[np.int64] | None) -> Sample:
         bool((weight != weight[0]).any()),
         None if clusters is None else clusters[rows],
         labels.kind == "binary",
-        labels.kind != "regression",
+        unit,
+        (squared,) if chosen == squared else (squared, chosen),
+        labels.low,
+        labels.high,
     )
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from recalibrate.auditing.records import Coverage, LeftOut
 from recalibrate.data.fingerprints import hash_rows
 from recalibrate.data.table import Table, read_table
-from recalibrate.groups.combinations import Assigned, count_combinations
+from recalibrate.groups.combinations import Assigned
 from recalibrate.groups.expressions import Term, columns_of, parse, to_text
 from recalibrate.groups.groupset import GroupSet, bind_rows
 from recalibrate.groups.lookup import RowGroups
@@ -26,6 +26,10 @@ from recalibrate.support.notices import listed, warn_user
 EVERYBODY = "all"
 MOST_TERMS = 20_000
 """Crossings of terms beyond this are refused: nobody reads such an audit."""
+
+MOST_UNASKED, FEWEST_ROWS = 5_000, 5
+"""Above so many groups those with fewer rows, which have no limits anyway, are left out unless
+the user says otherwise (min_rows)."""
 
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.intp]
@@ -91,7 +95,8 @@ class ExpressionSegments:
 
     @cached_property
     def terms(self) -> tuple[str, ...]:
-        return ("", *(_shown(term) for term in self.groups.terms for _ in term.cells))
+        shown = ((_shown(term), len(term.cells)) for term in self.groups.terms)
+        return ("", *(text for text, count in shown for _ in range(count)))
 
     @cached_property
     def parts(self) -> tuple[tuple[str, ...], ...]:
@@ -180,6 +185,8 @@ def read_segments(
     least = min_rows if min_rows is not None else getattr(groups, "min_rows", 1)
     check_whole("min_rows", least, least=1)
     bound, rows = bind_rows(terms, read, weight=weight, bands=bands, round_cuts=True)
+    if min_rows is None and sum(len(term.cells) for term in bound.terms) > MOST_UNASKED:
+        least = max(least, FEWEST_ROWS)
     bound, left_out, covered = _large_enough(bound, rows, least)
     return ExpressionSegments(bound, RowGroups(bound.tables, rows), rows), left_out, covered
 
@@ -195,7 +202,7 @@ def _large_enough(
     """Groups with enough rows, the names of the others, and how many rows are in either."""
     kept, left_out, covered = [], [], []
     for term in groups.terms:
-        _, counts = count_combinations(term.factors, rows)
+        _, counts = rows.count(term.factors)
         large = counts >= min_rows
         inside, small = int(counts[large].sum()), int(counts[~large].sum())
         missing = rows.missing(list(dict.fromkeys(columns_of(parse(term.text)))))

@@ -183,8 +183,9 @@ class Shifts:
 
     def outcomes_where(self, wanted: Float64) -> Float64:
         """Outcomes that have a score without a shift; NaN where not even all or none have."""
-        beyond = np.where(wanted > 0, self._total, 0.0)
-        reached = np.abs(self.scores_of(beyond[None])[0]) >= np.abs(wanted)
+        none, every = self._edge_chances
+        beyond = _half_tail(self.information * np.where(wanted > 0, every, none))
+        reached = beyond >= np.abs(wanted)
         low, high = (np.full(len(self.mass), side) for side in (-_FARTHEST, _FARTHEST))
         for _ in range(_ROUGHLY):
             middle = 0.5 * (low + high)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -17,7 +18,8 @@ from numpy.typing import NDArray
 from recalibrate.auditing.measure.law import Law
 from recalibrate.auditing.measure.sample import Sample
 from recalibrate.auditing.measure.segments import Rows, Segments
-from recalibrate.data.quantiles import quantile_edges
+from recalibrate.data.columns import distinct_values
+from recalibrate.data.quantiles import cut_at_quantiles, integer_weights
 from recalibrate.data.vectors import Float64
 from recalibrate.support.hashing import mix
 
@@ -110,18 +112,21 @@ def cut_bins(f: Float64, sample: Sample, n_bins: int, n_groups: int) -> Bins:
     """Sort the predictions and cut them."""
     order = np.argsort(f)  # in whatever order among equals: nobody looks between them
     ordered = f[order]
-    weight = sample.weight[order] if sample.weighted else None
-    edges = np.asarray(quantile_edges(ordered, n_bins, weight))
     # Only 0/1 labels need to know more of the predictions than their bins.
     fine = min(FINE_BINS, MOST_CELL_SUMS // (N_SUMS * n_groups)) if sample.binary else 1
-    fine_edges = quantile_edges(ordered, max(fine, 1), weight)
+    weight = sample.weight[order] if sample.weighted else None
+    units = (
+        np.empty(0, np.int64) if weight is None else integer_weights(weight, max(n_bins, FINE_BINS))
+    )
+    distinct = distinct_values(ordered, units)
+    edges, fine_edges = (cut_at_quantiles(*distinct, bins) for bins in (n_bins, max(fine, 1)))
     quantile = _bins_of_sorted(ordered, edges)
     width = np.clip(np.floor(ordered * n_bins), 0, n_bins - 1).astype(np.int64)
     new = np.zeros(len(f), dtype=np.bool_)
     for bins in (quantile, width, _bins_of_sorted(ordered, fine_edges)):
         new[1:] |= bins[1:] != bins[:-1]
     first = np.append(0, np.flatnonzero(new))
-    return Bins(edges, order, np.cumsum(new), quantile[first], width[first])
+    return Bins(np.asarray(edges), order, np.cumsum(new), quantile[first], width[first])
 
 
 def _bins_of_sorted(ordered: Float64, edges: NDArray[np.floating]) -> Ints:
@@ -129,6 +134,17 @@ def _bins_of_sorted(ordered: Float64, edges: NDArray[np.floating]) -> Ints:
     reached = np.searchsorted(ordered, edges)
     sizes = np.diff(reached, prepend=0, append=len(ordered))
     return np.repeat(np.arange(len(sizes)), sizes)
+
+
+@dataclass(frozen=True, eq=False)
+class Nesting:
+    """The groups of every term but all rows, outer ones first; and those ``around`` each group.
+
+    These are in ascending order of size.
+    """
+
+    terms: list[Ints]
+    around: list[Ints]
 
 
 class Observer(Protocol):
@@ -281,22 +297,23 @@ def overlaps(segments: Segments, sample: Sample, f: Float64) -> Float64 | None:
     return shared
 
 
-def find_parents(shared: Float64 | None, n_groups: int) -> Ints:
-    """The smallest group around every group: one with all of its rows, and others.
-
-    That of all rows, and of groups that no other one is around of, is all rows.
-    """
-    parent = np.zeros(n_groups, dtype=np.int64)
-    if shared is None:
-        return parent
-    size = np.diag(shared)
-    order = np.argsort(size, kind="stable")
-    for g in range(1, n_groups):
-        both = np.maximum(shared[g], shared[:, g])[order]
-        around = (both >= ALL_BUT * size[g]) & (size[order] > MORE * size[g])
-        if around.any():
-            parent[g] = order[int(around.argmax())]
-    return parent
+def find_nesting(segments: Segments, shared: Float64 | None) -> Nesting:
+    """Which groups are inside of which: have no rows that the others do not have, and fewer."""
+    n_groups = len(segments.names)
+    around = [np.arange(0)] * n_groups
+    depth = np.zeros(n_groups, dtype=np.int64)
+    if shared is not None:
+        size = np.diag(shared)
+        for g in np.argsort(-size, kind="stable"):
+            both = np.maximum(shared[g], shared[:, g])
+            outside = (both >= ALL_BUT * size[g]) & (size > MORE * size[g])
+            outside[0] = False
+            found = np.flatnonzero(outside)
+            around[g] = found[np.argsort(size[found], kind="stable")]
+            depth[g] = 1 + max(depth[around[g]], default=0)
+    terms = [np.arange(*ends) for ends in pairwise(segments.offsets.tolist()) if ends[0] > 0]
+    terms.sort(key=lambda groups: max(depth[groups], default=0))
+    return Nesting(terms, around)
 
 
 def correlate(

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from recalibrate.auditing.records import Calibration, Coverage, GroupAudit
 from recalibrate.auditing.views import numbers
-from recalibrate.auditing.views.frames import weighs_rows
+from recalibrate.auditing.views.frames import shows_ratios, weighs_rows
 from recalibrate.auditing.views.numbers import Digits
+from recalibrate.metrics.deviances import Decomposition
 
 if TYPE_CHECKING:
     from recalibrate.auditing.report import AuditReport
@@ -87,6 +88,9 @@ def gap_columns(report: AuditReport, digits: Digits) -> list[Column[GroupAudit]]
             "Smallest gap that the test would find 4 times out of 5",
         ),
     ]
+    if shows_ratios(report):
+        tip = "Mean outcome over mean prediction, with limits for all groups at once"
+        shown.insert(6, Column("observed / expected", _ratio_cell, tip))
     if weighs_rows(report):
         tip = "Rows of equal weight that would tell as much"
         shown.insert(2, numeric("effective rows", lambda g: round(g.effective_rows, 1), tip=tip))
@@ -136,6 +140,39 @@ def error_columns(report: AuditReport, digits: Digits) -> list[Column[GroupAudit
         tip = "The baseline's cumulative error"
         shown.append(numeric("ECCE before", _sigma_before, numbers.sigmas, tip))
     return shown
+
+
+def _ratio_cell(group: GroupAudit) -> Cell:
+    own = group.after
+    text = f"{own.ratio:.3f}" if math.isfinite(own.ratio) else numbers.UNKNOWN
+    if math.isfinite(own.ratio_low) and math.isfinite(own.ratio_high):
+        text += f" ({own.ratio_low:.3f} to {own.ratio_high:.3f})"
+    return Cell(text, own.ratio, "off" if own.off else "")
+
+
+def decomposition_columns() -> list[Column[tuple[str, Decomposition]]]:
+    """What mean losses consist of, of one or two sides."""
+
+    def part(name: str, tip: str) -> Column[tuple[str, Decomposition]]:
+        return numeric(name, lambda own: float(getattr(own[1], name)), numbers.measure, tip)
+
+    return [
+        named("mean", lambda own: f"{own[1].loss}{own[0]}"),
+        part("score", "Mean over all rows"),
+        part("miscalibration", "What recalibration by isotonic regression would gain"),
+        part("discrimination", "How much better than the mean outcome it would then be"),
+        part("uncertainty", "Score of the mean outcome for everybody"),
+    ]
+
+
+def decompositions(report: AuditReport) -> list[tuple[str, Decomposition]]:
+    """Rows of that table."""
+    after = report.overall.decompositions
+    if report.overall_before is None:
+        return [("", own) for own in after]
+    before = report.overall_before.decompositions
+    sides = ((" before", before), (" after", after))
+    return [(side, own[k]) for k in range(len(after)) for side, own in sides]
 
 
 def coverage_columns() -> list[Column[Coverage]]:
@@ -225,12 +262,13 @@ class Measure:
         return f"{value:,}" if isinstance(value, int) else numbers.measure(value)
 
 
-def measures(kind: str) -> list[Measure]:
+def measures(kind: str, deviance: str = "deviance") -> list[Measure]:
     """The measures over all rows and groups, in the order of a table."""
     error = "Brier score" if kind == "binary" else "mean squared error"
     return [
         Measure("mse", error, f"mean of (outcome {numbers.MINUS} prediction)²", "mse"),
         Measure("log_loss", "log loss", "surprise by the outcomes, in nats per row", "log_loss"),
+        Measure("deviance", deviance, "mean over rows; 0 for perfect predictions", "deviance"),
         Measure("msce", "MSCE", "squared calibration error on bins of the predictions", "k2"),
         Measure(
             "msce_unbiased",
@@ -290,6 +328,6 @@ def told_measures(report: AuditReport) -> list[Measure]:
     sides = [side for side in (report.overall_before, report.overall) if side is not None]
     return [
         each
-        for each in measures(report.kind)
+        for each in measures(report.kind, report.overall.decompositions[-1].loss)
         if any(getattr(side, each.name) == getattr(side, each.name) for side in sides)
     ]

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 _SHORT = (
     "group", "rows", "effective_rows", "clusters", "mean_prediction", "mean_outcome", "gap",
-    "gap_se", "low", "high", "p_holm", "detectable", "off", "before_gap", "before_off",
+    "gap_se", "low", "high", "ratio", "ratio_low", "ratio_high", "p_holm", "detectable", "off",
+    "before_gap", "before_off",
 )  # fmt: skip
 
 
@@ -27,6 +28,8 @@ def short_table(report: AuditReport) -> pd.DataFrame:
         shown.remove("clusters")
     if not weighs_rows(report):
         shown.remove("effective_rows")
+    if not shows_ratios(report):
+        shown = [name for name in shown if not name.startswith("ratio")]
     return frame[shown]
 
 
@@ -35,14 +38,19 @@ def full_table(report: AuditReport) -> pd.DataFrame:
     import pandas as pd
 
     frame = pd.DataFrame([_line(group) for group in report.groups])
-    if report.kind == "regression":
-        frame = frame.drop(columns=["log_loss", "before_log_loss"], errors="ignore")
-    return frame
+    losses = {"log_loss": report.overall.log_loss, "deviance": report.overall.deviance}
+    unknown = [name for name, value in losses.items() if value != value]
+    return frame.drop(columns=[*unknown, *(f"before_{name}" for name in unknown)], errors="ignore")
 
 
 def weighs_rows(report: AuditReport) -> bool:
     """Whether weights make rows tell less than their number."""
     return any(group.effective_rows < group.rows - 1e-6 * group.rows for group in report.groups)
+
+
+def shows_ratios(report: AuditReport) -> bool:
+    """Whether outcomes over predictions say more than their difference: for positive numbers."""
+    return report.kind == "regression" and report.groups[0].after.ratio > 0.0
 
 
 def worst_table(report: AuditReport, most: int) -> pd.DataFrame:

@@ -10,6 +10,8 @@ from recalibrate.auditing.records import Note
 from recalibrate.auditing.views.columns import (
     audited_facts,
     coverage_columns,
+    decomposition_columns,
+    decompositions,
     error_columns,
     gap_columns,
     overall_columns,
@@ -35,6 +37,7 @@ def to_markdown(report: AuditReport) -> str:
         escaped(verdict(report)),
         "## Overall",
         table(texts(overall_columns(report, digits), told_measures(report))),
+        table(texts(decomposition_columns(), decompositions(report))),
         "## Groups",
         table(texts(gap_columns(report, digits), report.groups)),
         "## Errors beyond the mean",

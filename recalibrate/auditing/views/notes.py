@@ -16,12 +16,62 @@ def method_notes(
     weighted: bool,
     left_out: int,
     thresholds: bool,
+    losses: tuple[str, ...],
+    exposed: bool,
 ) -> tuple[Note, ...]:
     """Notes on everything that the report holds."""
     sure = f"{100 * (1 - alpha):.4g} %"
     notes = [
         _policy(clustered, left_out),
         _choice(kind, clustered, weighted, n_groups),
+        *_gaps(kind, sure, n_groups, clustered),
+        _decomposition(losses),
+        *_errors(n_bins, sure),
+    ]
+    if exposed:
+        notes.append(_EXPOSURE)
+    if kind == "binary" or thresholds:
+        notes.append(_rates(kind, sure, clustered, weighted))
+    if clustered:
+        notes.append(_CLUSTERS)
+    if paired:
+        notes.append(_DIFFERENCES)
+    return tuple(notes)
+
+
+_EXPOSURE = Note(
+    "Exposure",
+    "Labels are totals over an exposure, predictions are rates. Outcomes are the rates y / "
+    "exposure, and a row counts as often as it has exposure.",
+)
+_CLUSTERS = Note(
+    "Clusters",
+    "Rows of a cluster may depend on each other: variances are those of cluster sums, with as many "
+    "degrees of freedom as clusters less one.",
+)
+_DIFFERENCES = Note(
+    "Differences",
+    "After minus before on the same rows, for means over rows only: their standard errors are "
+    "those of the rows' (or clusters') differences. For ECE, K1, K2, Kinf and ECCE noise decides "
+    "signs and extremes, and no standard error of a difference holds, so none is given.",
+)
+
+
+def _decomposition(losses: tuple[str, ...]) -> Note:
+    return Note(
+        "Score decomposition",
+        f"The mean {' and the mean '.join(losses)} of all rows, taken apart: miscalibration is "
+        "what an isotonic regression of the outcomes on the predictions would gain, discrimination "
+        "how much better that is than the mean outcome for everybody, and uncertainty the score of "
+        "that mean. On few rows the isotonic regression follows noise, which counts as "
+        "miscalibration.",
+        "score = miscalibration - discrimination + uncertainty",
+    )
+
+
+def _gaps(kind: str, sure: str, n_groups: int, clustered: bool) -> list[Note]:
+    """On the mean residuals of groups."""
+    return [
         Note(
             "Gap",
             "Mean outcome minus mean prediction of a group, weighted. Positive: the group is "
@@ -29,6 +79,12 @@ def method_notes(
             "gap = sum_i w_i (y_i - f_i) / sum_i w_i",
         ),
         _limits(kind, sure, n_groups, clustered),
+        Note(
+            "Observed / expected",
+            "Mean outcome over mean prediction, where labels cannot be negative. The predictions "
+            "of these rows count as given, so that its limits are those of the gap.",
+            "O/E = 1 + gap / mean prediction",
+        ),
         _tests(kind, clustered),
         Note(
             "Detectable gap",
@@ -42,6 +98,12 @@ def method_notes(
             "Of each group by itself, and adjusted for all groups by Holm's method, which holds "
             "however groups overlap.",
         ),
+    ]
+
+
+def _errors(n_bins: int, sure: str) -> list[Note]:
+    """On errors beyond the mean."""
+    return [
         Note(
             "ECE",
             f"In {n_bins} bins of equal width. Noise makes it positive even for a perfect model; "
@@ -77,27 +139,6 @@ def method_notes(
             "confidence.",
         ),
     ]
-    if kind == "binary" or thresholds:
-        notes.append(_rates(kind, sure, clustered, weighted))
-    if clustered:
-        notes.append(
-            Note(
-                "Clusters",
-                "Rows of a cluster may depend on each other: variances are those of cluster sums, "
-                "with as many degrees of freedom as clusters less one.",
-            )
-        )
-    if paired:
-        notes.append(
-            Note(
-                "Differences",
-                "After minus before on the same rows, for means over rows only: their standard "
-                "errors are those of the rows' (or clusters') differences. For ECE, K1, K2, Kinf "
-                "and ECCE noise decides signs and extremes, and no standard error of a difference "
-                "holds, so none is given.",
-            )
-        )
-    return tuple(notes)
 
 
 def _policy(clustered: bool, left_out: int) -> Note:
@@ -192,8 +233,9 @@ def _limits(kind: str, sure: str, n_groups: int, clustered: bool) -> Note:
         text += (
             " Two limits are computed, and the wider ones count: Student's t of the group's own "
             "residuals, and those of the noise of all rows in the same bins of predictions, which "
-            "counts like 20 rows of the group and more where tails are heavy. Both are corrected "
-            "for skewness."
+            "counts like 20 rows of the group and more where tails are heavy; fewer where groups "
+            "of the same column clearly differ in their noise, and the noise of groups that a "
+            "group is part of counts before that of all rows. Both are corrected for skewness."
         )
         formula = "gap +- t * standard error"
     text += (

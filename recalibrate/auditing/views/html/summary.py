@@ -8,12 +8,14 @@ from recalibrate.auditing.views import numbers
 from recalibrate.auditing.views.columns import (
     Column,
     Measure,
+    decomposition_columns,
+    decompositions,
     measures,
     named,
     overall_columns,
     told_measures,
 )
-from recalibrate.auditing.views.html.markup import Markup, element
+from recalibrate.auditing.views.html.markup import Markup, element, join
 from recalibrate.auditing.views.html.tables import build_table
 from recalibrate.auditing.views.numbers import Digits
 
@@ -111,4 +113,7 @@ def show_overall(report: AuditReport, digits: Digits) -> Markup:
     """Measures over all rows and groups; with a baseline before, after, and the difference."""
     meaning: Column[Measure] = named("meaning", lambda m: m.meaning, "remark")
     columns = [*overall_columns(report, digits), meaning]
-    return build_table(columns, told_measures(report), label="Measures over all rows")
+    shown = build_table(columns, told_measures(report), label="Measures over all rows")
+    parts = decompositions(report)
+    apart = build_table(decomposition_columns(), parts, label="What mean losses consist of")
+    return join([shown, apart])

@@ -1,0 +1,356 @@
+"""How an audit runs: what was asked, the rows that it is about, and the report of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recalibrate.auditing.classes import ClassReport, audit_classes
+from recalibrate.auditing.findings import Discoveries, Richness
+from recalibrate.auditing.measure.assemble import Findings, find_everything
+from recalibrate.auditing.measure.changes import changes
+from recalibrate.auditing.measure.rates import Tally, find_rates, read_references
+from recalibrate.auditing.measure.sample import Sample, read_clusters, take_sample
+from recalibrate.auditing.measure.segments import Segments, read_segments
+from recalibrate.auditing.predictions import (
+    audited_classes,
+    checked_predictions,
+    count_rows,
+    raw_predictions,
+    read_baseline,
+)
+from recalibrate.auditing.provenance import find_audited
+from recalibrate.auditing.records import Note
+from recalibrate.auditing.report import AuditReport
+from recalibrate.auditing.slices import Cut, Slices, audit_slices, cut_slices
+from recalibrate.auditing.views.notes import method_notes
+from recalibrate.bases.protocol import as_base, deviance_of, takes_base
+from recalibrate.data.bounds import NO_BOUNDS
+from recalibrate.data.inputs import is_collection, is_streamed, settle
+from recalibrate.data.labels import (
+    Labels,
+    check_aligned,
+    check_squares,
+    read_labels,
+    warn_if_one_class,
+)
+from recalibrate.data.scores import count_outputs
+from recalibrate.data.table import Table, read_table
+from recalibrate.data.vectors import Float64
+from recalibrate.metrics.deviances import Loss, read_loss
+from recalibrate.support.checks import check_number, check_whole
+
+Audit = Callable[..., Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """The arguments of `recalibrate.audit`, and what further labels of the model are read as."""
+
+    model_or_scores: Any
+    X: Any
+    y: Any
+    groups: Any
+    base: Any
+    Z: Any
+    positive: Any
+    baseline: Any
+    H: Any
+    richer: Any
+    cluster: Any
+    sample_weight: Any
+    exposure: Any
+    loss: str | float | None
+    thresholds: Sequence[float]
+    reference: str | Sequence[str] | None
+    by: Any
+    time: Any
+    depth: int
+    min_rows: int | None
+    bands: int
+    bins: int
+    alpha: float
+    known: Any = None
+
+    @property
+    def searches(self) -> bool:
+        """Whether to look for wrong subgroups."""
+        return self.H is not None and self.H is not False
+
+    @property
+    def shared(self) -> dict[str, Any]:
+        """What the audits of every class have in common."""
+        names = ("groups", "Z", "H", "richer", "cluster", "thresholds", "depth", "min_rows")
+        return {name: getattr(self, name) for name in (*names, "bands", "bins", "alpha")}
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Labels, clusters, and predictions after and maybe before, all checked."""
+
+    labels: Labels
+    clusters: NDArray[np.int64] | None
+    after: Float64
+    before: Float64 | None
+    loss: Loss | None
+
+    @property
+    def predictions(self) -> list[Float64]:
+        """After and maybe before."""
+        return [f for f in (self.after, self.before) if f is not None]
+
+
+def run(audit: Audit, asked: Asked) -> AuditReport | ClassReport:
+    """Audit one model; ``audit`` is the public function, for audits of its parts."""
+    given = asked.model_or_scores, asked.baseline
+    asked = _gathered(asked)
+    _check(asked)
+    rows = _read_rows(asked)
+    if rows.labels.kind == "classes":
+        return audit_classes(audit, rows.labels, rows.after, rows.before, asked.X, **asked.shared)
+    return _report(audit, asked, rows, given)
+
+
+def _gathered(asked: Asked) -> Asked:
+    """Rows in this process, wherever they were; without groups those of the model."""
+    asked = replace(asked, X=settle(asked.X), Z=settle(asked.Z))
+    fitted = getattr(asked.model_or_scores, "H", None)
+    if asked.groups is None and getattr(fitted, "terms", None):
+        asked = replace(asked, groups=fitted)  # what it was fitted for is looked at first
+    streamed = asked.Z is None and asked.X is not None and is_streamed(asked.X)
+    if not is_collection(asked.X) and not streamed:
+        return asked
+    from recalibrate.rows.gathering import gather
+
+    names = ("groups", "base", "Z", "baseline", "H", "cluster", "sample_weight", "exposure")
+    roles = {name: getattr(asked, name) for name in names}
+    local = gather(asked.model_or_scores, asked.X, asked.y, **roles)
+    return replace(
+        asked,
+        model_or_scores=local.predictions,
+        X=local.table,
+        y=local.y,
+        base=None,
+        baseline=local.baseline,
+        cluster=local.cluster,
+        sample_weight=local.weight,
+        exposure=local.exposure,
+        loss=asked.loss or _own_loss(asked.model_or_scores),
+        known=audited_classes(asked.model_or_scores, asked.positive),
+    )
+
+
+def _check(asked: Asked) -> None:
+    for name, least in (("depth", 1), ("bands", 2), ("bins", 1), ("min_rows", 1)):
+        check_whole(name, getattr(asked, name), least=least)
+    check_number("alpha", asked.alpha, above=0.0, most=0.5)
+    for threshold in asked.thresholds:
+        check_number("every threshold", threshold)
+
+
+def _refuse_means(asked: Asked) -> None:
+    if asked.exposure is not None or asked.loss is not None:
+        raise ValueError(
+            "exposure= and loss= are for labels that are means, but these labels are "
+            "classes. Leave them out."
+        )
+
+
+def _read_rows(asked: Asked) -> Rows:
+    n_rows = count_rows(asked.X, asked.y)
+    weight, exposure = asked.sample_weight, asked.exposure
+    check_aligned(
+        asked.X, y=asked.y, sample_weight=weight, cluster=asked.cluster, exposure=exposure
+    )
+    predicted = raw_predictions(asked.model_or_scores, asked.X, asked.base, asked.Z)
+    outputs = count_outputs(predicted)
+    if outputs > 1:
+        _refuse_means(asked)
+    known = asked.known or audited_classes(asked.model_or_scores, asked.positive, outputs)
+    loss, bounds = _read_loss(asked), None
+    if loss is not None and loss.power is not None:
+        # 0 and 1 are counts then, no classes.
+        bounds = (0.0, None) if loss.power > 0.0 else NO_BOUNDS if exposure is not None else None
+    labels = read_labels(
+        asked.y,
+        n_rows=n_rows,
+        sample_weight=weight,
+        exposure=exposure,
+        known=known,
+        bounds=bounds,
+    )
+    warn_if_one_class(labels)
+    check_squares(labels)
+    after = checked_predictions(predicted, labels, "model_or_scores")
+    before = read_baseline(
+        asked.baseline, asked.model_or_scores, asked.X, asked.base, asked.Z, labels
+    )
+    clusters = None if asked.cluster is None else read_clusters(asked.cluster, n_rows)
+    rows = Rows(labels, clusters, after, before, loss)
+    if loss is None or labels.kind == "classes":
+        return rows
+    try:
+        for f in rows.predictions:
+            loss.check(f, labels.unscale(labels.values))
+    except ValueError:
+        if asked.loss is not None or exposure is not None:
+            raise
+        return replace(rows, loss=None)  # nobody asked for it
+    return rows
+
+
+def _read_loss(asked: Asked) -> Loss | None:
+    """The loss that the user, the model or an exposure asks for; None by the kind of labels."""
+    own = asked.loss if asked.loss is not None else _own_loss(asked.model_or_scores)
+    if own is None and asked.exposure is not None:
+        own = "poisson"
+    return None if own is None else read_loss(own)
+
+
+def _own_loss(model: Any) -> str | None:
+    """The deviance that a model was fitted for, if it was one."""
+    if not takes_base(model):
+        return None if isinstance(model, str) else deviance_of(as_base(model)) or None
+    family = getattr(getattr(model, "rounds", None), "family", None)
+    return str(family.deviance) if family is not None and family.positive else None
+
+
+def _report(audit: Audit, asked: Asked, rows: Rows, given: tuple[Any, Any]) -> AuditReport:
+    labels, n_rows = rows.labels, len(rows.after)
+    table = asked.X if asked.Z is None else asked.Z
+    cut = _cut(asked, table, n_rows)
+    if asked.searches:
+        table = _read_columns(table, n_rows)
+    segments, left_out, covered = read_segments(
+        asked.groups,
+        table,
+        n_rows=n_rows,
+        weight=labels.weight,
+        depth=asked.depth,
+        min_rows=asked.min_rows,
+        bands=asked.bands,
+    )
+    named = read_references(segments, asked.reference)
+    sample = take_sample(labels, rows.clusters, rows.loss)
+    predictions = [f[sample.rows] for f in rows.predictions]
+    tallies = [Tally(segments, sample, f, asked.thresholds) for f in predictions]
+    scaled = [labels.scale(f) for f in predictions]
+    found = find_everything(
+        segments, sample, labels, scaled, observers=tallies, n_bins=asked.bins, alpha=asked.alpha
+    )
+    discoveries, rich = _search(asked, table, rows, found)
+    return AuditReport(
+        kind=labels.kind,
+        n_rows=n_rows,
+        n_clusters=None if rows.clusters is None else int(found.clusters[0]),
+        alpha=float(asked.alpha),
+        critical=found.critical,
+        **_findings(found),
+        left_out=left_out,
+        coverage=covered,
+        audited=find_audited(*given, predictions[0], segments, sample, labels),
+        notes=_notes(asked, rows, sample, found, len(left_out)),
+        slices=_slices(audit, asked, rows, cut, segments, sample),
+        discoveries=discoveries,
+        richness=rich,
+        rates=find_rates(
+            tallies,
+            found.sums,
+            segments,
+            sample,
+            thresholds=asked.thresholds,
+            named=named,
+            alpha=asked.alpha,
+        ),
+        changes=None
+        if rows.before is None
+        else changes(
+            rows.before, rows.after, labels, segments=segments, thresholds=asked.thresholds
+        ),
+    )
+
+
+def _findings(found: Findings) -> dict[str, Any]:
+    """Fields of the report that the passes over the rows fill."""
+    paired = len(found.sides) == 2
+    return {
+        "bin_edges": found.sides[0].edges,
+        "before_bin_edges": found.sides[1].edges if paired else (),
+        "groups": found.groups(),
+        "overall": found.overall(0),
+        "overall_before": found.overall(1) if paired else None,
+    }
+
+
+def _notes(
+    asked: Asked, rows: Rows, sample: Sample, found: Findings, left_out: int
+) -> tuple[Note, ...]:
+    return method_notes(
+        rows.labels.kind,
+        n_bins=asked.bins,
+        alpha=asked.alpha,
+        n_groups=len(found.names),
+        clustered=rows.clusters is not None,
+        paired=rows.before is not None,
+        weighted=sample.weighted,
+        left_out=left_out,
+        thresholds=len(asked.thresholds) > 0,
+        losses=tuple(loss.title for loss in sample.losses),
+        exposed=asked.exposure is not None,
+    )
+
+
+def _cut(asked: Asked, table: Any, n_rows: int) -> Cut | None:
+    if asked.by is None and asked.time is None:
+        return None
+    return cut_slices(asked.by, asked.time, table, n_rows)
+
+
+def _slices(
+    audit: Audit, asked: Asked, rows: Rows, cut: Cut | None, segments: Segments, sample: Sample
+) -> Slices | None:
+    if cut is None:
+        return None
+    return audit_slices(
+        audit,
+        cut,
+        segments,
+        sample,
+        rows.labels,
+        rows.after,
+        rows.before,
+        alpha=asked.alpha,
+        bins=asked.bins,
+        loss=None if rows.loss is None else rows.loss.name,
+    )
+
+
+def _read_columns(table: Any, n_rows: int) -> Table:
+    if table is None:
+        raise ValueError("H= searches the columns of a table: pass X or Z.")
+    read = read_table(table)
+    if read.n_rows != n_rows:
+        raise ValueError(f"The table of H has {read.n_rows} rows, but there are {n_rows}.")
+    return read
+
+
+def _search(
+    asked: Asked, table: Any, rows: Rows, found: Findings
+) -> tuple[Discoveries | None, Richness | None]:
+    """What is wrong beyond the given groups; nothing unless H asks for it."""
+    if not asked.searches:
+        return None, None
+    from recalibrate.auditing.search.discovery import discover
+    from recalibrate.auditing.search.richness import richness
+    from recalibrate.core.kinds import read_class
+
+    wanted = None if asked.H is True else read_class(asked.H)
+    rules = wanted if wanted is not None and wanted.has_rules else None
+    given = {"table": table, "labels": rows.labels, "cluster": rows.clusters}
+    discoveries = discover(rows.after, H=rules, alpha=asked.alpha, **given)
+    rich = richness(rows.after, H=wanted, richer=asked.richer, **given)
+    return discoveries, rich.beside([each.name for each in found.groups() if each.after.off])
