@@ -284,7 +284,7 @@ def settle_kind(labels: Labels, base: Base, outside: bool) -> Labels:
 
 def are_labels(scores: NDArray[np.float64]) -> bool:
     """Whether scores look like labels: all of them exactly 0 or 1, and both."""
-    return bool(((scores == 0.0) | (scores == 1.0)).all() and scores.min() < scores.max())
+    return bool(np.isin(scores, (0.0, 1.0)).all() and scores.min() < scores.max())
 
 
 def log_family(base: Base, reading: Reading) -> Family | None:
@@ -342,11 +342,9 @@ def base_margin(
     They are multiples of :data:`VALUE_STEP`, like everything that is added to them, so that the
     sum is exact in any order; or, with ``clip``, about to be rounded to a grid and as they are.
     """
-    own = family(link)
-    probability = base.link == "identity" and labels.kind != "regression"
-    outputs = labels.outputs
-    values = read_scores(scores, n_rows=n_rows, probability=probability, outputs=outputs)
-    if outputs > 1:
+    own, probability = family(link), base.link == "identity" and labels.kind != "regression"
+    values = read_scores(scores, n_rows=n_rows, probability=probability, outputs=labels.outputs)
+    if labels.outputs > 1:
         return to_class_scores(values, base.link)
     if base.link == own.link and own.newton:
         offset = np.log(labels.span) if own.positive else 0.0
