@@ -41,8 +41,8 @@ class Reading:
 
     Without ``link`` the base model's objective decides, and then the labels: see `choose_link`.
     With ``exposure`` labels are totals over so much of it, and become rates. ``clip`` cuts
-    regression scores at the label bounds. ``reads`` says which columns H looks at.
-    A model file that can run code is opened only with ``trust``.
+    regression scores at the label bounds. ``reads`` says which columns H looks at. Model files
+    that can run code need ``trust``.
     """
 
     sample_weight: Any = None
@@ -234,6 +234,12 @@ def read_problem(
         )
     chosen = choose_link(base, reading, labels)
     margin = base_margin(base, scores, labels, chosen, table.n_rows, clip=reading.clip)
+    low = int(np.sum(scores <= 0)) if base.link == "identity" and family(chosen).positive else 0
+    if low:
+        warn_user(
+            f"{low} of {table.n_rows} base scores are 0 or less, which no factor changes: "
+            "if that is right, use link='identity', bounds=(0, None)."
+        )
     given = Given(labels.strata, None, labels.weight is not None)
     problem = Problem(table, labels, margin, chosen, given, own_table=Z is not None)
     if labels.weight is not None and (labels.weight == 0).any():
