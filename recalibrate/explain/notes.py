@@ -40,8 +40,11 @@ class NamedLoss:
     def of(cls, family: Family, labels: Labels) -> NamedLoss:
         """The loss that is minimised for these labels."""
         squared = family.link == "identity"
-        unit = labels.span ** (2.0 - family.power)
         name = "MSE" if squared else family.loss
+        try:
+            unit = labels.span ** (2.0 - family.power)
+        except OverflowError:  # labels of 1e155 and more have no square
+            return cls(f"{name} of labels scaled to [0, 1]")
         return cls(name, unit, squared and labels.kind == "regression")
 
     def fall(self, before: float, after: float) -> str:

@@ -95,3 +95,10 @@ def test_held_out_loss_is_that_of_the_model_and_not_the_lowest_of_the_run():
 )
 def test_changes_have_as_many_digits_as_their_error(gain, error, said):
     assert NamedLoss("log loss").change(gain, error) == said
+
+
+def test_labels_without_a_square_have_a_summary():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 1)), 1e158 * rng.random(200)
+    model = rc.fit(np.full(200, 5e157), X, y)
+    assert "scaled to [0, 1]" in model.summary()
