@@ -41,8 +41,8 @@ class Reading:
 
     Without ``link`` the base model's objective decides, and then the labels: see `choose_link`.
     With ``exposure`` labels are totals over so much of it, and become rates. ``clip`` cuts
-    regression scores at the label bounds. ``reads`` says which columns H looks at.
-    A model file that can run code is opened only with ``trust``.
+    regression scores at the label bounds. ``reads`` says which columns H looks at. Model files
+    that can run code need ``trust``.
     """
 
     sample_weight: Any = None
@@ -234,6 +234,12 @@ def read_problem(
         )
     chosen = choose_link(base, reading, labels)
     margin = base_margin(base, scores, labels, chosen, table.n_rows, clip=reading.clip)
+    low = int(np.sum(scores <= 0)) if base.link == "identity" and family(chosen).positive else 0
+    if low:
+        warn_user(
+            f"{low} of {table.n_rows} base scores are 0 or less, which no factor changes: "
+            "if that is right, use link='identity', bounds=(0, None)."
+        )
     given = Given(labels.strata, None, labels.weight is not None)
     problem = Problem(table, labels, margin, chosen, given, own_table=Z is not None)
     if labels.weight is not None and (labels.weight == 0).any():
@@ -278,7 +284,7 @@ def settle_kind(labels: Labels, base: Base, outside: bool) -> Labels:
 
 def are_labels(scores: NDArray[np.float64]) -> bool:
     """Whether scores look like labels: all of them exactly 0 or 1, and both."""
-    return bool(((scores == 0.0) | (scores == 1.0)).all() and scores.min() < scores.max())
+    return bool(np.isin(scores, (0.0, 1.0)).all() and scores.min() < scores.max())
 
 
 def log_family(base: Base, reading: Reading) -> Family | None:
@@ -336,11 +342,9 @@ def base_margin(
     They are multiples of :data:`VALUE_STEP`, like everything that is added to them, so that the
     sum is exact in any order; or, with ``clip``, about to be rounded to a grid and as they are.
     """
-    own = family(link)
-    probability = base.link == "identity" and labels.kind != "regression"
-    outputs = labels.outputs
-    values = read_scores(scores, n_rows=n_rows, probability=probability, outputs=outputs)
-    if outputs > 1:
+    own, probability = family(link), base.link == "identity" and labels.kind != "regression"
+    values = read_scores(scores, n_rows=n_rows, probability=probability, outputs=labels.outputs)
+    if labels.outputs > 1:
         return to_class_scores(values, base.link)
     if base.link == own.link and own.newton:
         offset = np.log(labels.span) if own.positive else 0.0

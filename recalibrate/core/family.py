@@ -187,8 +187,9 @@ class Family:
         if self.link == "logit":
             return np.asarray(weight * np.logaddexp(0.0, f) - label * f)
         p = self.power
-        first = -label * f if p == 1 else label * np.exp((1.0 - p) * f) / (p - 1.0)
-        second = weight * f if p == 2 else weight * np.exp((2.0 - p) * f) / (2.0 - p)
+        with np.errstate(over="ignore"):  # scores that are only tried; infinite is far enough
+            first = -label * f if p == 1 else label * np.exp((1.0 - p) * f) / (p - 1.0)
+            second = weight * f if p == 2 else weight * np.exp((2.0 - p) * f) / (2.0 - p)
         return np.asarray(first + second)
 
     def _best(self, y: Floats) -> Floats:

@@ -60,7 +60,8 @@ def from_margin(margin: NDArray[np.float64], link: str) -> NDArray[np.float64]:
     if link == "identity":
         return margin
     if link != "logit":
-        return np.asarray(np.exp(margin))
+        with np.errstate(over="ignore"):
+            return np.asarray(np.exp(margin))
     return softmax(margin) if margin.ndim == 2 else sigmoid(margin)
 
 

@@ -144,6 +144,8 @@ class Run:
             folds = self._folds(cv, validation, sample.store)
         if not folds:
             return self._unchanged()
+        if sample.problem.family.positive and not sample.problem.labels.values.any():
+            return self._unchanged("all labels are 0, which does not say how small a rate is")
         several = self.store.problem.labels.outputs > 1
         follow = follow_classes if several else follow_recipe
         boosted, settings, notes = follow(
@@ -181,10 +183,10 @@ class Run:
         boosted = replace(boosted, history=replace(boosted.history, held_out=verdict.curve))
         return self._model(boosted, settings, notes=verdict.notes(loss))
 
-    def _unchanged(self) -> Recalibrated:
-        """The base as it is: there are too few rows to hold any out."""
-        n_rows = self.store.size.n_rows
-        note = f"result: {counted(n_rows, 'row')} cannot be split into folds; {UNCHANGED}"
+    def _unchanged(self, why: str = "") -> Recalibrated:
+        """The base as it is: by default because there are too few rows to hold any out."""
+        why = why or f"{counted(self.store.size.n_rows, 'row')} cannot be split into folds"
+        note = f"result: {why}; {UNCHANGED}"
         empty = Rounds(self.store.problem.link, outputs=self.store.problem.labels.outputs)
         return self._model(
             Boosted(empty, History(), None, empty), Settings(link=empty.link), notes=(note,)

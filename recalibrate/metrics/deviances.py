@@ -222,15 +222,18 @@ def decompose_sorted(
     from sklearn.isotonic import isotonic_regression
 
     first = np.flatnonzero(np.append(True, f[1:] != f[:-1]))
-    mass = np.add.reduceat(w, first)
-    level = isotonic_regression(np.add.reduceat(w * y, first) / mass, sample_weight=mass)
+    mass, outcomes = np.add.reduceat(w, first), np.add.reduceat(w * y, first)
+    level = isotonic_regression(outcomes / mass, sample_weight=mass)
+    everybody, total = np.atleast_1d(outcomes.sum() / mass.sum()), float(mass.sum())
     recalibrated = np.repeat(level, np.diff(np.append(first, len(f))))
-    mean = np.atleast_1d(np.average(y, weights=w))
     found = []
     for loss in losses:
-        score, best, plain = (
-            float(np.average(loss.rows(p, y), weights=w)) for p in (f, recalibrated, mean)
-        )
+        score = float(w @ loss.rows(f, y)) / total
+        if loss.power is None:  # linear in y: sums of equal predictions are enough
+            shares = outcomes / mass
+            best, plain = (float(mass @ loss.rows(p, shares)) / total for p in (level, everybody))
+        else:
+            best, plain = (float(w @ loss.rows(p, y)) / total for p in (recalibrated, everybody))
         parts = (score - best, plain - best)  # neither is negative, but for rounding
         noise = 1e-12 * (abs(score) + abs(plain))
         lost, gained = (part if part > noise else 0.0 for part in parts)

@@ -492,3 +492,23 @@ def test_read_only_rows_can_be_searched(people):
         values.flags.writeable = False
     found = search(small[0], pd.DataFrame(columns, copy=False), small[1], H=Trees(depth=3))
     assert found.candidates > 0
+
+
+@pytest.mark.parametrize("kind", ["memmap", "columns first", "arrow", "pandas on arrow"])
+def test_rows_that_cannot_be_written_to_can_be_searched(people, tmp_path, kind):
+    X, scores, y, _ = people
+    small = X[["age", "height"]][:2000].reset_index(drop=True)
+    f, labels = (np.array(values[:2000], dtype=float) for values in (scores, y))
+    f.flags.writeable = labels.flags.writeable = False
+    if kind == "memmap":
+        small.to_numpy(np.float64).tofile(tmp_path / "rows")
+        table = np.memmap(tmp_path / "rows", dtype=np.float64, mode="r", shape=(2000, 2))
+    elif kind == "columns first":
+        table = np.asfortranarray(small.to_numpy(np.float32))
+        table.flags.writeable = False
+    else:
+        pyarrow = pytest.importorskip("pyarrow")
+        table = pyarrow.Table.from_pandas(small)
+        if kind == "pandas on arrow":
+            table = small.convert_dtypes(dtype_backend="pyarrow")
+    assert search(f, table, labels, H=Trees(depth=2)).candidates > 0

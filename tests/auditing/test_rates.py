@@ -230,3 +230,20 @@ def test_limits_cover_the_truth_of_all_groups_at_once():
             )
     assert max(missed.values()) < 9
     assert critical_value(None, 7, 0.05) > 2.5
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_auc_of_ties_is_exact_across_blocks_of_rows(weighted):
+    """A block ends after 16,384 rows, in the middle of a prediction that many rows share."""
+    rng = np.random.default_rng(5)
+    n = 20_000
+    f = np.where(rng.random(n) < 0.5, np.round(rng.random(n), 1), rng.random(n))
+    f[np.argsort(f)[16_000:17_000]] = 0.8123
+    y, mask = (rng.random(n) < f).astype(float), rng.random(n) < 0.3
+    weight = rng.uniform(0.5, 2.0, n) if weighted else None
+    found = audit(f, None, y, {"some": mask}, sample_weight=weight).rates.rates
+    for rate, own in zip(
+        [r for r in found if r.measure == "auc"], [mask | True, mask], strict=True
+    ):
+        expected = roc_auc_score(y[own], f[own], sample_weight=weight[own] if weighted else None)
+        assert rate.after.value == pytest.approx(expected, rel=1e-12)

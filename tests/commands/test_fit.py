@@ -209,6 +209,21 @@ def test_warnings_are_lines(run, frame, tmp_path):
     assert len(lines) == 2
 
 
+def test_exposure_link_and_bounds(run, folder, frame):
+    rows = frame.assign(years=1.0 + frame["age"] % 3, claims=frame["y"] * (frame["age"] % 4))
+    rows.to_csv("claims.csv", index=False)
+    given = ["fit", "claims.csv", "--label", "claims", "--score-column", "p", "--drop", "id,y"]
+    code, _, _ = run(
+        *given, "--exposure", "years", "--bounds", "0", "none", "--H", "groups(sex)", "-o", "c.rcal"
+    )
+    assert code == 0
+    model = rc.load("c.rcal")
+    assert (model.rounds.link, model.bounds_) == ("log-poisson", (0.0, None))
+    code, _, _ = run(*given, "--link", "log-tweedie-1.3", "--H", "groups(sex)", "-o", "t.rcal")
+    assert code == 0
+    assert rc.load("t.rcal").rounds.link == "log-tweedie-1.3"
+
+
 @pytest.mark.adapter
 class TestModelFiles:
     def test_advice_names_options_of_the_command_line(self, refused, folder, frame):

@@ -103,11 +103,14 @@ def test_default_fit_corrects_what_is_wrong_and_leaves_what_is_right():
 
 
 def test_a_few_rows_without_a_claim_do_not_abolish_claims():
-    """Their residuals scatter little, which is no certainty: 1.3 claims were expected."""
+    """Their residuals scatter little, which is no certainty."""
     X, _, _, _, _ = claims(20)
     base, e = np.full(20, 0.1), np.full(20, 0.65)
     model = rc.fit(base, X, np.zeros(20), exposure=e)
-    assert model.predict(X, base=base).min() > 0.02
+    assert (model.predict(X, base=base) == base).all()
+    assert "all labels are 0" in model.summary()
+    one = rc.fit(base, X, np.arange(20) == 3, exposure=e, H=rc.Groups("sex"))
+    assert one.predict(X, base=base).min() > 0.02
 
 
 def test_base_on_the_log_scale():
@@ -153,6 +156,26 @@ def test_predictions_keep_the_bounds(bounds):
         assert model.bounds_ == tuple(
             None if b is None else float(b) for b in bounds or (None,) * 2
         )
+
+
+def test_scores_of_zero_are_warned_of():
+    X, e, base, _, y = claims(200)
+    with pytest.warns(UserWarning, match="1 of 200 base scores are 0 or less"):
+        rc.fit(np.where(np.arange(200) == 7, 0.0, base), X, y, rc.Groups("sex"), exposure=e)
+
+
+def test_regressor_by_exposure():
+    X, e, _, _, y = claims(1500)
+    numbers = X[["age"]]
+    model = rc.RecalibratedRegressor(PoissonRegressor(), H=rc.Groups("age < 30"), random_state=0)
+    model.fit(numbers, y, exposure=e)
+    assert model.model_.rounds.link == "log-poisson"
+    assert observed_to_expected(y, model.predict(numbers), e) == pytest.approx(1, abs=0.1)
+    by_weight = rc.RecalibratedRegressor(
+        PoissonRegressor(), H=rc.Groups("age < 30"), random_state=0
+    )
+    by_weight.fit(numbers, y / e, sample_weight=e)
+    assert (by_weight.predict(numbers) == model.predict(numbers)).all()
 
 
 def test_what_is_refused():
