@@ -356,9 +356,8 @@ def count_rows(X: Any) -> int | None:
 
 def _length(values: Any) -> int:
     """Length of an array-like of scores; 0 for what has none, which the door then refuses."""
-    n_rows = count_rows(values)
-    others = len(values) if isinstance(values, Sequence) else 0
-    return others if n_rows is None else n_rows
+    n_rows = len(values) if isinstance(values, Sequence) else count_rows(values)
+    return n_rows or 0
 
 
 def _adapt(entry: EntryPoint, model: object, options: dict[str, Any]) -> Base:

@@ -359,8 +359,7 @@ class _Run:
 
     def _learn(self, draft: Draft, levels: int, beside: int) -> Step:
         """The next step of a class, one of so many that are taken from the same scores."""
-        settings = self.settings
-        step = settings.step
+        settings, step = self.settings, self.settings.step
         if settings.step_doubles is not None:
             rounds = (len(draft.log.steps) - self.start) // beside
             step *= 1.0 + rounds / settings.step_doubles

@@ -239,6 +239,17 @@ def label_bits(labels: NDArray[np.float64]) -> int | None:
     return None
 
 
+def _log_scale(row_bits: int, extra_bits: int) -> Scale:
+    """Scale of rows that weigh one each, for a log link: see `make_scale` about ``extra_bits``."""
+    room = INT64_BITS - row_bits - RESPONSE_LIMIT_BITS
+    loss_bits = min(MOST_BITS, INT64_BITS - row_bits - LOSS_LIMIT_BITS - 1 - extra_bits)
+    hessian_bits, response_bits = min(MOST_BITS, room), min(MOST_BITS, room - extra_bits)
+    return Scale(
+        row_bits, row_bits, False, 1.0, hessian_bits, response_bits, loss_bits, 3, 0, row_bits,
+        RESPONSE_LIMIT_BITS + extra_bits, RESPONSE_LIMIT_BITS,
+    )  # fmt: skip
+
+
 def make_scale(
     n_rows: int,
     weight: NDArray[np.float64] | Weights | None,
@@ -269,23 +280,7 @@ def make_scale(
     if weight is not None:
         return _weighted_scale(row_bits, weight, newton, extra_bits)
     if extra_bits is not None:
-        room = INT64_BITS - row_bits - RESPONSE_LIMIT_BITS
-        loss_bits = min(MOST_BITS, INT64_BITS - row_bits - LOSS_LIMIT_BITS - 1 - extra_bits)
-        hessian_bits, response_bits = min(MOST_BITS, room), min(MOST_BITS, room - extra_bits)
-        return Scale(
-            row_bits,
-            row_bits,
-            False,
-            1.0,
-            hessian_bits,
-            response_bits,
-            loss_bits,
-            3,
-            0,
-            row_bits,
-            RESPONSE_LIMIT_BITS + extra_bits,
-            RESPONSE_LIMIT_BITS,
-        )
+        return _log_scale(row_bits, extra_bits)
     room = INT64_BITS - row_bits - RESPONSE_LIMIT_BITS
     response_bits = min(30, room)
     hessian_bits = min(24, room) if newton else 0

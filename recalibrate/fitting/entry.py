@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -206,53 +206,50 @@ def fit(
     check_seed(seed)
     check_flag("exportable", exportable)
     check_flag("trust", trust)
-    threads = resolve_threads(engine.threads)
     seed = int(seed)  # numpy's integers overflow where Python's do not
     X, Z = settle(X), settle(Z)
+    link = "identity" if plan.paper else link
     reading = Reading(
-        sample_weight,
-        exposure,
-        bounds,
-        base_link,
-        target_class,
-        positive,
-        classes,
-        "identity" if plan.paper else link,
-        categorical,
-        clip=plan.paper or bool(loop.rounded),
-        reads=H.reads,
-        trust=trust,
-    )
-    store: Store
-    with ExitStack() as opened:
-        if is_collection(X) or (Z is None and is_streamed(X)):
-            if Z is not None:
-                raise ValueError("Z= is for rows in memory; put its columns into X")
-            _check_pieces(base_model, plan, H, X)
-            base, store = opened.enter_context(
-                open_rows(
-                    base_model,
-                    X,
-                    y,
-                    reading,
-                    threads=threads,
-                    cache=engine.cache,
-                    block_rows=engine.block_rows,
-                    client=engine.client,
-                )
-            )
-            if not H.in_pieces:
-                check_memory(store)
-                store = store.in_memory()
-        else:
-            base, problem, plan = _read_table(base_model, X, y, Z, plan, reading, seed)
-            store = MemoryStore(problem, threads, engine.blocks)
+        sample_weight, exposure, bounds, base_link, target_class, positive, classes, link,
+        categorical, clip=plan.paper or bool(loop.rounded), reads=H.reads, trust=trust,
+    )  # fmt: skip
+    with _open(base_model, X, y, Z, H, plan, reading, engine, seed) as (base, store, plan):
         if exportable:
             from recalibrate.graph import check_exportable
 
             check_exportable(base, H, store.problem)
+        threads = resolve_threads(engine.threads)
         model = Run(base, store, H, threads, seed, progress).follow(plan)
     return keep_promise(model, X, Z) if exportable else model
+
+
+@contextmanager
+def _open(
+    base_model: Any,
+    X: Any,
+    y: Any,
+    Z: Any,
+    H: FunctionClass,
+    plan: Plan,
+    reading: Reading,
+    engine: Engine,
+    seed: int,
+) -> Iterator[tuple[Base, Store, Plan]]:
+    """The base model, the rows wherever they are, and the plan as cross-fitting leaves it."""
+    threads = resolve_threads(engine.threads)
+    if not (is_collection(X) or (Z is None and is_streamed(X))):
+        base, problem, plan = _read_table(base_model, X, y, Z, plan, reading, seed)
+        yield base, MemoryStore(problem, threads, engine.blocks), plan
+        return
+    if Z is not None:
+        raise ValueError("Z= is for rows in memory; put its columns into X")
+    _check_pieces(base_model, plan, H, X)
+    where = {"cache": engine.cache, "block_rows": engine.block_rows, "client": engine.client}
+    with open_rows(base_model, X, y, reading, threads=threads, **where) as (base, store):
+        if not H.in_pieces:
+            check_memory(store)
+            store = store.in_memory()
+        yield base, store, plan
 
 
 def _saved(base_model: Any) -> Any:
