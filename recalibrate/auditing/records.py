@@ -184,7 +184,8 @@ class Overall:
         sigmas times the standard deviation of the ECCE of all rows (Guy et al. 2025), so that
         the noise of small groups does not count as error.
     mce_sigma, mce_p : float
-        The same in sigmas, and the smallest Holm-adjusted p-value of all groups' ECCE.
+        The same in standard deviations under calibration (sigmas), and the smallest Holm-adjusted
+        p-value of all groups' ECCE.
     worst_group, worst_ecce : str, float
         Name of the worst group and its own ECCE.
     n_off : int

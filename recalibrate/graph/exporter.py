@@ -58,7 +58,8 @@ def export_model(
         "all" outputs, or just "score", float64 on the model's own scale (log-odds under the logit
         link, else means): what the graph of a base model has to give.
     audit
-        A summary (anything that JSON can hold) to be kept in the metadata.
+        A report, whose verdict is kept in the metadata, or a summary of your own: text, or anything
+        that JSON can hold.
     decision
         Adds the output "action": the best action of every row.
     """
@@ -280,5 +281,21 @@ class _Export:
         if self.decision is not None:
             facts["decision"] = describe_decision(self.decision)
         if self.audit is not None:
-            facts["audit"] = self.audit if isinstance(self.audit, str) else json.dumps(self.audit)
+            facts["audit"] = _summary_of(self.audit)
         return facts
+
+
+def _summary_of(audit: Any) -> str:
+    """What the metadata say of an audit: of a report its verdict, else what was given."""
+    if isinstance(audit, str):
+        return audit
+    verdict = getattr(audit, "verdict", None)
+    if isinstance(verdict, str):
+        return verdict
+    try:
+        return json.dumps(audit)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"audit={type(audit).__name__} cannot be kept in a graph's metadata ({error}). Give a "
+            "report of recalibrate.audit, a text, or what JSON can hold, such as report.to_dict()."
+        ) from None

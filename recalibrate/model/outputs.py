@@ -155,7 +155,8 @@ class Outputs:
             A loss, as for :meth:`decide`, or what that method returned: the graph gets another
             output, ``action``.
         audit
-            An audit's summary (text, or anything that JSON can hold) for the metadata.
+            A report of :func:`recalibrate.audit`, whose verdict goes into the metadata, or a
+            summary of your own: text, or anything that JSON can hold.
         overwrite
             Whether an existing file is replaced.
 

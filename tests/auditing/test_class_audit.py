@@ -95,5 +95,10 @@ def test_many_classes_and_groups_stay_readable():
     y = (p.cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)
     report = rc.audit(p, X, y, groups=["town"])
     assert len(report.table) == 41 * 11
+    # Where no gap is more than noise, those that come closest stand first.
+    even = report.table[~report.table["off"] & (report.table["p_holm"] == 1.0)]
+    widths = even["gap"].abs() / (even["high"] - even["low"])
+    assert len(even) > 300
+    assert widths.is_monotonic_decreasing
     assert len(str(report).splitlines()) < 20
     assert report.to_html().count('<th scope="row"') < 400

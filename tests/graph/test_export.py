@@ -333,6 +333,17 @@ def test_reference_evaluator(H):
     np.testing.assert_array_equal(margin, model.margins(rows))
 
 
+def test_an_audit_in_the_metadata_is_its_verdict_or_what_was_given():
+    base, X, y = sample(n=300)
+    model = rc.fit(base, X, y, CLASSES["groups"], validation=False, loop=rc.Loop(levels=1))
+    report = rc.audit(model, X, y)
+    for given, kept in [(report, report.verdict), ("good", "good"), ([1], "[1]")]:
+        props = {p.key: p.value for p in export_model(model, audit=given).metadata_props}
+        assert kept in props.values()
+    with pytest.raises(TypeError, match=r"audit=object .*report\.to_dict"):
+        export_model(model, audit=object())
+
+
 def test_conventions():
     base, X, y = sample()
     model = fit_with(base, X, y, CLASSES["groups"], **RUNS["sums"])

@@ -280,7 +280,11 @@ def measures(kind: str, deviance: str = "deviance") -> list[Measure]:
             "multicalibration error",
             "worst group's cumulative error, scaled to all rows",
         ),
-        Measure("mce_sigma", "the same in sigmas", "in standard deviations under calibration"),
+        Measure(
+            "mce_sigma",
+            "multicalibration error in sigmas",
+            "in standard deviations under calibration",
+        ),
         Measure("worst_group", "worst group", "the group with most sigmas"),
         Measure(
             "mce_p",
