@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from recalibrate.auditing.gate import AuditFailed, Rule, Violation
 from recalibrate.auditing.report import AuditReport
+from recalibrate.auditing.views.numbers import Digits, cell, typed
 from recalibrate.auditing.views.text import aligned
 from recalibrate.data.labels import Labels
 from recalibrate.support.atomic import atomic_write
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 SCHEMA = "recalibrate.audit.classes"
 SCHEMA_VERSION = 1
 TOP = "most probable label"
-_SHOWN = 12
+_SHOWN, _DIGITS = 12, Digits(4)
 _COLUMNS = ("class", "group", "rows", "mean_prediction", "mean_outcome", "gap", "low", "high")
 _MEASURES = ("mean_prediction", "mean_outcome", "gap", "ece", "ece_debiased", "k2", "k2_unbiased")
 
@@ -205,8 +206,7 @@ class ClassReport:
         head = f"Audit of {self.n_rows:,} rows, {len(self.classes)} classes"
         shown = self.worst(_SHOWN)[list(_COLUMNS)]
         lines = [[str(name).replace("_", " ") for name in _COLUMNS]]
-        for row in shown.itertuples(index=False):
-            lines.append([v if isinstance(v, str) else _shown(v) for v in row])
+        lines += _lines(shown)
         more = len(self.table) - len(shown)
         rest = [f"and {more} more: report.table has them"] if more > 0 else []
         return "\n".join([head, self.verdict, *aligned(lines), *rest])
@@ -214,19 +214,24 @@ class ClassReport:
     __repr__ = __str__
 
 
-def _shown(value: Any) -> str:
-    """A number or label as text."""
-    if isinstance(value, float):
-        return f"{value:+.4f}"
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    return f"{value:,}" if whole else str(value)
-
-
 def _markdown(frame: pd.DataFrame) -> str:
     """A table of names and numbers."""
     lines = [[str(name).replace("_", " ") for name in frame], ["---"] * len(frame.columns)]
-    lines += [[_shown(v).replace("|", "\\|") for v in row] for row in frame.itertuples(index=False)]
+    lines += [[text.replace("|", "\\|") for text in line] for line in _lines(frame)]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _lines(frame: pd.DataFrame) -> list[list[str]]:
+    """Rows of a table as text."""
+
+    def text(name: str, value: Any) -> str:
+        found = cell(name, value, _DIGITS)
+        return typed(found) if isinstance(value, float) else found
+
+    rows = frame.itertuples(index=False)
+    return [
+        [text(str(name), value) for name, value in zip(frame, row, strict=True)] for row in rows
+    ]
 
 
 def _write(path: Path | None, content: str) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from recalibrate.auditing.report import AuditReport
@@ -84,6 +85,25 @@ def percent(share: float) -> str:
 def sigmas(number: float) -> str:
     """A multiple of a standard deviation, with its unit."""
     return f"{_fixed(number, 1, '')} {SIGMA}"
+
+
+def cell(column: str, value: Any, digits: Digits) -> str:
+    """A label or number of a table, by the name of its column.
+
+    Examples
+    --------
+    >>> cell("before_gap", 0.05, Digits(3)), cell("mean_outcome", 0.05, Digits(3))
+    ('+0.050', '0.050')
+    >>> cell("rows", 1094, Digits(3)), cell("ece", 0.01234, Digits(3)), cell("class", "a", Digits(3))
+    ('1,094', '0.0123', 'a')
+    """
+    if isinstance(value, float):
+        own = column.removeprefix("before_")
+        if own in ("gap", "low", "high"):
+            return digits.signed(value)
+        return digits.value(value) if own.startswith("mean_") else measure(value)
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    return f"{value:,}" if whole and column == "rows" else str(value)
 
 
 def typed(text: str) -> str:

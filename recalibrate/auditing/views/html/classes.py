@@ -8,7 +8,7 @@ from recalibrate.auditing.views.html import groups, summary
 from recalibrate.auditing.views.html.document import shell, style
 from recalibrate.auditing.views.html.heatmap import HeatCell, heat_map
 from recalibrate.auditing.views.html.markup import Markup, element, join
-from recalibrate.auditing.views.numbers import Digits, measure
+from recalibrate.auditing.views.numbers import Digits, cell
 
 if TYPE_CHECKING:
     from recalibrate.auditing.classes import ClassReport
@@ -99,9 +99,7 @@ def _table(records: list[dict[Any, Any]], caption: str) -> Markup:
     heads = [element("th", str(name).replace("_", " "), scope="col") for name in names]
     lines = []
     for record in records:
-        first, *rest = [
-            measure(value) if isinstance(value, float) else str(value) for value in record.values()
-        ]
+        first, *rest = [cell(str(name), value, Digits(3)) for name, value in record.items()]
         cells = [element("td", each) for each in rest]
         lines.append(element("tr", element("th", first, scope="row", class_="name"), *cells))
     table = element(
