@@ -228,10 +228,8 @@ def _lines(frame: pd.DataFrame) -> list[list[str]]:
         found = cell(name, value, _DIGITS)
         return typed(found) if isinstance(value, float) else found
 
-    rows = frame.itertuples(index=False)
-    return [
-        [text(str(name), value) for name, value in zip(frame, row, strict=True)] for row in rows
-    ]
+    names, rows = [str(name) for name in frame], frame.itertuples(index=False)
+    return [[text(*both) for both in zip(names, row, strict=True)] for row in rows]
 
 
 def _write(path: Path | None, content: str) -> str:

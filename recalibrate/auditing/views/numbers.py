@@ -94,8 +94,8 @@ def cell(column: str, value: Any, digits: Digits) -> str:
     --------
     >>> cell("before_gap", 0.05, Digits(3)), cell("mean_outcome", 0.05, Digits(3))
     ('+0.050', '0.050')
-    >>> cell("rows", 1094, Digits(3)), cell("ece", 0.01234, Digits(3)), cell("class", "a", Digits(3))
-    ('1,094', '0.0123', 'a')
+    >>> cell("rows", 1094, Digits(3)), cell("ece", 0.01234, Digits(3))
+    ('1,094', '0.0123')
     """
     if isinstance(value, float):
         own = column.removeprefix("before_")
