@@ -183,10 +183,12 @@ class ScoreStage:
         noise = 1.0
         if not own.known_noise:
             # Around the best line, not the base: much of a base that is off is no noise.
-            around = _around_line(weight, label, score, float(squares[0]) * scale.loss_step)
+            around, slanted = _around_line(
+                weight, label, score, float(squares[0]) * scale.loss_step
+            )
             rows = float(np.sum(weight)) / self.spread
             # Two rows are always on a line, and say nothing about noise.
-            noise = around * rows / (rows - 2.0) if rows > 2.0 else 1.0
+            noise = max(around, slanted / self.spread) * rows / (rows - 2.0) if rows > 2.0 else 1.0
             noise = max(noise, LEAST_NOISE)
         return Counts(score, weight, label, self.link, noise, self.spread)
 
@@ -319,12 +321,23 @@ def _around_curve(counts: Counts, squares: float, spread: float, least: float) -
     return replace(counts, noise=max(noise, least))
 
 
-def _around_line(weight: Floats, label: Floats, score: Floats, squares: float) -> float:
-    """Mean squared residual around the best line, where ``squares`` sums those of the scores."""
+def _around_line(
+    weight: Floats, label: Floats, score: Floats, squares: float
+) -> tuple[float, float]:
+    """Mean squared residual around the best line, and that which its slope has to fear.
+
+    ``squares`` sums the squared residuals of the scores. Where rows with extreme scores have more
+    noise than others (incomes, prices), a slope is less certain than the mean residual says: by
+    White's estimate of its variance, in which every residual counts by its own distance.
+    """
     total = float(np.sum(weight))
     residual = label - weight * score  # summed over the rows of a cell
     mean = float(np.sum(residual)) / total
     away = score - float(np.sum(weight * score)) / total
     size = float(np.sum(weight * away**2))
-    slope = float(np.sum(residual * away)) / size if size > 0 else 0.0
-    return (squares - total * mean**2 - slope**2 * size) / total
+    if size <= 0:
+        return (squares - total * mean**2) / total, 0.0
+    slope = float(np.sum(residual * away)) / size
+    left = residual - weight * (mean + slope * away)
+    around = (squares - total * mean**2 - slope**2 * size) / total
+    return around, float(np.sum((left * away) ** 2)) / size

@@ -14,7 +14,7 @@ from recalibrate.bases.protocol import as_base
 from recalibrate.core.fixedpoint import make_scale
 from recalibrate.core.rounds import Rounds
 from recalibrate.data.columns import Columns
-from recalibrate.fitting.default.score import LINE_CLASS, ScoreStage
+from recalibrate.fitting.default.score import LINE_CLASS, ScoreStage, _around_line
 from recalibrate.rows.memory import MemoryStore
 
 
@@ -98,6 +98,38 @@ def test_a_regression_is_a_line_shrunken_to_the_score():
     expected = np.polyval(np.polyfit(base, y, 1), base)
     # Priors of .5 hold back next to nothing of what 2,000 rows say.
     assert np.max(np.abs(after - expected)) < 0.01
+
+
+def test_uneven_noise_is_no_reason_to_turn_a_regression():
+    """Rows of large scores have most of the noise, as of incomes: their slope says little."""
+    turned = []
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        score = rng.gamma(2.0, 1.0, 100)
+        y = score + rng.normal(size=100) * 0.3 * score**2
+        _, _, found = fit_score(score, y, "identity")
+        turned.append(found.chance > 0.5)
+    # With one noise for all rows more than a third of these bases, which are right, are turned.
+    assert np.mean(turned) <= 0.1
+
+
+def test_the_noise_of_a_slope_is_that_of_white():
+    rng = np.random.default_rng(0)
+    score = np.sort(rng.gamma(2.0, 1.0, 500))
+    y = score + rng.normal(size=500) * score
+    design = np.column_stack([np.ones(500), score])
+    inverse = np.linalg.inv(design.T @ design)
+    left = y - score - design @ (inverse @ design.T @ (y - score))
+    white = inverse @ (design.T * left**2) @ design @ inverse
+    around, slanted = _around_line(np.ones(500), y, score, float(np.sum((y - score) ** 2)))
+    assert around == pytest.approx(np.mean(left**2))
+    assert slanted * inverse[1, 1] == pytest.approx(white[1, 1])
+    # Cells of several rows have the same variance of their sums.
+    cells = 2 * np.floor(score / 2 * 20) / 20
+    places, at = np.unique(cells, return_inverse=True)
+    weight, label = np.bincount(at), np.bincount(at, y - score + cells)
+    _, pooled = _around_line(weight, label, places, float(np.sum((y - score) ** 2)))
+    assert pooled == pytest.approx(slanted, rel=0.5)  # of tens of cells instead of 500 rows
 
 
 def test_a_constant_score_is_shifted():
