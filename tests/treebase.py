@@ -74,7 +74,9 @@ def expected_outputs(model, X, *, base=None, Z=None):
     margins = model.margins(X, base=base, Z=Z)
     expected = {"score_margin": margins, "score": mean.astype(np.float32)}
     if model.labels.kind != "regression":
-        expected["label"] = (mean > 0.5).astype(np.int64)
+        first = (mean > 0.5).astype(np.int64)
+        classes = model.classes_
+        expected["label"] = np.asarray(classes)[first]
         expected["probabilities"] = np.stack([1.0 - mean, mean], axis=1).astype(np.float32)
     return expected
 

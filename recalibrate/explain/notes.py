@@ -119,8 +119,8 @@ def show_groups(groups: Sequence[tuple[str, int, float, float, float]]) -> str:
     --------
     >>> print(show_groups([("sex = F", 900, 0.05, 0.04, 0.01)]))
     gaps by group: mean label - mean prediction, held out
-      group     rows   before    shift    after  std. error
-      sex = F    900  +0.0500  +0.0400  +0.0100      0.0100
+      group    rows   before    shift    after  std. error
+      sex = F   900  +0.0500  +0.0400  +0.0100      0.0100
     """
     far = sorted(groups, key=lambda group: -abs(group[2]) / max(group[4], 1e-300))
     chosen = {group[0] for group in far[:MOST_SHOWN]}

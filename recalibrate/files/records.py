@@ -167,7 +167,7 @@ SETTINGS = codec.Record(
         "seed": SEED,
     },
     since={"step_doubles": (2, None), "row_share": (2, 1.0)},
-    absent={"least_rounds": 0},
+    absent={"least_rounds": 0, "least_gradient": 0.0},
 )
 
 HISTORY = codec.Record(History)

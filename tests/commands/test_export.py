@@ -26,7 +26,7 @@ def test_an_audit_goes_into_the_metadata(run, refused, folder):
     assert code == 0
     assert json.loads(rc.load("m.onnx").metadata["audit"])["rows"] == 1200
     Path("b.json").write_text("[1, 2]")
-    assert "no audit" in refused(
+    assert "is not an audit" in refused(
         "export", folder / "model.rcal", "-o", "n.onnx", "--audit", "b.json"
     )
 

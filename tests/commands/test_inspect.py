@@ -36,6 +36,6 @@ def test_exported(run, exported):
 
 def test_it_refuses_what_is_not_ours(refused, folder, tmp_path):
     assert "no file" in refused("inspect", "none.rcal")
-    assert "no recalibrated model" in refused("inspect", folder / "rows.csv")
+    assert "not a recalibrated model" in refused("inspect", folder / "rows.csv")
     (tmp_path / "cut.rcal").write_bytes((folder / "model.rcal").read_bytes()[:-10])
     refused("inspect", "cut.rcal")

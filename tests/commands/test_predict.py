@@ -73,7 +73,7 @@ def test_what_is_missing_is_said(refused, folder, new):
 def test_wrong_files(refused, folder, new):
     start = ["predict", "new.csv", "-o", "p.csv", "--score-column", "p", "--model"]
     assert "no file 'none.rcal'" in refused(*start, "none.rcal")
-    assert "no recalibrated model" in refused(*start, folder / "rows.csv")
+    assert "not a recalibrated model" in refused(*start, folder / "rows.csv")
     assert "must end in .csv" in refused(*options(folder, out="p.txt"))
     new.assign(prediction=1).to_csv("new.csv", index=False)
     said = refused(*options(folder, "--score-column", "p", "--keep", "prediction"))

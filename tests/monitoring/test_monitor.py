@@ -167,7 +167,7 @@ def test_several_classes_are_watched_one_by_one():
     assert table.loc[("b", "sex = F"), ["alarm", "direction"]].tolist() == [True, "under"]
     assert not table.loc["c"]["alarm"].any()
     assert "sex = F, class a" in str(monitor.report())
-    with pytest.raises(ValueError, match="no classes of the base model: 'd'"):
+    with pytest.raises(ValueError, match="not classes of the base model: 'd'"):
         monitor.update(X, np.full(800, "d"), scores=p)
     with pytest.raises(ValueError, match="one column for each of the 3 classes"):
         monitor.update(X, y, scores=p[:, :2])
