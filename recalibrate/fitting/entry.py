@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -213,7 +213,8 @@ def fit(
         sample_weight, exposure, bounds, base_link, target_class, positive, classes, link,
         categorical, clip=plan.paper or bool(loop.rounded), reads=H.reads, trust=trust,
     )  # fmt: skip
-    with _open(base_model, X, y, Z, H, plan, reading, engine, seed) as (base, store, plan):
+    with ExitStack() as opened:
+        base, store, plan = _open(opened, base_model, X, y, Z, H, plan, reading, engine, seed)
         if exportable:
             from recalibrate.graph import check_exportable
 
@@ -223,8 +224,8 @@ def fit(
     return keep_promise(model, X, Z) if exportable else model
 
 
-@contextmanager
 def _open(
+    opened: ExitStack,
     base_model: Any,
     X: Any,
     y: Any,
@@ -234,22 +235,22 @@ def _open(
     reading: Reading,
     engine: Engine,
     seed: int,
-) -> Iterator[tuple[Base, Store, Plan]]:
+) -> tuple[Base, Store, Plan]:
     """The base model, the rows wherever they are, and the plan as cross-fitting leaves it."""
     threads = resolve_threads(engine.threads)
     if not (is_collection(X) or (Z is None and is_streamed(X))):
         base, problem, plan = _read_table(base_model, X, y, Z, plan, reading, seed)
-        yield base, MemoryStore(problem, threads, engine.blocks), plan
-        return
+        return base, MemoryStore(problem, threads, engine.blocks), plan
     if Z is not None:
         raise ValueError("Z= is for rows in memory; put its columns into X")
     _check_pieces(base_model, plan, H, X)
     where = {"cache": engine.cache, "block_rows": engine.block_rows, "client": engine.client}
-    with open_rows(base_model, X, y, reading, threads=threads, **where) as (base, store):
-        if not H.in_pieces:
-            check_memory(store)
-            store = store.in_memory()
-        yield base, store, plan
+    rows = open_rows(base_model, X, y, reading, threads=threads, **where)
+    base, store = opened.enter_context(rows)
+    if not H.in_pieces:
+        check_memory(store)
+        store = store.in_memory()
+    return base, store, plan
 
 
 def _saved(base_model: Any) -> Any:

@@ -131,7 +131,10 @@ def test_nothing_of_a_model_is_forgotten():
     rounds = {f.name for f in fields(model.rounds)} - {"outputs"}  # there is one
     assert {f.name for f in fields(model)} == parts | {"rounds", "history_", "certificate_"}
     assert set(encoded) == parts | rounds | {"history", "certificate", "levels"}
-    settings = {f.name for f in fields(model.settings)} - {"least_rounds"}  # as usual
+    settings = {f.name for f in fields(model.settings)} - {
+        "least_rounds",
+        "least_gradient",
+    }  # as usual
     assert set(encoded["settings"]) == settings
     assert set(encoded["settings"]["penalty"]) == {f.name for f in fields(model.settings.penalty)}
     assert set(encoded["provenance"]) == {f.name for f in fields(model.provenance)}
