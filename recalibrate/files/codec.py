@@ -344,6 +344,8 @@ def by_type(hint: Any) -> Codec:
         return choice(*inner)
     if origin in (Union, UnionType) and len(inner) == 2 and inner[1] is NoneType:
         return Optional(by_type(inner[0]))
+    if hasattr(origin, "__value__"):  # numpy 2.5 and later: NDArray is an alias with a parameter
+        return by_type(origin.__value__[inner])
     if origin is np.ndarray:
         return Array(get_args(inner[1])[0])
     if is_dataclass(hint):

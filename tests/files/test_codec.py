@@ -4,7 +4,8 @@ import ast
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from types import GenericAlias, SimpleNamespace
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import pytest
@@ -173,3 +174,11 @@ def test_files_know_no_class():
             named = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             named += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             assert not [name for name in named if name.startswith("recalibrate.classes")], path
+
+
+def test_arrays_are_known_behind_an_alias_with_a_parameter():
+    """What ``NDArray[np.int32]`` is from numpy 2.5 on, where Python has such aliases."""
+    scalar = TypeVar("scalar", bound=np.generic)
+    alias = SimpleNamespace(__value__=np.ndarray[tuple[Any, ...], np.dtype[scalar]])
+    found = codec.by_type(GenericAlias(alias, (np.int32,)))
+    assert found == codec.by_type(NDArray[np.int32]) == codec.Array(np.int32)
