@@ -4,7 +4,7 @@ import ast
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from types import GenericAlias, SimpleNamespace
+from types import GenericAlias
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -179,6 +179,9 @@ def test_files_know_no_class():
 def test_arrays_are_known_behind_an_alias_with_a_parameter():
     """What ``NDArray[np.int32]`` is from numpy 2.5 on, where Python has such aliases."""
     scalar = TypeVar("scalar", bound=np.generic)
-    alias = SimpleNamespace(__value__=np.ndarray[tuple[Any, ...], np.dtype[scalar]])
-    found = codec.by_type(GenericAlias(alias, (np.int32,)))
+
+    class Alias:
+        __value__ = np.ndarray[tuple[Any, ...], np.dtype[scalar]]
+
+    found = codec.by_type(GenericAlias(Alias, (np.int32,)))
     assert found == codec.by_type(NDArray[np.int32]) == codec.Array(np.int32)
