@@ -198,10 +198,7 @@ def fit(
     alpha, B = read_gamma(gamma, alpha, B)
     plan = Plan(loop, alpha, B, cv, validation)
     _check(plan, unfitted, link)
-    if target_class is not None and positive is not None:
-        raise ValueError(
-            "give either target_class= (one of several classes) or positive= (one of two)"
-        )
+    _check_classes(target_class, positive)
     engine.check()
     check_seed(seed)
     check_flag("exportable", exportable)
@@ -275,6 +272,14 @@ def _check(plan: Plan, unfitted: bool, link: str | None) -> None:
         raise ValueError(
             f"accept={loop.accept!r} compares updates on held-out rows, but validation= gives "
             "none; pass a pair validation=(X, y) or a dict (folds end with a refit on all rows)"
+        )
+
+
+def _check_classes(target_class: Any, positive: Any) -> None:
+    """Refuse two ways of saying which label counts as 1."""
+    if target_class is not None and positive is not None:
+        raise ValueError(
+            "give either target_class= (one of several classes) or positive= (one of two)"
         )
 
 
