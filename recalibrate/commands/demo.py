@@ -1,8 +1,9 @@
-"""recalibrate demo: the whole way on simulated data, in under a minute.
+"""recalibrate demo: the whole workflow on simulated data, in about a minute.
 
-Simulate a census, train a model with a planted fault, recalibrate it, audit it before and after
-on new rows, export it to ONNX, prove that the file gives the same predictions, and write
-everything into a folder. Takes less than a minute, most of it compiling on first use.
+Simulate a census, train a model with a planted fault (xgboost if it is installed, otherwise
+scikit-learn's HistGradientBoostingClassifier), recalibrate it, audit it before and after on new
+rows, export it to ONNX, check that the file gives the same predictions, and write everything
+into a folder. Takes about a minute, most of it compiling on first use.
 
   recalibrate demo
   recalibrate demo results --rows 10000
@@ -89,7 +90,7 @@ def _demonstrate(made: Path, folder: Path, args: Namespace, console: Console) ->
     base, name = demo.train_base(parts)
     console.say(
         f"2. Trained {name} on age, schooling, hours, class of worker and sex"
-        + ("." if name == "xgboost" else ", because xgboost is not installed.")
+        + ("." if name == "xgboost" else " (xgboost is used where it is installed).")
     )
     console.step("recalibrating (the first run compiles, once)")
     model = demo.recalibrate_base(base, parts, progress=console.progress)

@@ -79,7 +79,7 @@ def train_base(parts: Parts) -> tuple[Any, str]:
     model = HistGradientBoostingClassifier(
         max_iter=150, max_leaf_nodes=16, categorical_features="from_dtype", random_state=0
     )
-    return model.fit(X, parts.recorded), "scikit-learn's HistGradientBoosting"
+    return model.fit(X, parts.recorded), "scikit-learn's HistGradientBoostingClassifier"
 
 
 def recalibrate_base(base: Any, parts: Parts, *, progress: bool | None) -> Recalibrated:

@@ -65,6 +65,7 @@ def test_wrong_arguments(refused, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
+@pytest.mark.slow
 def test_without_xgboost_scikit_learn_serves(monkeypatch):
     found = demonstration.importlib.util.find_spec
     monkeypatch.setattr(
@@ -74,4 +75,4 @@ def test_without_xgboost_scikit_learn_serves(monkeypatch):
     )
     base, name = demonstration.train_base(demonstration.simulate(1000, 0))
     assert type(base).__name__ == "HistGradientBoostingClassifier"
-    assert name == "scikit-learn's HistGradientBoosting"
+    assert name == "scikit-learn's HistGradientBoostingClassifier"
