@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import fields, is_dataclass
+from inspect import cleandoc
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -111,16 +112,21 @@ def _properties(kind: Any, known: dict[str, Schema]) -> dict[str, Schema]:
 
 
 def _meanings(docstring: str) -> dict[str, str]:
-    """Meanings of attributes from a docstring in numpy's form."""
-    _, _, section = docstring.partition("Attributes\n    ----------\n")
+    """Meanings of attributes from a docstring in numpy's form.
+
+    Python 3.13 removes the common indentation of docstrings when it compiles them, earlier
+    versions keep it; `cleandoc` makes both the same.
+    """
+    _, _, section = cleandoc(docstring).partition("Attributes\n----------\n")
     found: dict[str, list[str]] = {}
     names: list[str] = []
     for line in section.splitlines():
-        entry = _ENTRY.match(line[4:]) if re.match(r"    \S", line) else None
-        if re.match(r"    \S", line) and entry is None:
+        if line.startswith(" ") or not line:
+            for name in names:
+                found.setdefault(name, []).append(line.strip())
+            continue
+        entry = _ENTRY.match(line)
+        if entry is None:
             break  # the next section
-        if entry is not None:
-            names = entry[1].split(", ")
-        for name in names if entry is None else ():
-            found.setdefault(name, []).append(line.strip())
+        names = entry[1].split(", ")
     return {name: " ".join(" ".join(lines).split()) for name, lines in found.items()}
