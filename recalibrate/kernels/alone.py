@@ -12,9 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.kernels.compiler import kernel
-from recalibrate.kernels.growing import Grown, close_depth, compact, make_nodes, open_depth
+from recalibrate.kernels.growing import (
+    Grown,
+    close_depth,
+    make_grown,
+    make_nodes,
+    open_depth,
+    trim_grown,
+    write_grown,
+)
 from recalibrate.kernels.histogram import count_rows
-from recalibrate.kernels.nodes import Rules, Span
+from recalibrate.kernels.nodes import Nodes, Rules, Span
 from recalibrate.kernels.routing import PackedTrees, Placement, descend
 from recalibrate.kernels.splitting import best_splits
 
@@ -22,7 +30,6 @@ if TYPE_CHECKING:
     from recalibrate.core.fixedpoint import Scale
 
 
-@kernel
 def grow_alone(
     codes: NDArray[np.unsignedinteger],
     words: NDArray[np.int64],
@@ -33,11 +40,33 @@ def grow_alone(
 ) -> tuple[PackedTrees, int, Grown]:
     """Grow the trees; returns them as they grew, their depth, and what is left of them.
 
-    The steps of ``growth.grow``, which has to come back to the interpreter for every pass over
-    the rules' features.
     ``node`` has the level set of every row and gets its place: a leaf, or one depth above.
     """
     nodes = make_nodes(rules)
+    room = make_grown(rules, nodes)
+    depth, last, used, count, skipped = _grow_all(
+        codes, words, node, rules, scale, values, nodes, room
+    )
+    trees = PackedTrees(nodes.packed, nodes.subset, nodes.subsets)
+    return trees, depth, trim_grown(room, count, last, used, skipped)
+
+
+@kernel
+def _grow_all(
+    codes: NDArray[np.unsignedinteger],
+    words: NDArray[np.int64],
+    node: NDArray[np.int32],
+    rules: Rules,
+    scale: Scale,
+    values: NDArray[np.float64],
+    nodes: Nodes,
+    grown: Grown,
+) -> tuple[int, int, int, int, int]:
+    """The steps of ``growth.grow``, which has to come back to the interpreter for every pass.
+
+    Returns depth, nodes and subsets while the trees grew, nodes that are left, and the summed s
+    of level sets without a tree.
+    """
     trees = PackedTrees(nodes.packed, nodes.subset, nodes.subsets)
     placement = Placement(node, np.empty(0, np.int32), node.shape[0])
     span, slots = Span(0, 0, rules.levels), rules.levels
@@ -57,10 +86,10 @@ def grow_alone(
         depth += 1
         slots = (after - span.last) // 2
         span, above = Span(span.first, span.last, after), cells
-    return trees, depth, compact(span.last, used, rules, nodes)
+    count, skipped = write_grown(span.last, rules, nodes, grown)
+    return depth, span.last, used, count, skipped
 
 
-@kernel
 def take_drawn(
     codes: NDArray[np.unsignedinteger],
     words: NDArray[np.int64],
@@ -68,11 +97,23 @@ def take_drawn(
     features: NDArray[np.int32],
 ) -> tuple[NDArray[np.unsignedinteger], NDArray[np.int64], NDArray[np.int32]]:
     """Codes of some features, words and level sets of the rows whose words are not zero."""
-    count = 0
-    for i in range(words.shape[0]):
-        count += words[i, 0] != 0  # every word counts the row first
-    own = np.empty((count, features.shape[0]), codes.dtype)
+    count = int(np.count_nonzero(words[:, 0]))  # every word counts the row first
+    own = np.empty((count, len(features)), codes.dtype)
     own_words, node = np.empty((count, words.shape[1]), np.int64), np.empty(count, np.int32)
+    _write_drawn(codes, words, level, features, own, own_words, node)
+    return own, own_words, node
+
+
+@kernel
+def _write_drawn(
+    codes: NDArray[np.unsignedinteger],
+    words: NDArray[np.int64],
+    level: NDArray[np.int32],
+    features: NDArray[np.int32],
+    own: NDArray[np.unsignedinteger],
+    own_words: NDArray[np.int64],
+    node: NDArray[np.int32],
+) -> None:
     at = 0
     for i in range(words.shape[0]):
         if words[i, 0] == 0:
@@ -83,4 +124,3 @@ def take_drawn(
             own_words[at, k] = words[i, k]
         node[at] = level[i]
         at += 1
-    return own, own_words, node

@@ -8,6 +8,7 @@ from functools import cache, partial
 from typing import TypeVar, cast
 
 import numba
+from numba import extending
 from numba.core import event
 
 from recalibrate.support.notices import warn_user
@@ -21,6 +22,12 @@ def kernel(function: F) -> F:
     ``nogil`` lets parts of the rows run on a thread pool (measured faster under load than numba's
     own parallel loops); ``fastmath`` stays off because it may reorder floating-point sums; nobody
     takes a kernel's address, so that wrappers for C would only take time to compile.
+
+    A kernel that the interpreter calls returns nothing, numbers, or one array, and takes arrays to
+    write further results to. numba makes Python objects of other results by calling Python
+    functions, and these run signal handlers; it does not notice that one has raised an exception
+    (of Ctrl-C or a time limit). Named tuples then end the process by a segmentation fault, tuples
+    of arrays in a SystemError. Kernels that only kernels call return what they like.
     """
     compiled = partial(numba.njit, nogil=True, error_model="numpy", no_cfunc_wrapper=True)
     try:
@@ -28,6 +35,11 @@ def kernel(function: F) -> F:
     except RuntimeError:  # of a container, say: packages that are read-only, and no home
         _say_where_code_goes()
         return cast(F, compiled(cache=False)(function))
+
+
+def jitable(function: F) -> F:
+    """Compile ``function`` into the kernels that call it; the interpreter calls it as it is."""
+    return extending.register_jitable(function)
 
 
 @cache

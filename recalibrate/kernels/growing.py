@@ -20,19 +20,14 @@ if TYPE_CHECKING:
     from recalibrate.core.fixedpoint import Scale
 
 
-@kernel
 def make_nodes(rules: Rules) -> Nodes:
     """Room for all nodes that there can be; the roots are there."""
-    inner = 0
-    for depth in range(rules.depth):
-        inner += 1 << depth if rules.leaves == 0 else min(1 << depth, rules.leaves - 1)
+    inner = sum(
+        1 << depth if rules.leaves == 0 else min(1 << depth, rules.leaves - 1)
+        for depth in range(rules.depth)
+    )
     inner *= rules.levels
     size = rules.levels + 2 * inner
-    order = np.empty(rules.offsets[-1], np.int32)
-    for j in range(rules.style.shape[0]):
-        count = rules.offsets[j + 1] - rules.offsets[j]
-        for code in range(count):
-            order[rules.offsets[j] + code] = code
     nodes = Nodes(
         owner=np.empty(size, np.int32),
         parent=np.full(size, -1, np.int32),
@@ -48,11 +43,16 @@ def make_nodes(rules: Rules) -> Nodes:
         subset=np.full(size, -1, np.int32),
         subsets=np.zeros((inner if rules.widest else 0, max(1, rules.widest)), np.bool_),
         packed=np.empty(size, np.uint64),
-        order=order,
+        order=_codes_in_order(rules.offsets),
     )
-    for v in range(rules.levels):
-        nodes.owner[v] = nodes.slot[v] = v
+    nodes.owner[: rules.levels] = nodes.slot[: rules.levels] = np.arange(rules.levels)
     return nodes
+
+
+def _codes_in_order(offsets: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Codes of every feature from 0 on, feature after feature."""
+    counts = np.diff(offsets)
+    return (np.arange(offsets[-1]) - np.repeat(offsets[:-1], counts)).astype(np.int32)
 
 
 @kernel
@@ -228,45 +228,72 @@ def number_nodes(last: int, rules: Rules, nodes: Nodes, number: NDArray[np.int32
     return count
 
 
+def make_grown(rules: Rules, nodes: Nodes) -> Grown:
+    """Room for what can be left of the trees."""
+    size = len(nodes.owner)
+    return Grown(
+        roots=np.empty(rules.levels, np.int32),
+        feature=np.empty(size, np.int32),
+        last_bin=np.empty(size, np.int32),
+        missing_left=np.empty(size, np.bool_),
+        subset=np.empty(size, np.int32),
+        subsets=nodes.subsets,
+        child=np.empty(size, np.int32),
+        totals=np.empty((size, 3), np.int64),
+        gain=np.empty(size, np.float64),
+        final=np.empty(size, np.int32),
+        skipped=0,
+    )
+
+
 @kernel
-def compact(last: int, used: int, rules: Rules, nodes: Nodes) -> Grown:
-    """The trees that have grown to ``last`` nodes with ``used`` subsets."""
+def write_grown(last: int, rules: Rules, nodes: Nodes, grown: Grown) -> tuple[int, int]:
+    """Write the trees that have grown to ``last`` nodes; how many are left, and ``skipped``."""
     if rules.leaves > 0:
         keep_best(last, rules, nodes)
-    number, final = np.empty(last, np.int32), np.empty(last, np.int32)
+    number, final = np.empty(last, np.int32), grown.final
     count = number_nodes(last, rules, nodes, number)
-    feature, last_bin = np.empty(count, np.int32), np.empty(count, np.int32)
-    missing_left = np.empty(count, np.bool_)
-    subset, child = np.empty(count, np.int32), np.empty(count, np.int32)
-    totals, gain = np.empty((count, 3), np.int64), np.empty(count, np.float64)
     for k in range(last):
         at = number[k]
         final[k] = at if at >= 0 or nodes.parent[k] < 0 else final[nodes.parent[k]]
         if at < 0:
             continue
         inner = nodes.kept[k]
-        feature[at] = rules.features[nodes.feature[k]] if inner else -1
-        last_bin[at] = nodes.last_bin[k] if inner else 0
-        missing_left[at] = nodes.missing_left[k] and inner
-        subset[at] = nodes.subset[k] if inner else -1
-        child[at] = number[nodes.child[k]] if inner else -1
-        gain[at] = nodes.gain[k] if inner else 0.0
+        grown.feature[at] = rules.features[nodes.feature[k]] if inner else -1
+        grown.last_bin[at] = nodes.last_bin[k] if inner else 0
+        grown.missing_left[at] = nodes.missing_left[k] and inner
+        grown.subset[at] = nodes.subset[k] if inner else -1
+        grown.child[at] = number[nodes.child[k]] if inner else -1
+        grown.gain[at] = nodes.gain[k] if inner else 0.0
         for c in range(3):
-            totals[at, c] = nodes.totals[k, c]
+            grown.totals[at, c] = nodes.totals[k, c]
     skipped = 0
     for v in range(rules.levels):
+        grown.roots[v] = number[v]
         if number[v] < 0:
             skipped += nodes.totals[v, 1]
+    return count, skipped
+
+
+def trim_grown(grown: Grown, count: int, last: int, used: int, skipped: int) -> Grown:
+    """Without the room that was not needed, of which nothing stays in memory."""
     return Grown(
-        roots=number[: rules.levels].copy(),
-        feature=feature,
-        last_bin=last_bin,
-        missing_left=missing_left,
-        subset=subset,
-        subsets=nodes.subsets[:used],
-        child=child,
-        totals=totals,
-        gain=gain,
-        final=final,
+        roots=grown.roots,
+        feature=grown.feature[:count].copy(),
+        last_bin=grown.last_bin[:count].copy(),
+        missing_left=grown.missing_left[:count].copy(),
+        subset=grown.subset[:count].copy(),
+        subsets=grown.subsets[:used],
+        child=grown.child[:count].copy(),
+        totals=grown.totals[:count].copy(),
+        gain=grown.gain[:count].copy(),
+        final=grown.final[:last].copy(),
         skipped=skipped,
     )
+
+
+def compact(last: int, used: int, rules: Rules, nodes: Nodes) -> Grown:
+    """The trees that have grown to ``last`` nodes with ``used`` subsets."""
+    room = make_grown(rules, nodes)
+    count, skipped = write_grown(last, rules, nodes, room)
+    return trim_grown(room, count, last, used, skipped)

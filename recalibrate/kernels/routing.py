@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.kernels.compiler import kernel
+from recalibrate.kernels.compiler import jitable, kernel
 from recalibrate.kernels.nodes import Nodes
 
 ONE = np.uint64(1)
@@ -90,7 +90,6 @@ def pack_nodes(
         packed[k] = word
 
 
-@kernel
 def pack_trees(splits: Splits) -> PackedTrees:
     """All nodes, ready to be walked."""
     packed = np.empty(splits.child.shape[0], np.uint64)
@@ -156,7 +155,7 @@ def find_leaves(
         out[i] = k
 
 
-@kernel
+@jitable
 def descend(
     codes: NDArray[np.unsignedinteger], placement: Placement, trees: PackedTrees, moving: float
 ) -> Placement:
@@ -165,16 +164,29 @@ def descend(
     As soon as these are few, the rows that are not in a leaf are listed; those that do not move
     are taken off the list. While most move, going through all is quicker.
     """
-    packed, subset, subsets = trees
+    packed, _, _ = trees
     node, rows, active = placement
     if rows.shape[0] == 0 and moving < FEW_MOVING:
         rows = active_rows(node, packed)
         active = rows.shape[0]
+    return Placement(node, rows, move_rows(codes, node, rows, active, trees))
+
+
+@kernel
+def move_rows(
+    codes: NDArray[np.unsignedinteger],
+    node: NDArray[np.int32],
+    rows: NDArray[np.int32],
+    active: int,
+    trees: PackedTrees,
+) -> int:
+    """Send the listed rows (or all, if none is) one depth down; how many of these moved."""
+    packed, subset, subsets = trees
     if rows.shape[0] == 0:
         for i in range(node.shape[0]):
             k = np.uint64(node[i])
             node[i] = next_node(codes, i, k, packed[k], subset, subsets)
-        return Placement(node, rows, active)
+        return active
     kept = np.uint64(0)
     for at in range(active):
         row = np.uint64(rows[at])
@@ -183,7 +195,7 @@ def descend(
         node[row] = below
         rows[kept] = row
         kept += np.uint64(below != k)
-    return Placement(node, rows, int(np.int64(kept)))
+    return int(np.int64(kept))
 
 
 @kernel

@@ -5,16 +5,21 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import pairwise
 from threading import Lock
-from typing import Generic, TypeVar
+from time import sleep
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 LEAST_ROWS_PER_THREAD = 16_384
 """Below this a second thread costs more than it saves."""
+
+PAUSE = 0.002
+"""Seconds between two looks whether threads have ended."""
 
 
 def resolve_threads(threads: int | None) -> int:
@@ -44,8 +49,61 @@ def share_out(work: Callable[[T], R], items: Iterable[T], threads: int) -> list[
     todo = list(items)
     if threads <= 1 or len(todo) <= 1:
         return [work(item) for item in todo]
-    with ThreadPoolExecutor(min(threads, len(todo))) as pool:
+    with thread_pool(min(threads, len(todo))) as pool:
         return list(pool.map(work, todo))
+
+
+@contextmanager
+def thread_pool(threads: int) -> Iterator[ThreadPoolExecutor]:
+    """Threads that do nothing any more when the block has ended.
+
+    Also after an error, and also if that is one of a signal handler (Ctrl-C, a time limit), which
+    can be raised while threads are waited for: what they work on is closed and removed next.
+    """
+    pool = _Pool(threads)
+    try:
+        yield pool
+    finally:
+        pool.finish()
+        pool.shutdown(cancel_futures=True)
+
+
+class _Pool(ThreadPoolExecutor):
+    """An executor that knows what is under way; joining its threads does not survive signals."""
+
+    def __init__(self, threads: int) -> None:
+        super().__init__(threads)
+        self._under_way = 0
+        self._finished = False
+        self._counting = Lock()
+
+    def submit(self, work: Callable[..., R], /, *args: Any, **named: Any) -> Future[R]:
+        return super().submit(self._run, work, *args, **named)
+
+    def _run(self, work: Callable[..., R], *args: Any, **named: Any) -> R:
+        with self._counting:
+            if self._finished:
+                raise CancelledError
+            self._under_way += 1
+        try:
+            return work(*args, **named)
+        finally:
+            with self._counting:
+                self._under_way -= 1
+
+    def finish(self) -> None:
+        """Begin nothing more, and wait for what is under way; then raise what interrupted that."""
+        interruption: BaseException | None = None
+        while self._under_way or not self._finished:
+            try:
+                with self._counting:
+                    self._finished = True
+                if self._under_way:  # only after an error: otherwise its result was waited for
+                    sleep(PAUSE)
+            except BaseException as error:
+                interruption = error
+        if interruption is not None:
+            raise interruption
 
 
 def map_ahead(
@@ -82,9 +140,9 @@ def take_turns(tasks: Iterable[Generator[None, None, R]], threads: int) -> list[
         if threads == 1:
             turns.work()
         else:
-            with ThreadPoolExecutor(threads) as pool:
-                workers = [pool.submit(turns.work) for _ in range(threads)]
+            with thread_pool(threads) as pool:
                 try:
+                    workers = [pool.submit(turns.work) for _ in range(threads)]
                     for worker in workers:
                         worker.result()
                 finally:  # also when Ctrl-C ends the wait

@@ -57,6 +57,7 @@ def test_log1p_unit(t):
 # ---- levels
 
 
+@pytest.mark.slow
 @given(
     hnp.arrays(float, st.integers(0, 20), elements=st.floats(-5, 5), unique=True),
     hnp.arrays(float, st.integers(0, 30), elements=st.floats(allow_nan=False)),

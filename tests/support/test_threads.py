@@ -5,7 +5,7 @@ from __future__ import annotations
 import _thread
 import signal
 from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
+from threading import Barrier, Event
 
 import pytest
 
@@ -15,6 +15,7 @@ from recalibrate.support.threads import (
     resolve_threads,
     share_out,
     take_turns,
+    thread_pool,
     threads_for,
 )
 
@@ -120,6 +121,28 @@ def test_ctrl_c_does_not_wait_for_the_tasks():
         signal.signal(signal.SIGINT, before)
     assert tasks.begun == tasks.ended
     assert len(tasks.begun) < 3
+
+
+def test_threads_have_ended_although_the_wait_for_them_was_interrupted():
+    ended, never = [], Event()
+
+    def work():
+        _thread.interrupt_main()
+        never.wait(0.2)  # the wait for this thread is interrupted meanwhile
+        ended.append("work")
+
+    def leave():
+        with thread_pool(1) as pool:
+            pool.submit(work)
+            pool.submit(ended.append, "more")
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            leave()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert ended == ["work"]
 
 
 def test_no_more_is_worked_out_than_somebody_asked_for():
