@@ -6,14 +6,19 @@ import contextlib
 import os
 import secrets
 import stat
+import sys
+import time
 from pathlib import Path
+
+from recalibrate.support.locking import hidden_name, is_current, lock_now
 
 
 def atomic_write(path: str | os.PathLike[str], data: bytes, *, overwrite: bool = True) -> Path:
     """Write a file under a temporary name in its folder, then move it into place.
 
     A reader sees the old file or the new one, never a part; an error, a full disk or Ctrl-C
-    leaves the old file as it was and nothing beside it.
+    leaves the old file as it was and nothing beside it. What a process that was killed left
+    beside the file is removed when the file is written again.
 
     Parameters
     ----------
@@ -41,16 +46,18 @@ def atomic_write(path: str | os.PathLike[str], data: bytes, *, overwrite: bool =
     given = Path(path)
     target = Path(os.path.realpath(given))
     mode = check_writable(given, overwrite=overwrite)
-    # Short, or the name of a long-named file would become too long for the file system.
-    temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
+    _remove_abandoned(target)
+    temporary, handle = _create_temporary(target)
     try:
-        with open(os.open(temporary, _CREATE, 0o666), "wb") as file:
+        with open(handle, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        if mode is not None:
-            os.chmod(temporary, mode)
-        _move(temporary, target, overwrite=overwrite)
+            if mode is not None:
+                os.chmod(temporary, mode)
+            if sys.platform == "win32":  # where an open file cannot be moved
+                file.close()
+            _move(temporary, target, overwrite=overwrite)
     finally:  # also on Ctrl-C; after the move there is nothing left to remove
         temporary.unlink(missing_ok=True)
     _sync_folder(target.parent)
@@ -84,6 +91,49 @@ def check_writable(path: str | os.PathLike[str], *, overwrite: bool = True) -> i
     if not overwrite:
         raise FileExistsError(f"{shown} exists already; choose another name, or allow overwriting")
     return stat.S_IMODE(found.st_mode)
+
+
+ABANDONED = 3600.0
+"""Seconds after which a temporary file is taken for abandoned where locks do not tell."""
+
+
+def _create_temporary(target: Path) -> tuple[Path, int]:
+    """A new file beside the target and its handle, locked while its writer is alive."""
+    while True:
+        temporary = hidden_name(target, f"{secrets.token_hex(4)}.tmp")
+        handle = os.open(temporary, _CREATE, 0o666)
+        try:
+            # Before it was locked, another writer may have taken it for abandoned.
+            if lock_now(handle) and is_current(handle, temporary):
+                return temporary, handle
+        except OSError:  # no locks, so nobody removes what seems abandoned
+            return temporary, handle
+        os.close(handle)
+
+
+def _remove_abandoned(target: Path) -> None:
+    """Remove temporary files of the same target whose writers were killed."""
+    start = hidden_name(target, "").name
+    with contextlib.suppress(OSError):  # a folder may be written to but not listed
+        names = [name for name in os.listdir(target.parent) if name.startswith(start)]
+        for name in names:
+            if name.endswith(".tmp"):
+                with contextlib.suppress(OSError):  # somebody else's, or removed meanwhile
+                    _remove_if_abandoned(target.with_name(name))
+
+
+def _remove_if_abandoned(file: Path) -> None:
+    if sys.platform == "win32":
+        # The system keeps files that a writer has open, which it has until just before the move.
+        if time.time() - file.stat().st_mtime > ABANDONED:
+            file.unlink()
+        return
+    handle = os.open(file, os.O_RDWR)
+    try:
+        if lock_now(handle):
+            file.unlink()  # before the lock is released: its writer may be waiting to take it
+    finally:
+        os.close(handle)
 
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)

@@ -1,7 +1,9 @@
 """Files appear whole or not at all."""
 
 import os
+import signal
 import stat
+import subprocess
 import sys
 
 import pytest
@@ -112,3 +114,83 @@ def test_a_link_stays_a_link(tmp_path):
 def test_a_name_of_the_greatest_length(tmp_path):
     path = atomic_write(tmp_path / ("m" * 250 + ".rcal"), b"one")
     assert path.read_bytes() == b"one"
+
+
+WRITER = """
+import sys
+import recalibrate.support.atomic as writing
+
+def wait(handle):
+    print("written under a temporary name", flush=True)
+    sys.stdin.readline()
+
+writing.os.fsync = wait
+writing.atomic_write(sys.argv[1], b"by the other process")
+"""
+
+
+def start_writer(path):
+    """A process that is in the middle of writing a file."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline() == "written under a temporary name\n"
+    return process
+
+
+@posix
+def test_what_a_killed_writer_leaves_is_removed_by_the_next(tmp_path):
+    path, other = tmp_path / "model.rcal", tmp_path / "other.rcal"
+    for each in (path, other):
+        with start_writer(each) as process:
+            process.send_signal(signal.SIGKILL)
+    assert len(names(tmp_path)) == 2  # each left its temporary file
+    atomic_write(path, b"new")
+    assert len(names(tmp_path)) == 2  # not that of another target
+    assert "model.rcal" in names(tmp_path)
+    atomic_write(other, b"new")
+    assert names(tmp_path) == ["model.rcal", "other.rcal"]
+
+
+@posix
+def test_a_writer_that_is_alive_is_left_alone(tmp_path):
+    path = tmp_path / "model.rcal"
+    with start_writer(path) as process:
+        atomic_write(path, b"by this process")
+        assert path.read_bytes() == b"by this process"
+        assert len(names(tmp_path)) == 2
+        process.communicate("go on\n", timeout=60)
+    assert process.returncode == 0
+    assert path.read_bytes() == b"by the other process"
+    assert names(tmp_path) == ["model.rcal"]
+
+
+def test_a_temporary_file_that_is_taken_for_abandoned_is_made_again(tmp_path, monkeypatch):
+    """Another writer may remove the file between its creation and its lock."""
+    lock, seen = writing.lock_now, []
+
+    def removed_first(handle):
+        if not seen:
+            seen.extend(tmp_path.iterdir())
+            seen[0].unlink()
+        return lock(handle)
+
+    monkeypatch.setattr(writing, "lock_now", removed_first)
+    assert atomic_write(tmp_path / "model.rcal", b"one").read_bytes() == b"one"
+    assert len(seen) == 1
+    assert names(tmp_path) == ["model.rcal"]
+
+
+def test_without_locks_files_are_written_and_nothing_is_removed(tmp_path, monkeypatch):
+    def no_locks(handle):
+        raise OSError("not supported")
+
+    path = tmp_path / "model.rcal"
+    left = writing.hidden_name(path, "00000000.tmp")
+    left.write_bytes(b"perhaps of a writer that is alive")
+    monkeypatch.setattr(writing, "lock_now", no_locks)
+    assert atomic_write(path, b"one").read_bytes() == b"one"
+    assert left.exists()
