@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.core.fixedpoint import snap
+from recalibrate.support.compact import Compact
 
 Link = Literal["identity", "logit", "log"]
 """Scale of scores: means, log-odds, or logarithms of means.
@@ -119,7 +120,7 @@ def sigmoid(margin: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 @dataclass(frozen=True, eq=False)
-class Levels:
+class Levels(Compact):
     """A partition of the scores, with a value per level when scores are rounded to it.
 
     Attributes

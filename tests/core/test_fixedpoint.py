@@ -70,6 +70,7 @@ def worst(n_rows: int, scale: Scale) -> tuple[int, int, int]:
     return s, g, loss
 
 
+@pytest.mark.slow
 @given(scales())
 def test_no_sum_over_the_rows_can_overflow(made):
     n_rows, scale = made
@@ -249,6 +250,7 @@ def test_weights_of_any_size(size):
     assert quantised[0] >= 2 * quantised[1] - 1 > 2**50
 
 
+@pytest.mark.slow
 @given(
     hnp.arrays(float, st.integers(1, 300), elements=st.floats(1e-3, 1e3)),
     st.integers(1, 1000),
@@ -275,6 +277,7 @@ def test_held_out_rows_of_a_fit_without_weights_have_none():
 # ---- weights of extreme ratio
 
 
+@pytest.mark.slow
 @given(hnp.arrays(float, st.integers(1, 40), elements=st.floats(1e-300, 1e300)), st.randoms())
 def test_what_a_scale_knows_of_weights_has_no_order(weight, random):
     order = list(range(len(weight)))

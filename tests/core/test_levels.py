@@ -25,6 +25,7 @@ def test_uniform_grid(steps):
     assert grid.round(grid.values).tolist() == grid.values.tolist()
 
 
+@pytest.mark.slow
 @given(st.integers(1, 500), hnp.arrays(float, 10, elements=st.floats(0, 1)))
 def test_rounding_goes_to_the_nearest_value(steps, f):
     rounded = Levels.uniform(steps).round(f)
@@ -66,6 +67,7 @@ def test_levels_cannot_be_changed():
             array[0] = 9.0
 
 
+@pytest.mark.slow
 @given(hnp.arrays(float, 10, elements=st.floats(0, 1)))
 def test_margins_and_back(p):
     assert to_margin(p, "identity") is p
@@ -87,6 +89,7 @@ def test_extreme_margins_need_no_warning():
 cells = hnp.arrays(np.int64, st.sampled_from([4, 16, 64]), elements=st.integers(0, 5))
 
 
+@pytest.mark.slow
 @given(cells, st.integers(1, 12))
 def test_quantile_levels_hold_about_equal_weight(weight, count):
     assume(weight.sum() > 0)
@@ -101,6 +104,7 @@ def test_quantile_levels_hold_about_equal_weight(weight, count):
     assert mass.max() < weight.sum() / count + weight.max()
 
 
+@pytest.mark.slow
 @given(cells, st.integers(1, 12), st.integers(2, 5))
 def test_only_shares_of_the_weight_matter(weight, count, times):
     assume(weight.sum() > 0)

@@ -114,18 +114,21 @@ def runs(draw: st.DrawFn) -> Settings:
     )
 
 
+@pytest.mark.slow
 @given(cases(), tree_specs(), runs(), st.sampled_from([1, 2]), st.sampled_from([None, 3]))
 @settings(max_examples=150)
 def test_trees(case, spec, run, blocks, words):
     check(case, spec, run, blocks=min(blocks, len(case.y)), words=words)
 
 
+@pytest.mark.slow
 @given(cases(), st.sampled_from([0.0, 0.5]), runs(), st.sampled_from([None, 3]))
 @settings(max_examples=60)
 def test_linear(case, ridge, run, words):
     check(case, Linear(ridge=ridge), run, words=words)
 
 
+@pytest.mark.slow
 @given(cases(), st.sampled_from([2, 3]), st.sampled_from([0.0, 0.5]), runs())
 @settings(max_examples=40)
 def test_polynomial(case, degree, ridge, run):
@@ -136,6 +139,7 @@ TERMS = [["halves"], ["halves", "whole"], ["halves", "letter*(halves < 0)", "who
 
 
 # Small tables leave some groups without rows, which is said and harmless.
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:group term:UserWarning")
 @given(cases(), st.sampled_from(TERMS), runs(), st.sampled_from([None, 3]))
 @settings(max_examples=60)
@@ -162,6 +166,7 @@ RUNS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", RUNS)
 @pytest.mark.parametrize(
@@ -182,6 +187,7 @@ def test_larger_tables(function_class, name, weighted):
     assert check(case, function_class, run, blocks=3) == run.max_rounds * run.tables_per_round
 
 
+@pytest.mark.slow
 def test_a_bin_for_every_value_needs_wide_codes():
     case = people(400, seed=5, binary=False, weighted=False)
     case = replace(case, X=case.X[["hours"]], X_other=case.X_other[["hours"]])

@@ -24,6 +24,7 @@ FITS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FITS)
 def test_parts_of_the_rows_come_to_the_same(name, monkeypatch):
     model = fit_with(DATA.scores, DATA.X, DATA.y, progress=False, **FITS[name])
