@@ -11,28 +11,35 @@ from numpy.typing import NDArray
 
 from recalibrate.bases.protocol import (
     Base,
+    ProbabilityBase,
     ScoreColumn,
     as_base,
     base_outputs,
+    class_of,
     classes_of,
     count_rows,
     deviance_of,
+    has_unnamed_outputs,
+    predicts_rates,
 )
 from recalibrate.bases.suspicion import warn_if_too_good
 from recalibrate.core.family import Family, family
 from recalibrate.core.fixedpoint import snap
 from recalibrate.core.learning import is_score, score_columns
-from recalibrate.core.levels import MARGIN_STEP, Link, from_margin, to_class_scores
+from recalibrate.core.levels import MARGIN_LIMIT, MARGIN_STEP, Link, from_margin, to_class_scores
 from recalibrate.data.bounds import NO_BOUNDS, Bounds
-from recalibrate.data.classes import NOTHING_KNOWN, Known
+from recalibrate.data.classes import NOTHING_KNOWN, Known, read_class_names
 from recalibrate.data.folds import row_hash
 from recalibrate.data.labels import Labels, check_aligned, read_labels, warn_if_one_class
 from recalibrate.data.scores import count_outputs, read_scores
 from recalibrate.data.table import Schema, Table, read_table
-from recalibrate.data.values import plain_value
+from recalibrate.data.weights import require_exposure
+from recalibrate.support import sums
 from recalibrate.support.notices import listed, warn_user
 
 POISSON, GAMMA = family("log-poisson"), family("log-gamma")
+CUT_TOLERANCE = 1e-6
+"""Margins are rounded to 6e-8; what differs by more was cut."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +103,8 @@ class Problem:
         The rows as given.
     own_table
         Whether H has a table of its own (``Z=``), beside the one that the base takes.
+    cut
+        Where base scores were cut, see `cut_losses`; None if none was.
     """
 
     table: Table
@@ -104,10 +113,19 @@ class Problem:
     link: str
     given: Given
     own_table: bool = False
+    cut: NDArray[np.float64] | None = None
 
     @property
     def n_rows(self) -> int:
         return len(self.base)
+
+    def cut_loss(self, rows: NDArray[np.intp] | None = None) -> float:
+        """Mean of what cutting base scores took off their loss, over some rows or all."""
+        if self.cut is None:
+            return 0.0
+        part = slice(None) if rows is None else rows
+        weight = self.labels.weight
+        return sums.average(self.cut[part], None if weight is None else weight[part])
 
     @property
     def family(self) -> Family:
@@ -137,18 +155,35 @@ class Problem:
         kept = rows if self.given.rows is None else self.given.rows[rows]
         given = replace(self.given, rows=kept)
         return replace(
-            self, table=self.table.take(rows), labels=labels, base=self.base[rows], given=given
+            self,
+            table=self.table.take(rows),
+            labels=labels,
+            base=self.base[rows],
+            given=given,
+            cut=None if self.cut is None else self.cut[rows],
         )
 
 
 def open_base(model: Any, reading: Reading) -> Base:
     """The base model, scoring the class that counts as 1."""
-    told: dict[str, Any] = {"link": reading.base_link, "trust": reading.trust}
-    base = as_base(model, target_class=reading.target_class, **told)
+    options: dict[str, Any] = {"link": reading.base_link, "trust": reading.trust}
+    base = as_base(model, target_class=reading.target_class, **options)
+    require_exposure(predicts_rates(base), reading.exposure)
     wanted, classes = reading.positive, classes_of(base)
-    if wanted is None or classes is None or isinstance(classes, range) or wanted == classes[1]:
+    # Some tell their classes only by the columns of what they give.
+    if wanted is not None and classes is None and isinstance(base, ProbabilityBase):
+        return as_base(model, target_class=wanted, **options)
+    if wanted is None or classes is None or isinstance(classes, range):
         return base
-    return as_base(model, target_class=wanted, **told)
+    scored = classes[1] if class_of(base) is None else class_of(base)
+    if wanted == scored:
+        return base
+    if base is model or hasattr(type(model), "as_base"):
+        raise ValueError(
+            f"positive={wanted!r}, but the base model predicts the probability of {scored!r} and "
+            "keeps doing so. Leave positive= out, or fit its own base model with positive=."
+        )
+    return as_base(model, target_class=wanted, **options)
 
 
 def by_column(values: NDArray[np.float64]) -> list[NDArray[np.float64]]:
@@ -166,9 +201,7 @@ def known_classes(base: Base | None, reading: Reading, outputs: int = 1) -> Know
                 "classes= was given, but the base model already defines its classes: "
                 f"{listed(classes)}. Leave it out."
             )
-        classes = tuple(plain_value(label) for label in reading.classes)
-        if len(set(classes)) < max(len(classes), 2):
-            raise ValueError(f"classes= must name at least two different classes, got {classes}")
+        classes = read_class_names(reading.classes)
     if isinstance(classes, range) and outputs > 1:
         classes = range(outputs)
     if outputs > 1 and classes is not None and len(classes) != outputs:
@@ -178,7 +211,8 @@ def known_classes(base: Base | None, reading: Reading, outputs: int = 1) -> Know
         )
     own = None if base is None else log_family(base, reading)
     if own is None:
-        return Known(classes, outputs, chosen)
+        unnamed = base is not None and has_unnamed_outputs(base)
+        return Known(classes, outputs, chosen, unnamed=unnamed)
     if classes is not None:
         raise ValueError(
             f"link={own.name!r} is for counts, amounts and rates, but the base model is a "
@@ -226,7 +260,11 @@ def read_problem(
         scores = base.values if isinstance(base, ScoreColumn) else base.scores(X)
     known = known_classes(base, reading, count_outputs(scores))
     table, labels = read_labelled(X, y, Z, reading, known)
-    labels = settle_kind(labels, base, bool(np.any(outside_unit(scores))))
+    outside = bool(np.any(outside_unit(scores)))
+    labels = settle_kind(labels, base, outside)
+    values = labels.values
+    if not outside and np.isin(values, (0.0, 1.0)).all() and values.min() < values.max():
+        refuse_two_numbers(labels, base, reading)
     if labels.kind == "binary" and base.link == "identity" and are_labels(scores):
         warn_user(
             "all base scores are exactly 0 or 1. Are they predicted labels? Pass probabilities "
@@ -241,7 +279,8 @@ def read_problem(
             "if that is right, use link='identity', bounds=(0, None)."
         )
     given = Given(labels.strata, None, labels.weight is not None)
-    problem = Problem(table, labels, margin, chosen, given, own_table=Z is not None)
+    cut = cut_losses(base, scores, labels, chosen, margin)
+    problem = Problem(table, labels, margin, chosen, given, own_table=Z is not None, cut=cut)
     if labels.weight is not None and (labels.weight == 0).any():
         problem = problem.take(np.flatnonzero(labels.weight > 0))
     warn_if_one_class(problem.labels)
@@ -278,8 +317,29 @@ def settle_kind(labels: Labels, base: Base, outside: bool) -> Labels:
     if labels.kind == "binary" and classes_of(base) is None and numbers and labels.classes:
         low, high = sorted(labels.classes)
         values = labels.values if low == labels.classes[0] else 1.0 - labels.values
-        return Labels(values, labels.weight, low, high, "regression", NO_BOUNDS)
+        return Labels(
+            values, labels.weight, low, high, "regression", NO_BOUNDS, exposed=labels.exposed
+        )
     return labels
+
+
+def refuse_two_numbers(labels: Labels, base: Base, reading: Reading) -> None:
+    """Refuse labels of two different numbers beside scores in [0, 1], which are probabilities.
+
+    As a regression they would be fitted without a word, and every prediction be of another size
+    than the labels.
+    """
+    link = None if reading.clip else reading.link  # rounded runs have the identity link anyway
+    told = reading.bounds is not None or link is not None or log_family(base, reading) is not None
+    if labels.kind != "regression" or base.link != "identity" or told:
+        return
+    low, high = labels.low, labels.high
+    raise ValueError(
+        f"y holds two numbers, {low!r} and {high!r}, but all base scores lie in [0, 1], as "
+        f"probabilities do. If the labels are two classes, pass y > {low!r} (or y < {high!r}), "
+        "True where the event has happened that the scores are about. If their mean is predicted, "
+        f"pass scores on that scale, or confirm it with bounds=({low!r}, {high!r})."
+    )
 
 
 def are_labels(scores: NDArray[np.float64]) -> bool:
@@ -316,6 +376,12 @@ def choose_link(base: Base, reading: Reading, labels: Labels) -> str:
             "target_class=."
         )
     return link or ("logit" if labels.kind in ("binary", "classes") else "identity")
+
+
+def has_no_rows(X: Any, base: Any = None) -> bool:
+    """Whether there is nothing to predict: no rows, and no scores if any are given."""
+    found = [each for each in (X, base) if each is not None]
+    return bool(found) and all(count_rows(each) == 0 for each in found)
 
 
 def count_scores(scores: Any) -> int:
@@ -360,6 +426,49 @@ def base_margin(
     if clip or own.newton:
         return own.to_margin(values)
     return snap(np.clip(values, -own.score_limit, own.score_limit))
+
+
+def cut_losses(
+    base: Base, scores: Any, labels: Labels, link: str, margin: NDArray[np.float64]
+) -> NDArray[np.float64] | None:
+    """Loss of every score as it was given minus that of its ``margin``; None if none was cut.
+
+    Log-odds are cut at +-16, and scores of a run with rounded levels at the bounds of the labels.
+    Losses of the base model are those of its scores as given: that is what it predicts, and what
+    audits report. Probabilities of 0 and 1 count as the nearest ones, as scikit-learn has it.
+    """
+    own = family(link)
+    low, high = (-MARGIN_LIMIT, np.inf) if labels.outputs > 1 else own.range
+    if margin.min() > low and margin.max() < high:
+        return None
+    given = read_scores(scores, n_rows=len(margin), probability=False, outputs=labels.outputs)
+    whole = _uncut_margin(base, given, labels, own)
+    moved = np.abs(whole - margin) > CUT_TOLERANCE * (1.0 + np.abs(whole))
+    cut = moved.any(axis=1) if moved.ndim == 2 else moved
+    if not cut.any():
+        return None
+    y = labels.values
+    return np.where(cut, own.losses(y, whole) - own.losses(y, margin), 0.0)
+
+
+def _uncut_margin(
+    base: Base, scores: NDArray[np.float64], labels: Labels, own: Family
+) -> NDArray[np.float64]:
+    """Scores on the scale of the link, with limits that only keep their losses finite."""
+    tiny = float(np.finfo(np.float64).eps)
+    if labels.outputs > 1:
+        return np.log(np.clip(from_margin(scores, base.link), tiny, 1.0))
+    if own.link == base.link == "logit":
+        limit = np.log(1.0 - tiny) - np.log(tiny)
+        return np.clip(scores, -limit, limit)
+    if own.link == base.link == "log":
+        return np.asarray(scores - np.log(labels.span))
+    mean = from_margin(scores, base.link)
+    mean = labels.scale(mean) if labels.kind == "regression" else mean
+    if own.link == "logit":
+        mean = np.clip(mean, tiny, 1.0 - tiny)
+        return np.asarray(np.log(mean) - np.log1p(-mean))
+    return np.log(np.maximum(mean, np.finfo(np.float64).tiny)) if own.positive else mean
 
 
 def with_scores(table: Table, margin: NDArray[np.float64], labels: Labels) -> Table:

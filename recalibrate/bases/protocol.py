@@ -30,10 +30,11 @@ from recalibrate.bases.registry import (
 from recalibrate.core.levels import Link, from_margin
 from recalibrate.data.scores import read_scores
 from recalibrate.support.errors import ModelFileError
+from recalibrate.support.notices import listed
 
 _HOW_TO_PASS = (
     "Pass an array of scores, one per row, or a function that takes X and returns such an array "
-    "(for a classifier: lambda X: model.predict_proba(X)[:, 1])."
+    "(for a classifier: lambda X: model.predict_proba(X)[:, 1]; for a regression: model.predict)."
 )
 
 
@@ -58,8 +59,10 @@ class Base(Protocol):
     -----
     A base that was told which class it scores keeps it as ``target_class``, so that a saved
     model finds it again. A classifier has ``classes``: their labels in the order of its outputs,
-    or a range where it only numbers them. A model of counts, amounts or rates that was trained
-    with a deviance has its name as ``deviance``: "poisson", "gamma" or "tweedie-1.5".
+    or a range where it only numbers them; ``unnamed_outputs`` is True where it has two of these
+    and scores one. A model of counts, amounts or rates that was trained
+    with a deviance has its name as ``deviance``: "poisson", "gamma" or "tweedie-1.5". A model that
+    was fitted with ``exposure=`` has ``predicts_rates``.
     """
 
     @property
@@ -147,6 +150,81 @@ class CallableBase:
         return None
 
 
+class ProbabilityBase:
+    """An object of an unknown framework that has ``predict_proba``.
+
+    Its result is an array or a DataFrame with a column for every class, in the order of
+    ``classes_`` (or ``class_labels``) or of the DataFrame's columns; or one probability per row.
+    """
+
+    link: Link = "identity"
+    exact = False
+
+    def __init__(self, model: Any, link: Link | None = None, target_class: Any = None) -> None:
+        if link not in (None, "identity"):
+            raise ValueError(
+                f"link={link!r} was given, but predict_proba of {_type_name(model)} gives "
+                "probabilities. Leave the link out."
+            )
+        self.model = model
+        self.name = _type_name(model)
+        self.target_class = target_class
+        self.why_no_graph = f"no adapter writes models of type {self.name} as an ONNX graph"
+        known = getattr(model, "classes_", None)
+        known = getattr(model, "class_labels", None) if known is None else known
+        self.classes = None if known is None else tuple(np.asarray(known).tolist())
+        self.unnamed_outputs = False
+
+    def columns(self) -> tuple[str, ...] | None:
+        """The model gets X as it is."""
+        return None
+
+    def scores(self, X: Any) -> NDArray[np.float64]:
+        """The probability of the second of two classes, or of the chosen one; else of all."""
+        result = self.model.predict_proba(X)
+        names = getattr(result, "columns", None)
+        if names is not None and self.classes is None:
+            self.classes = tuple(np.asarray(names).tolist())
+        n_rows = count_rows(X)
+        values = np.asarray(result, dtype=np.float64)
+        if values.ndim == 2:
+            self.unnamed_outputs = self.classes is None and values.shape[1] == 2
+            values = self._chosen(values)
+        try:
+            return read_scores(
+                values,
+                n_rows=len(values) if n_rows is None else n_rows,
+                probability=True,
+                outputs=None,
+            )
+        except ValueError as error:
+            raise ValueError(f"predict_proba of {self.name}: {error}") from error
+
+    def _chosen(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The columns of a matrix that are the scores."""
+        count = values.shape[1]
+        if count == 2 and (self.target_class is None or self.classes is None):
+            return values[:, 1]
+        if self.target_class is None:
+            return values
+        classes = range(count) if self.classes is None else self.classes
+        if len(classes) != count:
+            raise ValueError(
+                f"predict_proba of {self.name} gives {count} numbers per row, but the model has "
+                f"{len(classes)} classes: {listed(classes)}."
+            )
+        if self.target_class not in classes:
+            raise ValueError(
+                f"target_class={self.target_class!r} is not a class of {self.name}; these are: "
+                f"{listed(classes)}."
+            )
+        return values[:, list(classes).index(self.target_class)]
+
+    def graph(self) -> object | None:
+        """There is no graph of an object that no adapter knows."""
+        return None
+
+
 def as_base(
     model: Any, *, link: Link | None = None, target_class: Any = None, trust: bool = False
 ) -> Base:
@@ -156,8 +234,9 @@ def as_base(
     ----------
     model : object
         An array-like of scores, a model of a framework that an installed adapter knows, the path
-        of a model file (or the bytes of an ONNX file), a callable ``X -> scores``, an object
-        whose method ``as_base()`` gives a `Base` (a `Recalibrated` model), or a `Base` already.
+        of a model file (or the bytes of an ONNX file), a callable ``X -> scores``, any object
+        with ``predict_proba``, an object whose method ``as_base()`` gives a `Base` (a
+        `Recalibrated` model), or a `Base` already.
     link : {"identity", "logit", "log"} or None
         Scale of the scores. None leaves it to the adapter, and means "identity" for arrays and
         callables.
@@ -214,7 +293,7 @@ def as_base(
                 "makes of it."
             )
         entry = reader_of(path.suffix, existing_file(path))
-        check_trust(load_factory(entry), f"the model file {path.name!r}", trust=trust)
+        check_trust(load_factory(entry), path, trust=trust)
         return _adapt(entry, path, options)
     if _is_array(model):
         _refuse_target_class(target_class, "an array of scores")
@@ -227,9 +306,11 @@ def as_base(
     if callable(model) and not hasattr(model, "predict"):
         _refuse_target_class(target_class, "a callable")
         return CallableBase(model, link=link or "identity", name=_callable_name(model))
+    if callable(getattr(model, "predict_proba", None)):
+        return ProbabilityBase(model, link, target_class)
     raise TypeError(
-        f"No installed adapter knows models of type {_type_name(model)}. "
-        f"Adapters present: {', '.join(adapter_names()) or 'none'}. {_HOW_TO_PASS}"
+        f"No installed adapter knows models of type {_type_name(model)}, and it has no "
+        f"predict_proba. Adapters present: {', '.join(adapter_names()) or 'none'}. {_HOW_TO_PASS}"
     )
 
 
@@ -269,9 +350,22 @@ def classes_of(base: Base) -> Sequence[Any] | None:
     return range(2) if classes is None and base.link == "logit" else classes
 
 
+def has_unnamed_outputs(base: Base) -> bool:
+    """Whether a base scores one of two outputs that it does not name."""
+    return bool(getattr(base, "unnamed_outputs", False))
+
+
 def deviance_of(base: Base) -> str:
     """The deviance that a base was trained by: "poisson", "gamma", "tweedie-1.5"; "" for others."""
     return str(getattr(base, "deviance", ""))
+
+
+def predicts_rates(model: Any) -> bool:
+    """Whether a model or base was fitted with ``exposure=``: it predicts y per unit of it.
+
+    Fitted estimators of ours keep the model that knows as ``model_``.
+    """
+    return getattr(getattr(model, "model_", model), "predicts_rates", False) is True
 
 
 def base_outputs(base: Base) -> int | None:

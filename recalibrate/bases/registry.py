@@ -58,36 +58,43 @@ def load_factory(entry: EntryPoint) -> Callable[..., Any]:
     return factory
 
 
-def runs_code(why: str) -> Callable[[Factory], Factory]:
+def runs_code(
+    why: str, *, check: Callable[[Path], None] | None = None
+) -> Callable[[Factory], Factory]:
     """Mark a reader of model files that can run code of the file; ``why`` completes "it ...".
 
-    Such a reader is called only where the user said that the file is trusted.
+    Such a reader is called only where the user said that the file is trusted. ``check`` refuses
+    files that it could not read anyway, without running anything, before trust is asked for.
 
     Examples
     --------
     >>> @runs_code("is a pickle")
     ... def read_file(path): ...
-    >>> check_trust(read_file, "the file 'model.pkl'", trust=False)
+    >>> check_trust(read_file, Path("model.pkl"), trust=False)
     Traceback (most recent call last):
     ...
-    recalibrate.support.errors.ModelFileError: the file 'model.pkl' could run any code ...
+    recalibrate.support.errors.ModelFileError: the model file 'model.pkl' could run any code ...
     """
 
     def mark(factory: Factory) -> Factory:
         factory.runs_code = why  # type: ignore[attr-defined]
+        factory.check_file = check  # type: ignore[attr-defined]
         return factory
 
     return mark
 
 
-def check_trust(factory: Callable[..., Any], what: str, *, trust: bool) -> None:
+def check_trust(factory: Callable[..., Any], path: Path, *, trust: bool) -> None:
     """Refuse a file whose reader can run its code, unless the user trusts it."""
     why = getattr(factory, "runs_code", "")
+    check: Callable[[Path], None] | None = getattr(factory, "check_file", None)
+    if check is not None:
+        check(path)
     if why and not trust:
         raise ModelFileError(
-            f"{what} could run any code on this machine when it is opened: it {why}. If you trust "
-            "whoever made it, say so: trust=True (on the command line --trust). Or open it "
-            "yourself, and pass the model."
+            f"the model file {path.name!r} could run any code on this machine when it is opened: "
+            f"it {why}. If you trust whoever made it, say so: trust=True (on the command line "
+            "--trust). Or open it yourself, and pass the model."
         )
 
 

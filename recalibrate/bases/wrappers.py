@@ -18,6 +18,8 @@ from recalibrate.bases.protocol import (
     class_of,
     classes_of,
     deviance_of,
+    has_unnamed_outputs,
+    predicts_rates,
 )
 from recalibrate.core.learning import is_score
 from recalibrate.core.levels import Link
@@ -72,8 +74,16 @@ class NamedBase:
         return classes_of(self.inner)
 
     @property
+    def unnamed_outputs(self) -> bool:
+        return has_unnamed_outputs(self.inner)
+
+    @property
     def deviance(self) -> str:
         return deviance_of(self.inner)
+
+    @property
+    def predicts_rates(self) -> bool:
+        return predicts_rates(self.inner)
 
     @property
     def outputs(self) -> int | None:
@@ -187,6 +197,11 @@ class ChainedBase:
         return own.deviance if own.positive else ""
 
     @property
+    def predicts_rates(self) -> bool:
+        """Whether predictions are per unit of an exposure."""
+        return self.model.predicts_rates
+
+    @property
     def classes(self) -> Sequence[Any] | None:
         """The classes that the model was fitted to."""
         labels = self.model.labels
@@ -205,7 +220,8 @@ class ChainedBase:
 
     def scores(self, X: Any) -> NDArray[np.float64]:
         """The model's log-odds, or its means."""
-        return self.model.margins(X) if self._on_margins else self.model.predict(X)
+        # In the order of `classes`, which is not that of predictions.
+        return self.model._answers(X)[0] if self._on_margins else self.model.predict(X)
 
     def graph(self) -> object | None:
         """The exported graph of the model."""

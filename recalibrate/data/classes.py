@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.data.values import plain_value
 from recalibrate.support.notices import listed
 
 MOST_CLASSES = 1000
@@ -41,6 +42,8 @@ class Known:
         (the log link), whatever they look like.
     above_zero
         Whether they may not even be 0.
+    unnamed
+        Whether the score is one of two outputs of a model that does not name its classes.
     """
 
     classes: Sequence[Any] | None = None
@@ -48,6 +51,7 @@ class Known:
     chosen: Any = None
     positive: bool = False
     above_zero: bool = False
+    unnamed: bool = False
 
     @property
     def told(self) -> bool:
@@ -85,7 +89,9 @@ class Coding:
         return np.asarray(numbers[np.searchsorted(keys, values)])
 
 
-def find_classes(distinct: Sequence[Any] | None, known: Known) -> Coding | None:
+def find_classes(
+    distinct: Sequence[Any] | None, known: Known, *, shares: bool = False
+) -> Coding | None:
     """Which classes the labels name; None if they are numbers: 0/1, in [0, 1], or any.
 
     Parameters
@@ -94,6 +100,8 @@ def find_classes(distinct: Sequence[Any] | None, known: Known) -> Coding | None:
         The different labels, in their order; None where they are too many.
     known
         What the base model tells.
+    shares
+        Whether all labels lie in [0, 1]: of too many different ones only that is known.
 
     Raises
     ------
@@ -112,7 +120,7 @@ def find_classes(distinct: Sequence[Any] | None, known: Known) -> Coding | None:
     numeric = distinct is None or all(isinstance(v, Number) for v in distinct)
     if distinct is None or not _could_be_classes(distinct, numeric, known):
         if known.classes is not None or known.chosen is not None:
-            _refuse_numbers(distinct, known)
+            _refuse_numbers(distinct, known, shares)
         return None
     if known.outputs > 1:
         return _one_of_several(distinct, known)
@@ -122,6 +130,8 @@ def find_classes(distinct: Sequence[Any] | None, known: Known) -> Coding | None:
         return _of_two(distinct, known.chosen)
     if numeric and set(distinct) <= {0, 1}:
         return None
+    if not numeric and known.unnamed:
+        _refuse_unnamed(distinct, 2, "or say with positive= which class the second one is")
     if not numeric or known.classes is not None or set(distinct) in PAIRS:
         return _of_two(distinct, None)
     return None
@@ -139,10 +149,11 @@ def _could_be_classes(distinct: Sequence[Any], numeric: bool, known: Known) -> b
     return all(float(v).is_integer() for v in distinct) or set(distinct) <= set(known.classes or ())
 
 
-def _refuse_numbers(distinct: Sequence[Any] | None, known: Known) -> None:
-    """A classifier's labels are classes, or shares in [0, 1]."""
-    one = known.chosen is None and known.outputs == 1
-    if one and distinct is not None and min(distinct) >= 0 and max(distinct) <= 1:
+def _refuse_numbers(distinct: Sequence[Any] | None, known: Known, shares: bool) -> None:
+    """A classifier's labels are classes, or shares in [0, 1], however many different ones."""
+    if distinct is not None:
+        shares = min(distinct) >= 0 and max(distinct) <= 1
+    if shares and known.chosen is None and known.outputs == 1:
         return
     shown = "more than a thousand different numbers" if distinct is None else listed(distinct, 5)
     whose = "" if not known.told else f" ({listed(known.classes or ())})"
@@ -155,6 +166,10 @@ def _refuse_numbers(distinct: Sequence[Any] | None, known: Known) -> None:
 def _one_of_several(distinct: Sequence[Any], known: Known) -> Coding:
     """Labels of a base that has an output for every class."""
     classes, count = tuple(known.classes or range(known.outputs)), known.outputs
+    if not known.told and any(isinstance(label, str) for label in distinct):
+        _refuse_unnamed(
+            distinct, count, "for scores of scikit-learn's predict_proba these are model.classes_"
+        )
     if not known.told and not set(distinct) <= set(classes):
         if len(distinct) != count:
             raise ValueError(
@@ -165,6 +180,15 @@ def _one_of_several(distinct: Sequence[Any], known: Known) -> Coding:
         classes = tuple(distinct)
     _refuse_unknown(distinct, classes)
     return Coding(classes, {label: classes.index(label) for label in distinct})
+
+
+def _refuse_unnamed(distinct: Sequence[Any], count: int, more: str) -> None:
+    """Any order would be a guess: corrections would repair a wrong one and seem to improve much."""
+    raise ValueError(
+        f"y holds text, {listed(distinct, 5)}, but nothing says which of the {count} columns of "
+        f"scores is which class. Name the classes in the order of the columns with classes=[...]; "
+        f"{more}."
+    )
 
 
 def _against_rest(distinct: Sequence[Any], known: Known) -> Coding:
@@ -186,6 +210,13 @@ def _against_rest(distinct: Sequence[Any], known: Known) -> Coding:
             f"No row has the label {chosen!r}, which target_class= asks for; the labels are "
             f"{listed(distinct, 5)}. If they say whether a row is of that class, pass them as "
             "booleans, y == the class."
+        )
+    if several and set(distinct) == {0, 1} and chosen != 1:
+        raise ValueError(
+            f"y holds 0 and 1, and target_class={chosen!r} of a model with the classes "
+            f"{listed(classes, 10)}: 1 can mean that a row is of class {chosen!r}, or that it is "
+            "of class 1. Pass booleans, which always say whether a row is of the target class: "
+            f"y == 1 in the first case, y == {chosen!r} in the second."
         )
     return Coding(named, {label: int(label == chosen) for label in distinct}, counts)
 
@@ -220,6 +251,27 @@ def _refuse_unknown(distinct: Sequence[Any], classes: Sequence[Any]) -> None:
             f"y holds labels that are not classes of the base model: {listed(unknown, 5)}. Its "
             f"classes are {listed(classes, 10)}."
         )
+
+
+def read_class_names(classes: Sequence[Any]) -> tuple[Any, ...]:
+    """The classes that ``classes=`` names, checked."""
+    if isinstance(classes, str):
+        raise TypeError(f"classes= must be a list of classes, got the text {classes!r}")
+    named = tuple(plain_value(label) for label in classes)
+    if len(set(named)) < max(len(named), 2):
+        raise ValueError(f"classes= must name at least two different classes, got {named}")
+    return named
+
+
+def sort_classes(classes: Sequence[Any]) -> tuple[Any, ...]:
+    """Classes in the order of the columns of predictions: numbers by size, text by alphabet.
+
+    Examples
+    --------
+    >>> sort_classes(["low", "high"]), sort_classes((True, False))
+    (('high', 'low'), (False, True))
+    """
+    return tuple(sorted(classes, key=lambda label: (isinstance(label, str), label)))
 
 
 def one_hot(codes: NDArray[np.intp], count: int) -> NDArray[np.float64]:

@@ -78,6 +78,16 @@ def settle(X: Any) -> Any:
     return X
 
 
+def settle_both(X: Any, Z: Any) -> tuple[Any, Any]:
+    """Rows of the base model, and H's own table, as rows at hand.
+
+    Where H has a table of its own, what X holds is the base model's affair: a vectorizer of dicts
+    gets dicts.
+    """
+    rows = Z is not None and (_is_records(X) or _is_columns(X))
+    return X if rows else settle(X), settle(Z)
+
+
 def _is_records(X: Any) -> bool:
     return isinstance(X, list) and bool(X) and all(isinstance(row, dict) for row in X)
 
@@ -152,7 +162,8 @@ def _parquet_files(text: str) -> list[str]:
     if not found:
         raise FileNotFoundError(
             f"X is the text {text!r}, but there is no such Parquet file, no folder with files "
-            "*.parquet in it, and no file that the pattern matches"
+            "*.parquet in it, and no file that the pattern matches. If X holds documents for the "
+            "base model, give H a table of its own with Z="
         )
     return found
 

@@ -16,10 +16,23 @@ from recalibrate.data.bounds import (
     label_range,
     refuse_outside,
 )
-from recalibrate.data.classes import MOST_CLASSES, NOTHING_KNOWN, Known, find_classes, one_hot
+from recalibrate.data.classes import (
+    MOST_CLASSES,
+    NOTHING_KNOWN,
+    Known,
+    find_classes,
+    one_hot,
+    sort_classes,
+)
 from recalibrate.data.scores import checked_vector, one_per_row, refuse
 from recalibrate.data.vectors import Float64, to_array, to_floats
-from recalibrate.data.weights import by_exposure, per_exposure, read_exposure, read_weight
+from recalibrate.data.weights import (
+    by_exposure,
+    per_exposure,
+    read_exposure,
+    read_weight,
+    require_exposure,
+)
 from recalibrate.support.notices import warn_user
 
 
@@ -43,10 +56,12 @@ class Labels:
         Smallest and largest possible label, which predictions never leave; None where it is not
         known.
     classes : tuple
-        The classes that labels name, of two the one that counts as 1 last; empty where labels are
-        numbers.
+        The classes that labels name, in the order of the base's scores; of two the one that counts
+        as 1 last. Empty where labels are numbers. Predictions have them sorted, see ``columns``.
     chosen : label or None
         Where one class was chosen against the rest: that class.
+    exposed : bool
+        Whether labels are rates: totals per unit of an exposure.
     """
 
     values: Float64
@@ -57,11 +72,25 @@ class Labels:
     bounds: Bounds = UNIT
     classes: tuple[Any, ...] = ()
     chosen: Any = None
+    exposed: bool = False
 
     @property
     def outputs(self) -> int:
         """Numbers that a prediction consists of: one, or one for every class."""
         return len(self.classes) if self.kind == "classes" else 1
+
+    @property
+    def columns(self) -> tuple[Any, ...]:
+        """The classes in the order in which predictions have them: sorted, as scikit-learn expects.
+
+        Its scorers take the columns of ``predict_proba`` to be those of the sorted labels.
+        """
+        return sort_classes(self.classes)
+
+    def in_columns(self, values: Float64) -> Float64:
+        """Numbers with a column for every one of ``classes``, in the order of ``columns``."""
+        places = [self.classes.index(label) for label in self.columns]
+        return values if places == sorted(places) else values[:, places]
 
     @property
     def strata(self) -> Float64:
@@ -75,6 +104,12 @@ class Labels:
         """How further labels of the same kind are to be read."""
         numbered = (0, 1) if self.kind == "binary" else None
         return Known(self.classes or numbered, self.outputs, self.chosen)
+
+    @property
+    def audited(self) -> Known:
+        """How labels are to be read that predictions are compared with."""
+        known = self.known
+        return replace(known, classes=self.columns) if self.kind == "classes" else known
 
     @property
     def observed(self) -> bool:
@@ -160,7 +195,8 @@ def read_labels(
     if exposure is not None:
         share = read_exposure(exposure, n_rows)
         values, weight = per_exposure(values, share), by_exposure(weight, share)
-    return scale_labels(values, weight, Seen.of(values), bounds, known)
+    labels = scale_labels(values, weight, Seen.of(values), bounds, known)
+    return labels if exposure is None else replace(labels, exposed=True)
 
 
 @dataclass(frozen=True)
@@ -228,7 +264,7 @@ def scale_labels(
         refuse_outside(values, bounds, above_zero=known.above_zero)
         low, high = label_range((seen.low, seen.high), bounds, positive=known.positive)
         return Labels((values - low) / (high - low), weight, low, high, "regression", bounds)
-    coding = find_classes(seen.distinct, known)
+    coding = find_classes(seen.distinct, known, shares=seen.low >= 0.0 and seen.high <= 1.0)
     if coding is not None:
         codes, classes = coding.of(values), coding.classes
         if known.outputs > 1:
@@ -355,6 +391,7 @@ def read_more_labels(
     if values.dtype.kind == "O":
         raise ValueError(f"{what} holds text, but the fitted labels were numbers: pass numbers.")
     values = values.astype(np.float64)
+    require_exposure(like.exposed, exposure)
     if exposure is not None:
         share = read_exposure(exposure, n_rows)
         values, weight = per_exposure(values, share), by_exposure(weight, share)

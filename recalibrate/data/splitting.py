@@ -32,6 +32,12 @@ def split_columns(X: Any) -> tuple[list[str] | None, list[Any]]:
             X = X.to_pandas()
         if isinstance(X, pd.DataFrame):
             _check_shape(X.shape)
+            if X.columns.nlevels > 1:
+                raise ValueError(
+                    f"The columns of X have names of {X.columns.nlevels} levels, such as "
+                    f"{X.columns[0]!r}. Give each one name, for example X.columns = "
+                    "['_'.join(map(str, name)) for name in X.columns]."
+                )
             # Numbered, because looking up a name takes ten times as long as cutting out a column.
             numbered = X.set_axis(range(X.shape[1]), axis=1)
             series = [column for _, column in numbered.items()]
@@ -48,7 +54,8 @@ def _check_shape(shape: tuple[int, ...]) -> None:
         raise ValueError(
             f"X must be a table of rows and columns, but has shape {shape}. Reshape a single "
             "column with X.reshape(-1, 1), a single row with X.reshape(1, -1); rows of a list "
-            "must have equal lengths."
+            "must have equal lengths. If X is for the base model only (documents, images), give H "
+            "a table of its own with Z=."
         )
     if 0 in shape:
         raise ValueError(f"X is empty: {shape[0]} rows and {shape[1]} columns.")

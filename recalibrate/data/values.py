@@ -22,6 +22,10 @@ Taken = Literal["any", "no infinities", "finite"]
 _FLOAT32_EXACT = 2**24  # every integer up to this magnitude is a float32
 
 
+class UnreadableColumnError(ValueError):
+    """A column holds what is neither numbers nor text: dates, lists."""
+
+
 def families_of(name: str, values: Any) -> set[str]:
     """Which of bool, number and text a column holds; whatever else it holds is refused."""
     import pandas as pd
@@ -35,7 +39,7 @@ def families_of(name: str, values: Any) -> set[str]:
     families = {family_of(type_) for type_ in types}
     if "other" in families:
         odd = next(type_ for type_ in types if family_of(type_) == "other")
-        raise ValueError(
+        raise UnreadableColumnError(
             f"Column {name!r} holds {getattr(odd, '__name__', odd)} values, which are neither "
             "numbers nor text. Derive numbers from them (for a date: year, weekday, days since an "
             "event), convert them to text, or drop the column."

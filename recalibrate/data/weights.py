@@ -38,6 +38,20 @@ def read_exposure(exposure: Any, n_rows: int) -> Float64:
     return found
 
 
+def require_exposure(exposed: bool, exposure: Any) -> None:
+    """Refuse labels without exposure beside predictions that are rates: they are totals then.
+
+    Compared with rates as they are, totals look wrong in every group.
+    """
+    if exposed and exposure is None:
+        raise ValueError(
+            "The model was fitted with exposure=, so it predicts rates: y per unit of exposure. "
+            "Pass exposure= here, too (on the command line --exposure), with totals as y. If y "
+            "holds rates already, pass exposure=np.ones(len(y)), and the exposures as "
+            "sample_weight."
+        )
+
+
 def per_exposure(values: NDArray[Any], exposure: Float64) -> Float64:
     """Rates: totals by exposure."""
     if values.dtype.kind == "O":

@@ -21,6 +21,8 @@ def split_commas(text: str) -> list[str]:
     --------
     >>> split_commas("sex, race in ('a, b', 'c') * sex, `a,b`")
     ['sex', "race in ('a, b', 'c') * sex", '`a,b`']
+    >>> split_commas("age in [25, 40), sex")
+    ['age in [25, 40)', 'sex']
     >>> split_commas(r"race == 'a\\', sex")[1]
     'sex'
     """
@@ -37,8 +39,8 @@ def split_commas(text: str) -> list[str]:
             awaited.append(char)
         elif char in _CLOSING:
             awaited.append(_CLOSING[char])
-        elif awaited and char == awaited[-1]:
-            awaited.pop()
+        elif awaited and (char == awaited[-1] or awaited[-1] + char == "])"):
+            awaited.pop()  # an interval, [25, 40), does not contain its upper end
         elif char == "," and not awaited:
             parts.append(text[start:k])
             start = k + 1

@@ -27,6 +27,7 @@ def warned(scores, X, y, **options):
     return any("almost perfectly" in str(warning.message) for warning in caught)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model",
     [

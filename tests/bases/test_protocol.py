@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import recalibrate as rc
 from recalibrate.scores import (
     Base,
     CallableBase,
@@ -165,6 +166,7 @@ def test_predicted_mean_undoes_the_link():
     np.testing.assert_allclose(predicted_mean(logit, X), 1 / (1 + np.exp(-margins)), rtol=1e-15)
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(allow_nan=False), min_size=1))
 def test_sigmoid_is_a_monotone_map_into_the_unit_interval(margins):
     ordered = np.sort(np.array(margins))
@@ -458,3 +460,84 @@ def test_looking_for_adapters_imports_none(site):
         capture_output=True, text=True, check=True, timeout=120,
     )  # fmt: skip
     assert done.stdout.strip() == "[]"
+
+
+class Oracle:
+    """A model of a framework that no adapter knows."""
+
+    def __init__(self, values, **attributes):
+        self.values = values
+        vars(self).update(attributes)
+
+    def predict(self, X):
+        raise AssertionError("predict gives labels, which are no scores")
+
+    def predict_proba(self, X):
+        return self.values[: len(X)]
+
+
+class TestObjectsWithProbabilities:
+    """An object with predict_proba needs no adapter."""
+
+    rows = np.zeros((4, 2))
+    two = np.column_stack([[0.9, 0.6, 0.3, 0.2], [0.1, 0.4, 0.7, 0.8]])
+
+    def test_arrays_and_frames(self):
+        frame = pd.DataFrame(self.two, columns=["no", "yes"])
+        for values in (self.two, frame, self.two[:, 1]):
+            base = as_base(Oracle(values))
+            np.testing.assert_array_equal(base.scores(self.rows), self.two[:, 1])
+            assert isinstance(base, Base)
+            assert base.graph() is None
+        assert base.classes is None
+        named = as_base(Oracle(frame), target_class="no")
+        np.testing.assert_array_equal(named.scores(self.rows), self.two[:, 0])
+        assert named.classes == ("no", "yes")
+
+    @pytest.mark.parametrize("attribute", ["classes_", "class_labels"])
+    def test_classes_that_the_model_tells(self, attribute):
+        base = as_base(Oracle(self.two, **{attribute: ["b", "a"]}), target_class="b")
+        assert base.classes == ("b", "a")
+        np.testing.assert_array_equal(base.scores(self.rows), self.two[:, 0])
+        with pytest.raises(ValueError, match=r"target_class='c' is not a class of .*Oracle"):
+            as_base(Oracle(self.two, classes_=["b", "a"]), target_class="c").scores(self.rows)
+
+    def test_several_classes(self):
+        three = np.full((4, 3), 1 / 3)
+        np.testing.assert_array_equal(as_base(Oracle(three)).scores(self.rows), three)
+
+    @pytest.mark.parametrize("positive", [None, "no", "yes"])
+    @pytest.mark.parametrize("told", ["classes_", "columns"])
+    def test_scores_are_about_the_positive_label(self, positive, told):
+        rng = np.random.default_rng(0)
+        p = rng.uniform(0.1, 0.9, 2000)
+        y = np.where(rng.random(2000) < p, "yes", "no")
+        both = np.column_stack([1 - p, p])
+        oracle = (
+            Oracle(both, classes_=["no", "yes"])
+            if told == "classes_"
+            else Oracle(pd.DataFrame(both, columns=["no", "yes"]))
+        )
+        X = pd.DataFrame({"sex": rng.choice(["F", "M"], 2000)})
+        model = rc.fit(oracle, X, y, ["sex"], positive=positive)
+        expected = 1 - p if positive == "no" else p
+        np.testing.assert_allclose(model.predict(X), expected, atol=0.1)
+
+    def test_the_event_of_unnamed_columns_has_to_be_named(self):
+        rng = np.random.default_rng(0)
+        p = rng.uniform(0.1, 0.9, 1000)
+        y = np.where(rng.random(1000) < p, "bad", "good")
+        X = pd.DataFrame({"sex": rng.choice(["F", "M"], 1000)})
+        oracle = Oracle(np.column_stack([1 - p, p]))
+        with pytest.raises(ValueError, match="positive="):
+            rc.fit(oracle, X, y, ["sex"])
+        model = rc.fit(oracle, X, y, ["sex"], positive="bad")
+        np.testing.assert_allclose(model.predict(X), p, atol=0.1)
+
+    def test_what_is_wrong_is_said(self):
+        with pytest.raises(ValueError, match=r"predict_proba of .*Oracle: .*probabilities"):
+            as_base(Oracle(np.full(4, 2.0))).scores(self.rows)
+        with pytest.raises(ValueError, match="Leave the link out"):
+            as_base(Oracle(self.two), link="logit")
+        with pytest.raises(TypeError, match=r"no predict_proba.*for a regression: model.predict"):
+            as_base(type("Model", (), {"predict": lambda self, X: X})())

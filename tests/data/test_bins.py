@@ -44,6 +44,7 @@ def same(a: Bins, b: Bins) -> bool:
 # ---- numbers
 
 
+@pytest.mark.slow
 @given(numbers | whole, numbers | whole, st.sampled_from([2, 3, 10, 255]))
 @example(np.float32([1, 2]), np.float32([-np.inf, np.inf, NAN, 1.5]), 255)
 def test_a_code_says_which_edges_a_value_is_above(values, new, most):
@@ -63,6 +64,7 @@ def test_a_code_says_which_edges_a_value_is_above(values, new, most):
             assert code == 1 + sum(edge < x for edge in edges.tolist())
 
 
+@pytest.mark.slow
 @given(numbers | whole)
 @example(np.float32([np.inf]))
 @example(np.float32([2.0**63]))
@@ -77,6 +79,7 @@ def test_few_distinct_values_have_a_bin_each(values):
     assert [by_value[value] for value in distinct] == list(range(1, len(distinct) + 1))
 
 
+@pytest.mark.slow
 @given(numbers | whole, st.sampled_from([2, 3, 255]), st.randoms(use_true_random=False))
 def test_order_of_rows_and_repetition_do_not_matter(values, most, random):
     weight = np.array([random.randint(1, 3) for _ in values], dtype=np.int64)
@@ -92,6 +95,7 @@ def test_values_further_apart_than_the_largest_float32():
     assert codes_of(bins_of(values, 4), values) == [2, 3, 1, 4]
 
 
+@pytest.mark.slow
 @given(hnp.arrays(np.float32, 30, elements=values32))
 def test_rows_of_weight_zero_are_not_seen(values):
     weight = (np.arange(30) % 3 > 0).astype(np.int64)
@@ -108,6 +112,7 @@ def test_bins_have_about_equal_weight():
     assert counts.max() <= 501
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.integers(1, 2000), min_size=3, max_size=300),
     st.sampled_from([2, 3, 10, 100]),
@@ -243,6 +248,7 @@ def test_categories_of_one_mean_share_a_place_and_many_share_bins():
     assert (np.diff(by_mean) >= 0).all()
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32 - 1), st.booleans())
 def test_the_order_is_that_of_means_whatever_the_order_of_rows(seed, weighted):
     rng = np.random.default_rng(seed)
@@ -285,6 +291,7 @@ def test_threads_and_offsets():
     assert (codes < np.diff(one.offsets)).all()
 
 
+@pytest.mark.slow
 @given(
     hnp.arrays(np.float32, st.integers(0, 70), elements=st.floats(-9, 9, width=32), unique=True),
     hnp.arrays(np.float32, st.integers(0, 150), elements=st.floats(width=32)),

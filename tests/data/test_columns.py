@@ -47,6 +47,7 @@ def test_span_of_a_column_without_values():
     assert missing
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_exact_quantiles_of_many_values(dtype, weighted, monkeypatch):

@@ -150,6 +150,7 @@ def test_what_is_no_splitter(cv):
 # ---- samples
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32 - 1))
 def test_a_sample_follows_the_rows_not_their_order(seed):
     X, y, f = rows(200, seed, distinct=3)

@@ -33,6 +33,7 @@ def test_few_rows_are_different_anyway():
     assert id_like(few, few.schema.names, 50) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("H", "found"),
     [

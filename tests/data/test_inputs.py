@@ -46,6 +46,7 @@ def expected():
     return model, model.predict(FRAME)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_fit_predict_and_audit_of_other_tables(kind, expected):
     model, predicted = expected
@@ -58,16 +59,19 @@ def test_fit_predict_and_audit_of_other_tables(kind, expected):
     pd.testing.assert_frame_equal(table, rc.audit(model, FRAME, Y, groups=H).table)
 
 
+@pytest.mark.slow
 def test_labels_of_other_libraries(expected):
     for y in (pl.Series(Y), pa.chunked_array([Y]), pl.DataFrame({"y": Y})["y"]):
         np.testing.assert_array_equal(rc.fit(BASE, FRAME, y, H).predict(FRAME), expected[1])
 
 
+@pytest.mark.slow
 def test_a_table_of_its_own(expected):
     own = rc.fit(BASE, FRAME[SEEN], Y, H, Z=pl.from_pandas(FRAME).lazy())
     np.testing.assert_array_equal(own.predict(FRAME[SEEN], Z=pl.from_pandas(FRAME)), expected[1])
 
 
+@pytest.mark.slow
 def test_callables_get_the_table_that_was_given():
     seen = []
 
@@ -108,6 +112,7 @@ class TestPieces:
         with pytest.raises(TypeError, match="name of a column where rows come in pieces"):
             model.predict(folder, base=np.full(N, 0.4))
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("baseline", [None, True, "score"])
     def test_parquet_is_audited(self, folder, expected, baseline):
         model, _ = expected

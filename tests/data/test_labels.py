@@ -265,6 +265,7 @@ def test_probabilities_must_lie_in_the_unit_interval_and_margins_need_a_link():
 _LABELS = hnp.arrays(np.float64, st.integers(1, 20), elements=st.floats(-1e6, 1e6, width=32))
 
 
+@pytest.mark.slow
 @given(_LABELS)
 def test_scaled_labels_lie_in_the_unit_interval_and_unscale_to_themselves(y):
     labels = read_labels(y, n_rows=len(y))
@@ -276,6 +277,7 @@ def test_scaled_labels_lie_in_the_unit_interval_and_unscale_to_themselves(y):
     np.testing.assert_array_equal(labels.scale(y), labels.values)
 
 
+@pytest.mark.slow
 @given(_LABELS, st.randoms(use_true_random=False))
 def test_the_order_of_rows_does_not_matter(y, random):
     order = list(range(len(y)))

@@ -1,12 +1,14 @@
 from fractions import Fraction
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from recalibrate.data.quantiles import quantile_edges
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(st.integers(0, 12), st.floats(1e-3, 1e3)),
@@ -25,6 +27,7 @@ def test_edges_do_not_depend_on_row_order_for_any_weights(rows, bins, random):
     assert found[0].tolist() == found[1].tolist()
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=60), st.integers(1, 8))
 def test_edges_are_the_nearest_cuts(values, bins):
     edges = quantile_edges(np.array(values, float), bins)

@@ -84,6 +84,7 @@ def test_text_and_mixed_objects_are_categories(values, dtype, categories, codes)
     np.testing.assert_array_equal(read, codes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flag", [True, np.bool_(True)])
 @pytest.mark.parametrize("one", [1, 1.0, np.int64(1), np.float32(1), Decimal(1)])
 def test_a_bool_and_an_equal_number_stay_apart_whatever_their_hashes(flag, one):
@@ -498,6 +499,7 @@ def test_reading_a_float32_array_copies_no_column():
     assert peak_column < 2 * one_column
 
 
+@pytest.mark.slow
 def test_very_many_categories():
     ids = np.array([f"id{i:06d}" for i in range(300_000)], dtype=object)
     order = np.random.default_rng(0).permutation(len(ids))
@@ -558,6 +560,7 @@ _VALUES = st.one_of(
 _MIXED = st.lists(_VALUES, min_size=1, max_size=12)
 
 
+@pytest.mark.slow
 @given(_MIXED, st.randoms(use_true_random=False))
 def test_categories_do_not_depend_on_the_order_of_rows(values, random):
     order = list(range(len(values)))
@@ -568,6 +571,7 @@ def test_categories_do_not_depend_on_the_order_of_rows(values, random):
     np.testing.assert_array_equal(first.column(0)[order], second.column(0))
 
 
+@pytest.mark.slow
 @given(_MIXED)
 def test_codes_name_the_values(values):
     table = read_table(frame(values, object), categorical=["c"])
@@ -581,6 +585,7 @@ def test_codes_name_the_values(values):
             assert isinstance(category, bool) == isinstance(value, bool)
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(st.floats(width=32), st.sampled_from(["u", "v", None]), _VALUES, st.booleans()),

@@ -73,6 +73,7 @@ def test_thresholds_of_whole_numbers_are_rounded_down():
     assert not is_whole(np.array([1, 2.5], np.float32))
 
 
+@pytest.mark.slow
 @given(st.lists(st.booleans(), min_size=6, max_size=6).filter(any))
 def test_the_condition_of_categories_holds_for_just_these_rows(codes):
     table = read_table(pd.DataFrame({"x": JOBS}))

@@ -220,6 +220,7 @@ def test_rows_of_weight_zero_are_absent(table):
     )
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_binding_ignores_row_order_and_a_row_of_weight_two_is_two_rows(data):
     n = data.draw(st.integers(20, 60))
@@ -241,6 +242,7 @@ def test_negative_zero_and_zero_are_one_value():
 # ---- slow definition, many categories
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_codes_equal_a_slow_definition(data):
     n = data.draw(st.integers(1, 30))
@@ -264,6 +266,7 @@ def test_codes_equal_a_slow_definition(data):
     assert len(set(zip(keys, column.tolist(), strict=True))) == len(set(keys)) == column.max()
 
 
+@pytest.mark.slow
 def test_three_hundred_thousand_categories_and_keys_beyond_a_lookup_table():
     n = 300_000
     code = np.arange(n)
@@ -341,3 +344,40 @@ def test_a_spoiled_file_is_refused(table, change, words):
 def test_a_missing_entry_is_refused():
     with pytest.raises(ValueError, match="Not a saved group set"):
         GroupSet.from_dict({})
+
+
+def test_names_of_groups_are_expressions():
+    """What a report prints can be given as a group, and is the same rows."""
+    rng = np.random.default_rng(0)
+    n = 2000
+    frame = pd.DataFrame(
+        {
+            "SEX": rng.choice([1, 2, np.nan], n),
+            "hours-per-week": rng.integers(0, 80, n),
+            "in": rng.normal(size=n),
+            "rate": rng.choice(np.float32([0.1, -0.25, 1e-7, 1e20]), n),
+            "zip code": rng.choice(["01234", "1", "1 * SEX = 2"], n),
+            "zip": rng.choice(["code = 1", "a, b (c)", "never married", "or", "'", None], n),
+            "mixed": pd.Series(rng.choice(["1", "x"], n), dtype=object).replace({"x": 1}),
+        }
+    )
+    table = read_table(frame)
+    terms = [f"`{name}`" for name in frame] + [
+        "SEX * zip",
+        "`zip code` * (SEX == 1 or zip == 'or')",
+    ]
+    names = []
+    for label, mask in bind([*terms, "`hours-per-week` * `in` * rate"], table).masks(table):
+        (again,) = (rows for _, rows in bind([label], table).masks(table))
+        np.testing.assert_array_equal(again, mask, err_msg=label)
+        names.append(label)
+    assert "hours-per-week in [19, 39)" in names
+    assert "zip code = 1 * SEX = 2" in names
+    assert "SEX = 2 * zip = never married" in names
+
+
+def test_the_name_of_a_group_is_stored_as_an_expression():
+    table = read_table(pd.DataFrame({"MAR": ["never married", "married"], "AGEP": [20, 50]}))
+    groups = bind(["MAR = never married", "AGEP = 20"], table)
+    assert groups.labels == ("MAR == 'never married'", "AGEP == 20")
+    assert GroupSet.from_dict(groups.to_dict()).labels == groups.labels

@@ -13,16 +13,20 @@ Grammar::
     negation   := "not" negation | "(" condition ")" | comparison
     comparison := column op constant | constant op column [op constant]
                 | column ["not"] "in" "(" constant ("," constant)* ")"
+                | column "in" "[" constant "," constant ")"     # without the upper end
                 | column "is" ["not"] "missing"
-    op         := "<" | "<=" | ">" | ">=" | "==" | "!="
+    op         := "<" | "<=" | ">" | ">=" | "==" | "=" | "!="
     column     := identifier | "`" any text, a backtick doubled "`"
     constant   := number | quoted string | True | False
+
+The names of groups in reports (``race = never married * age in [25, 40)``), which have no quotes,
+are read as well where the columns are known.
 
 Missing values: every comparison with a missing value is False, ``!=`` and ``not in`` included.
 ``not`` negates the truth value, so ``not (age < 25)`` is True on rows whose age is missing.
 """
 
-from recalibrate.groups.expressions.parser import parse
+from recalibrate.groups.expressions.parser import columns_named, parse
 from recalibrate.groups.expressions.tokens import GroupSyntaxError
 from recalibrate.groups.expressions.tree import (
     And,
@@ -54,6 +58,7 @@ __all__ = [
     "Predicate",
     "Term",
     "codes_where",
+    "columns_named",
     "columns_of",
     "evaluate",
     "parse",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Set
+from collections.abc import Container, Mapping, Sequence, Set
+from contextlib import suppress
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,8 @@ from recalibrate.groups.expressions.tree import (
     Or,
     Predicate,
     Term,
+    columns_of,
+    name_text,
     nesting,
 )
 from recalibrate.support.notices import listed
@@ -38,7 +41,8 @@ def parse(text: str, schema: tables.Schema | None = None) -> Term:
     text : str
         An expression in the grammar of `recalibrate.groups.expressions`.
     schema : Schema, optional
-        When given, columns must exist in it and constants must fit their columns.
+        When given, columns must exist in it and constants must fit their columns; the text may
+        then be the name of a group as reports print it, without quotes around names and categories.
 
     Returns
     -------
@@ -59,7 +63,15 @@ def parse(text: str, schema: tables.Schema | None = None) -> Term:
     """
     if not isinstance(text, str):
         raise TypeError(f"a group term is a string, got {type(text).__name__}: {text!r}")
-    return _Parser(text, schema).term()
+    try:
+        return _Parser(text, schema).term()
+    except GroupSyntaxError:
+        known = {} if schema is None else {c.name: c.categories for c in schema.columns}
+        quoted = _quote_label(text, known)
+        if quoted is not None:
+            with suppress(GroupSyntaxError):  # the first error speaks of what the user wrote
+                return _Parser(quoted, schema).term()
+        raise
 
 
 class _Parser:
@@ -191,7 +203,13 @@ class _Parser:
             return And((left, self.compare(name)))
         return left
 
-    def membership(self, name: str, negated: bool) -> In:
+    def membership(self, name: str, negated: bool) -> Condition:
+        if not negated and self.accept("op", "["):
+            low = self.constant(name, ">=")
+            self.expect("op", ",", "between the ends of an interval")
+            inside = And((Compare(name, ">=", low), Compare(name, "<", self.constant(name, "<"))))
+            self.expect("op", ")", "to end an interval, which does not contain its upper end")
+            return inside
         self.expect("op", "(", "after `in`")
         values = [self.constant(name, "in")]
         while self.accept("op", ","):
@@ -243,6 +261,63 @@ class _Parser:
         problem = _misfit(column, self.categories[name], op, value)
         if problem:
             raise self.error(problem, token)
+
+
+def columns_named(text: str, names: Sequence[str]) -> tuple[str, ...]:
+    """Columns that a term reads, where no more than the names of all columns is known.
+
+    Examples
+    --------
+    >>> columns_named("hours per week < 20 * sex = F", ["hours per week", "sex"])
+    ('hours per week', 'sex')
+    """
+    try:
+        return columns_of(parse(text))
+    except GroupSyntaxError:
+        quoted = _quote_label(text, dict.fromkeys(names))
+        if quoted is None:
+            raise
+        return columns_of(parse(quoted))
+
+
+_CROSSING = " * "
+_Known = Mapping[str, Sequence[Value] | None]
+"""Names of columns, and the categories of each; None where they are not known."""
+
+
+def _quote_label(text: str, columns: _Known) -> str | None:
+    """The name of a group as reports print it, with quotes; None if it is not such a name."""
+    parts: list[str] = []
+    rest = text.strip()
+    while rest:
+        cell = _first_cell(rest, columns)
+        if cell is None:
+            return None
+        part, length = cell
+        parts.append(part)
+        rest = rest[length:].removeprefix(_CROSSING)
+    return _CROSSING.join(f"({part})" for part in parts) if len(parts) > 1 else "".join(parts)
+
+
+def _first_cell(text: str, columns: _Known) -> tuple[str, int] | None:
+    """What a name begins with (a category, a band, a condition in brackets), and its length."""
+    own = text.partition(_CROSSING)[0]
+    if own.startswith("(") and own.endswith(")"):
+        return own[1:-1], len(own)
+    # Names and categories may hold anything, so the longest that fit are meant.
+    for name in sorted(columns, key=len, reverse=True):
+        if not text.startswith(f"{name} "):
+            continue
+        rest, categories = own[len(name) :], columns[name]
+        if rest.startswith(" = ") and categories is None:
+            return f"{name_text(name)} == {rest.removeprefix(' = ')!r}", len(own)
+        for value in sorted(categories or (), key=lambda value: len(str(value)), reverse=True):
+            label = f"{name} = {value}"
+            if text == label or text.startswith(f"{label}{_CROSSING}"):
+                return f"{name_text(name)} == {value!r}", len(label)
+        if rest.startswith((" = ", " < ", " >= ", " in [", " is missing")):
+            return f"{name_text(name)}{rest}", len(own)
+    return None
 
 
 def _suggest(wrong: Value, known: tuple[Value, ...], what: str) -> str:

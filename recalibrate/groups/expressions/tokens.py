@@ -14,13 +14,12 @@ _TOKEN = re.compile(
        | (?P<name>{NAME.pattern})
        | `(?P<quoted>(?:``|[^`])*)`
        | (?P<string>'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")
-       | (?P<op><=|>=|==|!=|[<>*(),-])""",
+       | (?P<op><=|>=|==|!=|[<>=*(),\[-])""",
     re.VERBOSE,
 )
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)", re.DOTALL)
 _ESCAPED = {"\\": "\\", "'": "'", '"': '"', "n": "\n", "t": "\t", "r": "\r", "0": "\0"}
 _HINTS = {
-    "=": "write == to compare",
     "&": "write `and`",
     "|": "write `or`",
     "~": "write `not`",
@@ -116,5 +115,6 @@ def tokenize(text: str) -> Iterator[Token]:
         elif kind == "name":
             yield Token("word" if found in RESERVED else "name", found, position)
         else:
-            yield Token("op", found, position)
+            # Reports print = for groups of a column's values, so it is read, too.
+            yield Token("op", "==" if found == "=" else found, position)
         position = match.end()
