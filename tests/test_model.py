@@ -312,6 +312,7 @@ def test_model_does_not_hold_the_labels():
     assert model.labels.weight is None
 
 
+@pytest.mark.slow
 def test_refit_is_a_fit_on_top_with_the_same_class():
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"sex": rng.choice(["F", "M"], 3000)})
@@ -324,3 +325,40 @@ def test_refit_is_a_fit_on_top_with_the_same_class():
     scored = rc.fit(np.full(3000, 0.4), X, recent, rc.Groups("sex"))
     with pytest.raises(ValueError, match="Pass its predictions"):
         scored.refit(X, recent)
+
+
+@pytest.mark.parametrize("kind", ["binary", "classes", "regression", "counts", "callable"])
+def test_no_rows_give_no_predictions(kind, tmp_path):
+    from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
+
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.normal(size=300), "b": rng.normal(size=300)})
+    k = rng.integers(0, 3, 300)
+    base, y = {
+        "binary": (LogisticRegression().fit(X, k > 0), k > 0),
+        "classes": (LogisticRegression().fit(X, k), k),
+        "regression": (LinearRegression().fit(X, k), k + 0.5),
+        "counts": (PoissonRegressor().fit(X, k), k),
+        "callable": (lambda X: np.full(len(X), 0.6), k > 0),
+    }[kind]
+    model = rc.fit(base, X, y, H=rc.Groups("a < 0"), loop=rc.Loop(levels=1, max_rounds=2))
+    shape = (0, 3) if kind == "classes" else (0,)
+    for rows in (X[:0], X[:0].to_numpy(), iter([X[:0]])):
+        found = model.predict(rows)
+        assert (found.shape, found.dtype) == (shape, np.float64)
+    assert model.margins(X[:0]).shape == shape
+    assert model.predict(X[:0], base=[]).shape == shape
+    if kind in ("binary", "classes", "callable"):
+        columns = len(model.classes_)
+        assert model.predict_proba(X[:0]).shape == (0, columns)
+        costs = 1.0 - np.eye(columns)
+        assert model.decide(costs).actions(X[:0]).shape == (0,)
+    if kind != "callable":
+        model.to_onnx(tmp_path / "model.onnx", X[:50])
+        served = rc.load(tmp_path / "model.onnx")
+        assert served.predict(X[:0]).shape == shape
+        assert {name: len(v) for name, v in served.run(X[:0]).items()} == dict.fromkeys(
+            served.outputs, 0
+        )
+    with pytest.raises(ValueError, match=r"2 base scores for 0 rows|X is empty"):
+        model.predict(X[:0], base=np.full((2, *shape[1:]), 1 / 3))

@@ -12,6 +12,7 @@ from recalibrate.core.fixedpoint import snap
 from recalibrate.core.learning import Task
 from recalibrate.core.part import Statistic
 from recalibrate.kernels.gram import solve_level
+from recalibrate.support.compact import Compact
 
 COLLINEAR = 1e-9
 """A column explained by others up to this share of its square adds nothing but noise."""
@@ -71,7 +72,7 @@ def fit_levels(
 
 
 @dataclass(frozen=True, eq=False)
-class Coefficients:
+class Coefficients(Compact):
     """Numbers of every level set, if it is ``present``.
 
     What is added to a score is cut at +-``limit``.

@@ -13,18 +13,22 @@ from numpy.typing import NDArray
 
 from recalibrate.core.learning import EVERYONE
 from recalibrate.core.levels import Levels
-from recalibrate.core.rounds import Block, Rounds, Scores
-from recalibrate.data.table import Schema
+from recalibrate.core.rounds import Block, Scores
 from recalibrate.explain.reasons import Reasons, reasons_of
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from recalibrate.data.labels import Labels
+    from recalibrate.model import Recalibrated
 
 MOST_CELLS = 20_000_000
 """Rows times steps that are kept."""
 MOST_SHOWN_ROWS, MOST_SHOWN_STEPS, MOST_SHOWN_FEATURES = 5, 12, 5
 LEVEL_SET = "(level set)"
 """Stands for what a step adds to all rows of a level set."""
+ROUNDING, LIMITS = "(rounding)", "(bounds)"
+"""Stand for what rounding base scores to the grid, and keeping predictions in bounds, adds."""
 SAID = {EVERYONE: "everyone"}
 
 
@@ -39,19 +43,27 @@ class StepOnRows:
     partition, level
         The level sets, and those of the rows.
     shift
-        What was added to the rows' scores, on the link's scale.
+        What the step changes the explained prediction by, in the unit of the explanation.
+    factor
+        What one unit of the step's own table is worth in that unit, by row: 1 on the scale of
+        the link. A step of another class lowers the explained class's log-odds where it raises
+        its own, by less than that.
     after
         Predictions after the step.
     reasons
         Why.
+    label
+        Of several classes: the one whose score the step changes.
     """
 
     stage: str
     partition: Levels
     level: NDArray[np.int32]
     shift: Scores
+    factor: Scores
     after: Scores
     reasons: Reasons[Any, Any]
+    label: Any = None
 
     def words(self, row: int) -> str:
         """The rule that moved a row."""
@@ -62,7 +74,9 @@ class StepOnRows:
 
     def parts(self) -> dict[str, Scores]:
         """What every feature added; the level set has the rest, so that all add up."""
-        parts = {SAID.get(name, name): own for name, own in self.reasons.parts().items()}
+        parts = {
+            SAID.get(name, name): self.factor * part for name, part in self.reasons.parts().items()
+        }
         parts[LEVEL_SET] = self.shift - sum(parts.values(), np.zeros(len(self.shift)))
         return parts
 
@@ -78,72 +92,87 @@ class Explanation:
         this model.
     rounding
         What rounding to the grid first adds to the base scores; zero where nothing is rounded.
+    limiting
+        What keeping predictions within their bounds adds in the end; zero where none leaves them.
     link
-        The scale that shifts add up on: "logit" for log-odds, "log" for logarithms of means (there
-        they are factors of predictions), "identity" for means of labels scaled to [0, 1].
+        The scale that shifts add up on: "logit" for log-odds (of several classes those of the
+        explained one against the rest), "log" for logarithms of means (there they are factors of
+        predictions), "identity" for the predictions themselves.
+    unit
+        The same in words: what shifts are measured in.
     steps
         All steps, in order.
     finish
         From the link's scale to predictions.
+    label
+        Of several classes: the one whose probability is explained.
     """
 
     base: Scores
     begun: Scores
     final: Scores
     rounding: Scores
+    limiting: Scores
     link: str
+    unit: str
     steps: tuple[StepOnRows, ...]
     finish: Callable[[Scores], Scores]
-
-    @property
-    def unit(self) -> str:
-        """What shifts are measured in."""
-        known = {"logit": "log-odds", "log": "on the log scale"}
-        return known.get(self.link, "on labels scaled to [0, 1]")
+    label: Any = None
 
     @property
     def shift(self) -> Scores:
-        """Sum of all shifts, per row: final minus base on the link's scale."""
-        return np.asarray(sum((step.shift for step in self.steps), self.rounding))
+        """Sum of all shifts, per row: final minus base in this unit."""
+        return np.asarray(sum((step.shift for step in self.steps), self.rounding + self.limiting))
 
     @cached_property
     def table(self) -> pd.DataFrame:
         """One line per row and step, the base first.
 
         Columns: row (from 0), step (0 is the base), stage, level and its scores from
-        ``level_low`` (included) to ``level_high``, rule, shift (on the link's scale), score
-        (the prediction after the step).
+        ``level_low`` (included) to ``level_high``, rule, shift (in :attr:`unit`), score
+        (the prediction after the step). A prediction that would leave its bounds has a last line
+        that says so. Of several classes, ``class`` is the one whose score a step changes, and the
+        level is that of its probability.
         """
         import pandas as pd
 
-        lines = []
+        lines: list[tuple[Any, ...]] = []
         bounds = [self._bounds(step.partition) for step in self.steps]
+        nowhere = (-1, np.nan, np.nan)
         for row in range(len(self.base)):
-            rounding = self.rounding[row]
+            rounding, limiting = self.rounding[row], self.limiting[row]
             rule = "base score, rounded to the grid" if rounding else "base score"
-            score = self.begun[row]
-            lines.append((row, 0, "base", -1, np.nan, np.nan, rule, rounding, score))
+            lines.append((row, 0, "base", None, *nowhere, rule, rounding, self.begun[row]))
             for k, step in enumerate(self.steps):
                 level = int(step.level[row])
                 low, high = bounds[k][level], bounds[k][level + 1]
                 moved = (step.words(row), step.shift[row], step.after[row])
-                lines.append((row, k + 1, step.stage, level, low, high, *moved))
-        names = ["row", "step", "stage", "level", "level_low", "level_high"]
-        return pd.DataFrame(lines, columns=[*names, "rule", "shift", "score"])
+                lines.append((row, k + 1, step.stage, step.label, level, low, high, *moved))
+            if limiting:
+                end = (len(self.steps) + 1, "bounds", None, *nowhere, "kept within the bounds")
+                lines.append((row, *end, limiting, self.final[row]))
+        names = ["row", "step", "stage", "class", "level", "level_low", "level_high"]
+        frame = pd.DataFrame(lines, columns=[*names, "rule", "shift", "score"])
+        return frame if self.label is not None else frame.drop(columns="class")
 
     @cached_property
     def by_stage(self) -> pd.DataFrame:
-        """One line per row and stage: number of steps, their summed shift, score after them."""
+        """One line per row and stage: number of steps, their summed shift, score after them.
+
+        Rounding base scores to the grid, and keeping predictions within bounds, are stages without
+        steps where they change anything.
+        """
         import pandas as pd
 
         lines = []
+        if self.rounding.any():
+            lines += self._by_row("rounding", 0, self.rounding, self.begun)
         for stage, group in groupby(self.steps, key=lambda step: step.stage):
             steps = list(group)
             total = np.sum([step.shift for step in steps], axis=0)
-            lines += [
-                (row, stage, len(steps), total[row], steps[-1].after[row])
-                for row in range(len(self.base))
-            ]
+            lines += self._by_row(stage, len(steps), total, steps[-1].after)
+        if self.limiting.any():
+            lines += self._by_row("bounds", 0, self.limiting, self.final)
         frame = pd.DataFrame(lines, columns=["row", "stage", "steps", "shift", "score"])
         return frame.sort_values("row", kind="stable", ignore_index=True)
 
@@ -151,22 +180,29 @@ class Explanation:
     def by_feature(self) -> pd.DataFrame:
         """One line per row and feature: what it added over all steps, largest first.
 
-        "(level set)" is what steps add to all rows of a level set, whatever their features.
+        "(level set)" is what steps add to all rows of a level set, whatever their features;
+        "(rounding)" and "(bounds)" are what the grid and the bounds add, where they do.
         """
         import pandas as pd
 
         total: dict[str, Scores] = {}
         for step in self.steps:
-            for name, own in step.parts().items():
-                total[name] = total.get(name, 0.0) + own
+            for name, part in step.parts().items():
+                total[name] = total.get(name, 0.0) + part
+        others = {ROUNDING: self.rounding, LIMITS: self.limiting}
+        total |= {name: part for name, part in others.items() if part.any()}
         lines = [
-            (row, name, own[row], abs(own[row]))
-            for name, own in total.items()
+            (row, name, part[row], abs(part[row]))
+            for name, part in total.items()
             for row in range(len(self.base))
         ]
         frame = pd.DataFrame(lines, columns=["row", "feature", "shift", "size"])
         frame = frame.sort_values(["row", "size"], ascending=[True, False], kind="stable")
         return frame.drop(columns="size").reset_index(drop=True)
+
+    @staticmethod
+    def _by_row(stage: str, steps: int, shift: Scores, after: Scores) -> list[tuple[Any, ...]]:
+        return [(row, stage, steps, shift[row], after[row]) for row in range(len(shift))]
 
     def _bounds(self, partition: Levels) -> Scores:
         """Predictions at which the level sets begin and end; the outer ends are infinite."""
@@ -185,14 +221,22 @@ class Explanation:
         return f", a factor of {np.exp(self.shift[row]):.3g}" if self.link == "log" else ""
 
     def _lines(self, row: int) -> list[str]:
+        explained = "" if self.label is None else f"class {self.label!r}, "
         head = (
-            f"Row {row}: base score {self.base[row]:.4g}, final score {self.final[row]:.4g} "
-            f"({self.shift[row]:+.3g} {self.unit}{self._factor(row)})"
+            f"Row {row}: {explained}base score {self.base[row]:.4g}, final score "
+            f"{self.final[row]:.4g} ({self.shift[row]:+.3g} {self.unit}{self._factor(row)})"
         )
         if not self.steps:
             return [head, "  nothing was corrected"]
         if len(self.steps) <= MOST_SHOWN_STEPS:
-            return [head, *(self._step_line(k, row) for k in range(len(self.steps)))]
+            lines = [head, *(self._step_line(k, row) for k in range(len(self.steps)))]
+            if self.rounding[row]:
+                start = f"  base score, rounded to the grid: {self.rounding[row]:+.3g}"
+                lines.insert(1, f"{start} -> {self.begun[row]:.4g}")
+            if self.limiting[row]:
+                end = f"  kept within the bounds: {self.limiting[row]:+.3g}"
+                lines.append(f"{end} -> {self.final[row]:.4g}")
+            return lines
         lines = [head, "  by stage"]
         stages = self.by_stage[self.by_stage["row"] == row]
         for stage, steps, shift, score in stages[["stage", "steps", "shift", "score"]].to_numpy():
@@ -216,75 +260,117 @@ class Explanation:
             inside = f"score < {high:.3g}, " if np.isinf(low) else f"score >= {low:.3g}, "
         if step.partition.count == 1:
             inside = ""
+        whose = "" if step.label in (None, self.label) else f"class {step.label!r}, "
         return (
-            f"  {k + 1:>2} ({step.stage}) {inside}{step.words(row)}: {step.shift[row]:+.3g} "
+            f"  {k + 1:>2} ({step.stage}) {whose}{inside}{step.words(row)}: {step.shift[row]:+.3g} "
             f"-> {step.after[row]:.4g}"
         )
 
 
 def explain(
-    rounds: Rounds,
-    schema: Schema,
-    margin: Scores,
-    blocks: Sequence[Block],
-    finish: Callable[[Scores], Scores],
-    output: int = 0,
+    model: Recalibrated, margin: Scores, blocks: Sequence[Block], output: int = 0
 ) -> Explanation:
-    """Follow rows through all steps of a model, or those of one of its classes.
+    """Follow rows through all steps of a model.
 
     Parameters
     ----------
-    rounds
+    model
         The model.
-    schema
-        Columns that its rules speak of.
     margin
         Base scores of the rows, on the link's scale.
     blocks
         The rows as every encoder sees them.
-    finish
-        From the link's scale to predictions.
     output
-        Of several classes: the one that is explained.
+        Of several classes: the number of the one that is explained.
     """
+    rounds, labels = model.rounds, model.labels
     several = rounds.outputs > 1
 
     def predict(scores: Scores) -> Scores:
-        return finish(scores)[:, output] if several else finish(scores)
+        means = model._finish(scores)
+        return means[:, output] if several else means
 
     if len(margin) * len(rounds.steps) > MOST_CELLS:
         raise ValueError(
             f"{len(margin)} rows through {len(rounds.steps)} steps are too many to explain at "
             f"once; pass at most {MOST_CELLS // len(rounds.steps)} rows"
         )
+    link = rounds.family.link
+    # On the identity link scores are labels scaled to [0, 1]; the user's labels have another unit.
+    unit = labels.span if link == "identity" else 1.0
     state, steps = rounds.begin(margin), []
     begun = state.f
     number, encoder, kind = 0, -1, ""
     for step in rounds.steps:
-        if step.output != output:
-            state = state.advance(step, blocks[step.encoder])
-            continue
-        before = state.column(output)
-        drawn = state if step.partition is None else state.draw(step.partition, output)
+        scores, before = state.f, state.column(step.output)
+        drawn = state if step.partition is None else state.draw(step.partition, step.output)
         level = drawn.drawn_level
         state = state.advance(step, blocks[step.encoder])
         reasons = reasons_of(
-            step.table, rounds.encoders[step.encoder], schema, blocks[step.encoder], level
+            step.table, rounds.encoders[step.encoder], model.schema, blocks[step.encoder], level
         )
         if (step.encoder, reasons.kind) != (encoder, kind):
             number, encoder, kind = number + 1, step.encoder, reasons.kind
-        partition = drawn.partition or Levels.single()
-        shift = state.column(output) - before
+        change = state.column(step.output) - before
+        if step.output == output:
+            factor = np.full(len(change), unit)
+        else:
+            factor = _taken_from(scores, output, step.output, change)
         steps.append(
-            StepOnRows(f"{number} {kind}", partition, level, shift, predict(state.f), reasons)
+            StepOnRows(
+                stage=f"{number} {kind}",
+                partition=drawn.partition or Levels.single(),
+                level=level,
+                shift=factor * change,
+                factor=factor,
+                after=predict(state.f),
+                reasons=reasons,
+                label=labels.classes[step.output] if several else None,
+            )
         )
-    moved = begun - margin
+    rounding = (begun - margin) * unit
+    limiting = np.zeros(len(margin))
+    if not several:
+        limiting = _moved_by_bounds(model, state.f) - _moved_by_bounds(model, margin)
     return Explanation(
-        predict(margin),
-        predict(begun),
-        predict(state.f),
-        moved[:, output] if several else moved,
-        rounds.family.link,
-        tuple(steps),
-        finish,
+        base=predict(margin),
+        begun=predict(begun),
+        final=predict(state.f),
+        rounding=rounding[:, output] if several else rounding,
+        limiting=limiting,
+        link=link,
+        unit=_unit(link, labels),
+        steps=tuple(steps),
+        finish=model._finish,
+        label=labels.classes[output] if several else None,
     )
+
+
+def _taken_from(scores: Scores, explained: int, moved: int, change: Scores) -> Scores:
+    r"""What a class's log-odds change by, per unit that the score of another class changes by.
+
+    With :math:`s_k` the score of class k and :math:`w_j = e^{s_j} / \sum_{i \ne k} e^{s_i}` the
+    share of class j among the others, the log-odds of k change by
+    :math:`-\log(1 + w_j (e^d - 1))` if :math:`s_j` changes by d.
+    """
+    others = np.delete(scores, explained, axis=1)
+    share = np.exp(scores[:, moved] - np.logaddexp.reduce(others, axis=1))
+    effect = -np.log1p(share * np.expm1(change))
+    return np.asarray(np.divide(effect, change, out=-share, where=change != 0))
+
+
+def _moved_by_bounds(model: Recalibrated, f: Scores) -> Scores:
+    """How far predictions are moved to stay within their bounds, on the scale of shifts."""
+    limited, free = model._finish(f), model._unlimited(f)
+    if model.link == "log":
+        return np.where(limited == free, 0.0, np.log(limited) - np.log(free))
+    # Means of log-odds never leave the bounds.
+    return limited - free if model.link == "identity" else np.zeros(len(f))
+
+
+def _unit(link: str, labels: Labels) -> str:
+    """What shifts are measured in."""
+    if link == "logit" and labels.kind == "regression":
+        return f"log-odds of y scaled to [{labels.low:g}, {labels.high:g}]"
+    known = {"logit": "log-odds", "log": "on the log scale"}
+    return known.get(link, "in the unit of y")

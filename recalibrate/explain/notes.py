@@ -63,9 +63,18 @@ class NamedLoss:
         roots = (sqrt(self.unit * value) for value in (before, after))
         return f"{both} (RMSE {' -> '.join(map(_short, roots))})"
 
-    def held_out(self, before: float, after: float) -> str:
-        """Note: the held-out loss of the base model and of what was chosen."""
-        return f"{self.name} (held out): {self.fall(before, after)}"
+    def show(self, value: float) -> str:
+        """A loss, in the unit of the user's labels."""
+        return _short(self.unit * value)
+
+    def held_out(self, before: float, after: float, cut: float = 0.0) -> str:
+        """Note: the held-out loss of the base model and of what was chosen.
+
+        ``cut`` is what cutting base scores took off, see `recalibrate.bases.problem.cut_losses`: a
+        model that changes nothing predicts them as they were given.
+        """
+        after = after + cut if after == before else after
+        return f"{self.name} (held out): {self.fall(before + cut, after)}"
 
     def change(self, gain: float, error: float) -> str:
         """How much the held-out loss changes where it falls by ``gain``, and the standard error.

@@ -96,12 +96,13 @@ def _named(note: str) -> Fact:
 
 def _predicts(labels: Labels) -> str:
     """What a prediction is about."""
+    mean = "mean of y per unit of exposure" if labels.exposed else "mean of y"
     if labels.kind == "regression":
-        return f"mean of y ({_range(labels)})"
-    if labels.kind == "soft":
-        return "mean of y (labels in [0, 1])"
+        return f"{mean} ({_range(labels)})"
+    if labels.kind == "soft" or labels.exposed:
+        return f"{mean} (labels in [0, 1])"
     if labels.kind == "classes":
-        return f"probabilities of {len(labels.classes)} classes ({listed(labels.classes, 10)})"
+        return f"probabilities of {len(labels.classes)} classes ({listed(labels.columns, 10)})"
     if labels.chosen is not None:
         return f"probability of class {labels.chosen!r} against the rest"
     negative, positive = map(_class, labels.classes or (0, 1))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from math import ceil
 from typing import Any, Literal, TypeVar
@@ -162,6 +162,7 @@ class Plan:
     B: float | None = None
     cv: Any = None
     validation: Any = None
+    fit_params: Mapping[str, Any] | None = None
 
     @property
     def paper(self) -> bool:

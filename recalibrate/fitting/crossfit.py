@@ -6,6 +6,7 @@ is scored by a copy that was trained without it. The base that is kept is traine
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,7 +28,7 @@ from recalibrate.data.labels import Labels, Seen, read_values
 from recalibrate.data.table import Table
 from recalibrate.rows.dealing import deal
 from recalibrate.rows.memory import MemoryStore
-from recalibrate.support.estimators import weight_argument
+from recalibrate.support.estimators import seed_estimator, weight_argument
 from recalibrate.support.notices import warn_user
 
 
@@ -101,6 +102,7 @@ def cross_fit(
     *,
     Z: Any = None,
     seed: int = 0,
+    fit_params: Mapping[str, Any] | None = None,
 ) -> CrossFitted:
     """Score every row by copies of the estimator that were not trained on it.
 
@@ -114,6 +116,8 @@ def cross_fit(
         As in `recalibrate.fit`.
     reading
         How the rows are read; the estimator gets their weights if it takes any.
+    fit_params
+        Further arguments of its ``fit``.
 
     Returns
     -------
@@ -124,7 +128,7 @@ def cross_fit(
         known = _known_to(y, known)
     table, labels = read_labelled(X, y, Z, reading, known)
     folds = _folds(table, labels, cv, seed)
-    training = _Training(estimator, X, labels)
+    training = _Training(estimator, X, labels, seed, fit_params or {})
 
     def base(rows: NDArray[np.intp] | None) -> Base:
         fitted = training.fit(rows)
@@ -152,9 +156,15 @@ def cross_fit(
 class _Training:
     """Trains copies of an estimator on some of the rows."""
 
-    def __init__(self, estimator: Any, X: Any, labels: Labels) -> None:
-        self.estimator = estimator
-        self.X = X
+    def __init__(
+        self, estimator: Any, X: Any, labels: Labels, seed: int, params: Mapping[str, Any]
+    ) -> None:
+        from sklearn.base import clone
+
+        self.estimator = clone(estimator)
+        # Otherwise equal calls of `fit` would give different models.
+        seed_estimator(self.estimator, seed)
+        self.X, self.params = X, params
         self.y = _labels_for(estimator, labels)
         self.weight = labels.weight
         self.weight_name = None if labels.weight is None else weight_argument(estimator)
@@ -171,9 +181,17 @@ class _Training:
         X = self.X if rows is None else take_rows(self.X, rows)
         part = slice(None) if rows is None else rows
         self._check_classes(self.y[part])
-        if self.weight_name is None or self.weight is None:
-            return clone(self.estimator).fit(X, self.y[part])
-        return clone(self.estimator).fit(X, self.y[part], **{self.weight_name: self.weight[part]})
+        given = {name: self._cut(value, rows) for name, value in self.params.items()}
+        if self.weight_name is not None and self.weight is not None:
+            given[self.weight_name] = self.weight[part]
+        return clone(self.estimator).fit(X, self.y[part], **given)
+
+    def _cut(self, value: Any, rows: NDArray[np.intp] | None) -> Any:
+        """What has an entry per row, for some rows; all else as it is."""
+        if rows is None or not (hasattr(value, "shape") or isinstance(value, list | tuple)):
+            return value
+        size = value.shape[:1] if hasattr(value, "shape") else (len(value),)
+        return take_rows(value, rows) if size == (len(self.y),) else value
 
     def _check_classes(self, y: NDArray[Any]) -> None:
         if _is_classifier(self.estimator) and len(np.unique(y)) < 2:
@@ -186,9 +204,11 @@ class _Training:
 def _folds(table: Table, labels: Labels, cv: Any, seed: int) -> list[Fold]:
     if is_splitter(cv):
         return split_folds(cv, labels.strata)
-    count = min(count_folds(cv), table.n_rows)
-    if count < 2:
+    count = count_folds(cv)
+    if table.n_rows < 2:
         raise ValueError("X has 1 sample, which cannot be split into rows to train on and to score")
+    if count > table.n_rows:
+        raise ValueError(f"cv={count} asks for more folds than there are rows, {table.n_rows}")
     blank = np.zeros(table.n_rows)  # there are no scores yet to tell rows apart
     given = Given(labels.strata, None, labels.weight is not None)
     problem = Problem(table, labels, blank, "identity", given)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -11,13 +11,13 @@ from typing import Any
 
 from recalibrate.bases.problem import Problem, Reading, open_base, read_problem
 from recalibrate.bases.protocol import Base
-from recalibrate.bases.wrappers import remember_columns
+from recalibrate.bases.wrappers import column_names, remember_columns
 from recalibrate.core.kinds import read_class
 from recalibrate.core.learning import FunctionClass
 from recalibrate.core.levels import Link
 from recalibrate.data.bounds import Bounds
 from recalibrate.data.folds import is_splitter
-from recalibrate.data.inputs import is_collection, is_streamed, settle
+from recalibrate.data.inputs import is_collection, is_streamed, settle_both
 from recalibrate.files import from_bytes, read_bytes
 from recalibrate.fitting.arguments import (
     Engine,
@@ -39,6 +39,7 @@ from recalibrate.rows.memory import MemoryStore
 from recalibrate.rows.opening import check_memory, open_rows
 from recalibrate.rows.store import Store
 from recalibrate.support.checks import check_flag
+from recalibrate.support.notices import listed, warn_user
 from recalibrate.support.threads import resolve_threads
 
 
@@ -55,6 +56,7 @@ def fit(
     B: float | None = None,
     gamma: float | None = None,
     cv: Any = None,
+    fit_params: Mapping[str, Any] | None = None,
     validation: Any = None,
     bounds: Bounds | None = None,
     base_link: Link | None = None,
@@ -96,8 +98,8 @@ def fit(
         ``sample_weight`` and, if scores are a column, ``base_model`` are then column names.
     y
         Labels: classes of any kind, soft labels in [0, 1], or numbers. Of two classes the
-        second of the base model's (else the larger) counts as 1, unless ``positive`` says
-        otherwise. Labels of a classifier always name classes.
+        second of the base model's (else the larger; of text the alphabetically last) counts as 1,
+        unless ``positive`` says otherwise. Labels of a classifier always name classes.
     H
         The groups or function class (H) to be multicalibrated for, that is, to be right on average
         inside: ``Groups(...)``, ``Trees(...)``, ``Linear(...)``, ...; a list of group expressions
@@ -125,6 +127,9 @@ def fit(
         Number of folds, any scikit-learn splitter, or pairs of row numbers such as
         ``GroupKFold().split(X, y, groups)``, for choosing the number of rounds; the model is
         then refitted on all rows. Default 5. An unfitted base is cross-fitted on the same folds.
+    fit_params
+        Further arguments of ``fit`` of a base that is cross-fitted; those with an entry per row
+        are cut to the rows of every fold.
     validation
         Instead of folds: a pair (X, y) or dict of held-out rows, a share of the rows such as
         0.2, or False for no validation. With ``alpha`` held-out rows only estimate: a share is
@@ -141,10 +146,11 @@ def fit(
         ``y`` holds classes, or booleans that say whether a row is of that class.
     positive
         Of two classes: the label that counts as 1, which the scores of an array or a callable are
-        about.
+        about, and ``predict``, audits and the summary speak of. ``classes_`` and the columns of
+        ``predict_proba`` stay sorted.
     classes
         All classes, in the order of the base model's outputs, where it does not tell them and
-        ``y`` does not hold all of them (or comes in pieces, as text).
+        labels are text, or ``y`` does not hold all of them.
     link
         Scale of the updates, and with it the loss: "identity" (squared error), "logit" (log loss)
         or "log" (corrections are factors; Poisson deviance). "log-gamma" and "log-tweedie-1.5" name
@@ -164,7 +170,8 @@ def fit(
     engine
         An `Engine`: threads, temporary files, Dask client. The model is the same for all of them.
     seed
-        Deals the folds and draws features.
+        Deals the folds and draws features. An estimator that is cross-fitted gets a seed from it
+        wherever its own ``random_state`` is None.
     progress
         Show a bar; default: on a terminal.
 
@@ -196,7 +203,7 @@ def fit(
     H = DEFAULT_CLASS if H is None else read_class(H)
     loop, engine = read_option("loop", loop, Loop), read_option("engine", engine, Engine)
     alpha, B = read_gamma(gamma, alpha, B)
-    plan = Plan(loop, alpha, B, cv, validation)
+    plan = Plan(loop, alpha, B, cv, validation, fit_params)
     _check(plan, unfitted, link)
     _check_classes(target_class, positive)
     engine.check()
@@ -204,7 +211,7 @@ def fit(
     check_flag("exportable", exportable)
     check_flag("trust", trust)
     seed = int(seed)  # numpy's integers overflow where Python's do not
-    X, Z = settle(X), settle(Z)
+    X, Z = settle_both(X, Z)
     link = "identity" if plan.paper else link
     reading = Reading(
         sample_weight, exposure, bounds, base_link, target_class, positive, classes, link,
@@ -236,7 +243,7 @@ def _open(
     """The base model, the rows wherever they are, and the plan as cross-fitting leaves it."""
     threads = resolve_threads(engine.threads)
     if not (is_collection(X) or (Z is None and is_streamed(X))):
-        base, problem, plan = _read_table(base_model, X, y, Z, plan, reading, seed)
+        base, problem, plan = _read_table(base_model, X, y, Z, H, plan, reading, seed)
         return base, MemoryStore(problem, threads, engine.blocks), plan
     if Z is not None:
         raise ValueError("Z= is for rows in memory; put its columns into X")
@@ -266,6 +273,11 @@ def _check(plan: Plan, unfitted: bool, link: str | None) -> None:
     loop.check()
     if plan.paper:
         check_paper(loop, None if unfitted else cv, link)
+    if plan.fit_params and not unfitted:
+        raise ValueError(
+            f"fit_params={sorted(plan.fit_params)} are arguments of the base model's fit, but this "
+            "base model is fitted already. Leave them out."
+        )
     if cv is not None and validation is not None and not unfitted:
         raise ValueError("give either cv= or validation=, not both")
     if loop.accept is not None and not gives_rows(validation):
@@ -303,20 +315,42 @@ def _check_pieces(base_model: Any, plan: Plan, H: FunctionClass, X: Any) -> None
 
 
 def _read_table(
-    base_model: Any, X: Any, y: Any, Z: Any, plan: Plan, reading: Reading, seed: int
+    base_model: Any,
+    X: Any,
+    y: Any,
+    Z: Any,
+    H: FunctionClass,
+    plan: Plan,
+    reading: Reading,
+    seed: int,
 ) -> tuple[Base, Problem, Plan]:
     """The base model and the rows of a table in memory; a base that is not fitted is cross-fitted.
 
     Then the plan has the folds of cross-fitting for choosing rounds, too.
     """
     scores = None
-    if is_unfitted(base_model):
-        crossed = cross_fit(base_model, X, y, plan.cv, reading, Z=Z, seed=seed)
+    unfitted = is_unfitted(base_model)
+    base = None if unfitted else open_base(base_model, reading)
+    names = column_names(X) if Z is None else None
+    if H is DEFAULT_CLASS and names is not None:
+        # Without H all columns count, but what the base takes need not be readable for others.
+        own = names if base is None else base.columns() or ()
+        reading = replace(
+            reading, reads=lambda schema: [n for n in H.reads(schema) if n not in own]
+        )
+    if base is None:
+        params = plan.fit_params or {}
+        crossed = cross_fit(base_model, X, y, plan.cv, reading, Z=Z, seed=seed, fit_params=params)
         base, scores = crossed.base, crossed.scores
         reading = replace(reading, sample_weight=crossed.weight(reading.sample_weight))
         free = not plan.paper and plan.validation is None
         plan = replace(plan, cv=crossed.folds or None if free else None)
-    else:
-        base = open_base(base_model, reading)
     base = remember_columns(base, X)
-    return base, read_problem(base, X, y, reading, scores=scores, Z=Z), plan
+    problem = read_problem(base, X, y, reading, scores=scores, Z=Z)
+    unread = sorted(set(names or ()) - set(problem.table.schema.names))
+    if H is DEFAULT_CLASS and unread:
+        warn_user(
+            f"H leaves out columns that are neither numbers nor text: {listed(unread)}. The base "
+            "model gets them as they are; derive numbers from them if they are to count in H, too."
+        )
+    return base, problem, plan

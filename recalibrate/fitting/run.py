@@ -31,6 +31,7 @@ from recalibrate.fitting.arguments import (
     loop_settings,
     paper_settings,
 )
+from recalibrate.fitting.base_review import lost_by_cutting, review_base, uncut
 from recalibrate.fitting.default.recipe import follow_recipe
 from recalibrate.fitting.default.sample import Sample
 from recalibrate.fitting.default.several import follow_classes
@@ -79,10 +80,11 @@ class Run:
         """The model, and where it comes from."""
         warn_of_weights(weights_of(self.store), self.store.size.n_rows)
         data, base = fingerprints(self.store)  # before rows are let go
+        said = review_base(self.base, self.store)
         ids = self._say_ids()
         model = self._follow(plan)
         origin = Provenance(library_version(), today(), data, base, self.seed)
-        return replace(model, provenance=origin, notes=(*model.notes, *ids))
+        return replace(model, provenance=origin, notes=(*said, *model.notes, *ids))
 
     def _say_ids(self) -> tuple[str, ...]:
         """A note on columns of H that look like identifiers."""
@@ -127,10 +129,11 @@ class Run:
 
     def paper(self, settings: Settings, alpha: float, B: float, validation: Any) -> Recalibrated:
         """Algorithm 1 on all rows but those that validate, which only estimate."""
-        training, held_out = self._paper_rows(settings, validation)
+        training, held_out, lost = self._paper_rows(settings, validation)
         self.store.drop()  # from now on encoded rows are enough
         boosted = training.run(settings, held_out=held_out, progress=self.progress)
         certificate = certify(training, settings, boosted, alpha, B, held_out)
+        boosted = replace(boosted, history=uncut(boosted.history, *lost))
         labels = self.store.problem.labels
         notes = (UNKNOWN_BOUNDS,) if labels.kind == "regression" and labels.observed else ()
         return self._model(boosted, settings, certificate, notes)
@@ -161,17 +164,23 @@ class Run:
     def loop(self, settings: Settings, cv: Any, validation: Any) -> Recalibrated:
         """The loop as its settings say, its steps chosen on held-out rows if there are any."""
         training = prepare(self.store, self.H, settings)
+        lost = lost_by_cutting(self.store)
         if validation is False:
             self.store.drop()
             plain = replace(settings, patience=None)
-            return self._model(training.run(plain, progress=self.progress), settings)
+            boosted = training.run(plain, progress=self.progress)
+            return self._model(
+                replace(boosted, history=uncut(boosted.history, lost, 0.0)), settings
+            )
         if gives_rows(validation):
             clip = settings.grid is not None
-            held_out = training.read_held_out(self.base, validation, clip=clip)
+            held_out, aside = training.read_held_out(self.base, validation, clip=clip)
             self.store.drop()
             boosted = training.run(settings, held_out=held_out, progress=self.progress)
-            return self._model(boosted, settings)
-        verdict = self._cross_validate(training, settings, cv, validation)
+            return self._model(
+                replace(boosted, history=uncut(boosted.history, lost, aside)), settings
+            )
+        verdict, aside = self._cross_validate(training, settings, cv, validation)
         loss = NamedLoss.of(self.store.problem.family, self.store.problem.labels)
         self.store.drop()
         if verdict is None:
@@ -180,8 +189,9 @@ class Run:
         if verdict.rounds == 0:
             settings = final = replace(final, grid=None)  # not even rounded
         boosted = training.run(final, progress=self.progress)
-        boosted = replace(boosted, history=replace(boosted.history, held_out=verdict.curve))
-        return self._model(boosted, settings, notes=verdict.notes(loss))
+        history = uncut(replace(boosted.history, held_out=verdict.curve), lost, aside)
+        boosted = replace(boosted, history=history)
+        return self._model(boosted, settings, notes=verdict.notes(loss, aside))
 
     def _unchanged(self, why: str = "") -> Recalibrated:
         """The base as it is: by default because there are too few rows to hold any out."""
@@ -192,24 +202,36 @@ class Run:
             Boosted(empty, History(), None, empty), Settings(link=empty.link), notes=(note,)
         )
 
-    def _paper_rows(self, settings: Settings, validation: Any) -> tuple[Training, Encoded | None]:
-        """Rows to fit, and those to hold out."""
+    def _paper_rows(
+        self, settings: Settings, validation: Any
+    ) -> tuple[Training, Encoded | None, tuple[float, float]]:
+        """Rows to fit, those to hold out, and what cutting base scores took off their losses."""
         folds = self._folds(None, validation, self.store) if is_share(validation) else []
         if folds:
-            training = prepare(self.store.take(folds[0].train), self.H, settings)
-            return training, training.hold_out(self.store.take(folds[0].held_out))
+            fitted, aside = (self.store.take(own) for own in (folds[0].train, folds[0].held_out))
+            training = prepare(fitted, self.H, settings)
+            lost = lost_by_cutting(fitted), lost_by_cutting(aside)
+            return training, training.hold_out(aside), lost
         training = prepare(self.store, self.H, settings)
+        all_rows = lost_by_cutting(self.store)
         if gives_rows(validation):
-            return training, training.read_held_out(self.base, validation, clip=True)
-        return training, None
+            held_out, own = training.read_held_out(self.base, validation, clip=True)
+            return training, held_out, (all_rows, own)
+        return training, None, (all_rows, 0.0)
 
     def _cross_validate(
         self, training: Training, settings: Settings, cv: Any, validation: float | None
-    ) -> Verdict | None:
-        """How many rounds to take; None when there are too few rows to split."""
+    ) -> tuple[Verdict | None, float]:
+        """How many rounds to take, and what cutting scores took off the loss of held-out rows.
+
+        None when there are too few rows to split.
+        """
         folds = self._folds(cv, validation, self.store)
         if not folds:
-            return None
+            return None, 0.0
+        # Held-out rows of all folds together are those of the store, unless one share is held out.
+        aside = self.store if len(folds) > 1 else self.store.take(folds[0].held_out)
+        lost = lost_by_cutting(aside)
         start = training.start(settings)
         # Keeping the last update un-rounded is the last word of a model, not of a fold.
         how = replace(settings, keep_unrounded=False)
@@ -219,7 +241,7 @@ class Run:
             return Fitted(boosted.path, boosted.history.held_out, (0,))
 
         runs = run_folds(training.encoded, training.scale, folds, fit, threads=self.threads)
-        return judge(runs, start, training.scale)
+        return judge(runs, start, training.scale), lost
 
     def _folds(self, cv: Any, validation: float | None, store: Store) -> list[Fold]:
         """Folds by content, or as the user splits; none when there are too few rows."""

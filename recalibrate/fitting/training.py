@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.bases.problem import Problem, base_margin, count_scores, read_features
+from recalibrate.bases.problem import Problem, base_margin, count_scores, cut_losses, read_features
 from recalibrate.bases.protocol import Base
 from recalibrate.core.boost import Boosted, Settings, boost
 from recalibrate.core.family import family
@@ -22,6 +22,7 @@ from recalibrate.core.source import StatsSource
 from recalibrate.data.labels import read_more_labels
 from recalibrate.rows.memory import EncodedInMemory
 from recalibrate.rows.store import Encoded, Store, weights_of
+from recalibrate.support.sums import average
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,8 +80,11 @@ class Training:
         scale = self.scale if weights is None else self.scale.held_out(weights)
         return store.encode((self.learner.encoder,), scale.quantise_weight)
 
-    def read_held_out(self, base: Base, given: Any, clip: bool) -> Encoded:
-        """Validation rows that the user gave, encoded like the others."""
+    def read_held_out(self, base: Base, given: Any, clip: bool) -> tuple[Encoded, float]:
+        """Validation rows that the user gave, encoded like the others.
+
+        And what cutting their base scores took off the mean loss.
+        """
         parts = _validation_parts(given)
         problem, labels = self.problem, self.problem.labels
         X = parts["X"]
@@ -103,7 +107,11 @@ class Training:
         block = self.learner.encoder.encode(table)
         ones = np.ones(n_rows) if own.weight is None else own.weight
         weight = self.scale.held_out(Weights.of(ones)).quantise_weight(ones)
-        return EncodedInMemory(Rows((block,), own.values, margin, weight))
+        cut = cut_losses(base, scores, own, problem.link, margin)
+        return (
+            EncodedInMemory(Rows((block,), own.values, margin, weight)),
+            0.0 if cut is None else average(cut, own.weight),
+        )
 
     def _check_weights(self, weight: NDArray[np.float64] | None) -> None:
         """Held-out weights need the room that weights of the fitted rows make."""

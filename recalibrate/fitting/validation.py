@@ -111,13 +111,13 @@ class Verdict:
     before: float
     curve: tuple[float, ...]
 
-    def notes(self, loss: NamedLoss) -> tuple[str, ...]:
-        """In words."""
+    def notes(self, loss: NamedLoss, cut: float) -> tuple[str, ...]:
+        """In words; ``cut`` as for `NamedLoss.held_out`."""
         if self.rounds:
-            after = loss.held_out(self.before, self.before - self.gain)
+            after = loss.held_out(self.before, self.before - self.gain, cut)
             return after, f"cross-validation: {loss.change(self.gain, self.error)}"
         said = loss.stage("cross-validation", "", self.gain, self.error)
-        return loss.held_out(self.before, self.before), said, NO_CORRECTION
+        return loss.held_out(self.before, self.before, cut), said, NO_CORRECTION
 
 
 def paired_gain(before: Scores, after: Scores, weight: Scores | None) -> tuple[float, float]:

@@ -42,7 +42,9 @@ class Outputs:
         loss
             A name ("squared", "absolute", "hinge", "logistic", "pinball(0.9)",
             "asymmetric(1, 4)"), an object of :mod:`recalibrate.losses`, a cost matrix (a row
-            per label, a column per action), or a function ``loss(y, action)``.
+            per label, a column per action), or a function ``loss(y, action)``. Of two classes
+            label 1 is the one that :meth:`predict` is about; of more, rows are in the order of
+            ``classes_``.
         actions
             The possible actions; needed for a function, unless ``between`` is given.
         between
@@ -203,15 +205,17 @@ class Outputs:
         X, base, Z
             As in :meth:`predict`.
         label
-            Of more than two classes: the one whose probability is explained. Its steps are those
-            that change its own score; what other classes gain is taken from it in proportion.
+            Of more than two classes: the one whose probability is explained, in log-odds against
+            the rest. Steps of other classes count too: what raises their scores lowers its
+            log-odds.
 
         Returns
         -------
         Explanation
             ``table`` has base score, level set, rule, shift and score after every step;
             ``by_stage`` and ``by_feature`` sum them up; printed, it tells the first rows' story.
-            Shifts add up to the final score minus the base score on the scale of ``unit``.
+            Shifts add up to the change from the base score to the final score in ``unit``:
+            log-odds, logarithms of means (factors) with a log link, or the unit of y.
 
         Examples
         --------
@@ -225,20 +229,16 @@ class Outputs:
         """
         from recalibrate.explain.explaining import explain
 
-        classes = (
-            list(self._model.labels.classes) if self._model.labels.kind == "classes" else [label]
-        )
-        if label not in classes or (len(classes) == 1 and label is not None):
+        model = self._model
+        classes = model.labels.classes if model.labels.kind == "classes" else ()
+        if classes and label not in classes:
             raise ValueError(
                 f"label={label!r} chooses the class to explain, one of {listed(classes)}"
-                if len(classes) > 1
-                else "label= is for models of more than two classes"
             )
-        start, blocks, _ = self._model._encode(X, base, Z)
-        output = classes.index(label)
-        return explain(
-            self._model.rounds, self._model.schema, start, blocks, self._model._finish, output
-        )
+        if not classes and label is not None:
+            raise ValueError("label= is for models of more than two classes")
+        start, blocks, _ = model._encode(X, base, Z)
+        return explain(model, start, blocks, classes.index(label) if classes else 0)
 
     def plot_errors(self) -> Figure:
         """Training and held-out loss by round, as a matplotlib figure (extra "report")."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.bases.problem import base_margin, count_scores, read_features
+from recalibrate.bases.problem import base_margin, count_scores, has_no_rows, read_features
 from recalibrate.bases.protocol import Base
 from recalibrate.bases.wrappers import ChainedBase, select_columns
 from recalibrate.core.boost import History, Settings
@@ -18,7 +18,7 @@ from recalibrate.core.learning import is_score
 from recalibrate.core.levels import from_margin
 from recalibrate.core.rounds import Rounds
 from recalibrate.data.bounds import Bounds
-from recalibrate.data.inputs import is_collection, is_streamed, open_frames, settle
+from recalibrate.data.inputs import is_collection, is_streamed, open_frames, settle_both
 from recalibrate.data.labels import Labels
 from recalibrate.data.scores import check_score_names, read_scores, take_scores
 from recalibrate.data.table import Schema
@@ -89,17 +89,23 @@ class Recalibrated(Outputs, Frozen):
         return self.labels.bounds
 
     @property
-    def classes_(self) -> NDArray[Any]:
-        """The classes, in the order of the columns of :meth:`predict_proba`.
+    def predicts_rates(self) -> bool:
+        """Whether the model was fitted with ``exposure=``: it predicts y per unit of exposure."""
+        return self.labels.exposed
 
-        For one class against the rest: False and True.
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The classes, sorted: the order of the columns of :meth:`predict_proba`.
+
+        For one class against the rest: False and True. Which of two classes :meth:`predict` is
+        about (``positive=`` of :func:`recalibrate.fit`) does not change the order.
         """
         labels = self.labels
         if labels.kind == "regression":
             raise AttributeError("a regression model has no classes")
         if labels.chosen is not None:
             return np.array([False, True])
-        return np.array(labels.classes or (0, 1))
+        return np.array(labels.columns or (0, 1))
 
     @property
     def fingerprint_(self) -> str:
@@ -158,9 +164,12 @@ class Recalibrated(Outputs, Frozen):
         return fit(self, X, y, self.H if H is None else H, **options)
 
     def predict(self, X: Any, base: Any = None, Z: Any = None) -> NDArray[np.float64]:
-        """Calibrated mean, or probability of label 1 (the second of :attr:`classes_`).
+        """Calibrated mean, or probability of the class that counts as 1.
 
-        Of more than two classes: the probabilities of all, as :meth:`predict_proba`.
+        Of two classes that is the one that ``positive=`` named in `fit`, else the second of
+        :attr:`classes_`; :meth:`summary` says which. Of more than two classes: the probabilities
+        of all, as :meth:`predict_proba`. Of a model that was fitted with ``exposure=``: rates, y
+        per unit of exposure; multiply them by the exposure of the new rows to have totals.
 
         Parameters
         ----------
@@ -171,7 +180,7 @@ class Recalibrated(Outputs, Frozen):
             Dask Series, or a Dask DataFrame with a column for every class.
         base
             Their base scores, instead of asking the base model. Needed where the model was
-            fitted on an array of scores.
+            fitted on an array of scores. Of several classes: columns as `fit` was given them.
         Z
             H's own table, where ``fit`` was given one.
 
@@ -207,8 +216,9 @@ class Recalibrated(Outputs, Frozen):
         if is_collection(X):
             from recalibrate.rows.dask.shipping import both_classes
 
-            return both_classes(p)  # type: ignore[no-any-return]
-        return np.column_stack([1.0 - p, p])
+            return both_classes(p, self.labels)  # type: ignore[no-any-return]
+        both = np.column_stack([1.0 - p, p])
+        return both if self.labels.chosen is not None else self.labels.in_columns(both)
 
     def margins(self, X: Any, base: Any = None, Z: Any = None) -> NDArray[np.float64]:
         """Scores on the link's own scale (log-odds, or means scaled to [0, 1])."""
@@ -218,10 +228,26 @@ class Recalibrated(Outputs, Frozen):
         self, X: Any, base: Any = None, Z: Any = None
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Both at once: :meth:`margins` and :meth:`predict`."""
+        margins, means = self._answers(X, base, Z)
+        return self._in_columns(margins), self._in_columns(means)
+
+    def _answers(
+        self, X: Any, base: Any = None, Z: Any = None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Margins and predictions with columns in the order of the base's scores."""
+        X, Z = settle_both(X, Z)
+        if has_no_rows(X, base):
+            outputs = self.labels.outputs
+            nothing = np.empty(0) if outputs == 1 else np.empty((0, outputs))
+            return nothing, nothing.copy()
         start, blocks, scores = self._encode(X, base, Z)
         margins = self.rounds.apply(blocks, start)
         unchanged = not self.rounds.steps and self.rounds.start is None
         return margins, scores if unchanged else self._finish(margins)
+
+    def _in_columns(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Columns of several classes in the order of :attr:`classes_`."""
+        return self.labels.in_columns(values) if self.labels.kind == "classes" else values
 
     def staged_predict(
         self, X: Any, base: Any = None, Z: Any = None
@@ -229,15 +255,15 @@ class Recalibrated(Outputs, Frozen):
         """Predictions before the first and after every step, one after the other."""
         start, blocks, _ = self._encode(X, base, Z)
         state = self.rounds.begin(start)
-        yield self._finish(state.f)
+        yield self._in_columns(self._finish(state.f))
         for step in self.rounds.steps:
             state = state.advance(step, blocks[step.encoder])
-            yield self._finish(state.f)
+            yield self._in_columns(self._finish(state.f))
 
     def _predict_pieces(self, X: Any, base: Any) -> NDArray[np.float64]:
         """Predictions for rows that are read a piece at a time."""
         names = check_score_names(base)
-        pieces = (frame for frame in open_frames(X) if len(frame))
+        pieces = open_frames(X)
         found = [self.predict(each, take_scores([each[k] for k in names])) for each in pieces]
         if not found:
             raise ValueError(f"X has no rows: {X!r}")
@@ -252,11 +278,16 @@ class Recalibrated(Outputs, Frozen):
             return mean
         return self.labels.within(self.labels.unscale(mean))
 
+    def _unlimited(self, f: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The same as `_finish`, without the bounds of predictions."""
+        mean = self.rounds.family.from_margin(f)
+        return self.labels.unscale(mean) if self.labels.kind == "regression" else mean
+
     def _encode(
         self, X: Any, base: Any, Z: Any
     ) -> tuple[NDArray[np.float64], list[NDArray[Any]], NDArray[np.float64]]:
         """Base scores on the link's scale, blocks of all encoders, base scores as means."""
-        X, Z = settle(X), settle(Z)
+        X, Z = settle_both(X, Z)
         given = self.base.scores(X) if base is None else base
         n_rows = count_scores(given)
         margin = base_margin(

@@ -118,6 +118,7 @@ def test_a_least_squares_regressor_stays_as_it_is():
     )
 
 
+@pytest.mark.slow
 def test_exact_is_the_word_of_the_user():
     X, base, response = two_levels()
     y = np.clip(base + response, 0, 1)
@@ -154,6 +155,7 @@ def test_random_regressors_and_pipelines_get_seeds_and_weights(regressor, link):
     assert (fit(0) != fit(1)).any()
 
 
+@pytest.mark.slow
 def test_affine_regressors_survive_a_file_and_a_graph(tmp_path):
     X, base, response = two_levels(300)
     y = np.clip(base + response, 0, 1)

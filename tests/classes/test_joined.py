@@ -76,6 +76,7 @@ def check(log, blocks, base):
     assert log.apply(blocks, base).tolist() == expected.tolist()  # with what was kept
 
 
+@pytest.mark.slow
 @given(
     cases(),
     tree_specs(),
@@ -104,6 +105,7 @@ SPECS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", SPECS)
 def test_larger_tables(name, weighted, way):

@@ -124,6 +124,7 @@ def test_features_are_credited_by_their_products():
     assert "by age^2" in str(told)
 
 
+@pytest.mark.slow
 def test_it_can_be_boosted_by_the_default_and_the_estimators():
     X, base, mean = people(3000)
     y = (np.random.default_rng(1).random(len(mean)) < mean).astype(float)
@@ -136,6 +137,7 @@ def test_it_can_be_boosted_by_the_default_and_the_estimators():
     assert fitted.score(numbers, mean) > 0.8
 
 
+@pytest.mark.slow
 def test_the_audit_asks_what_polynomials_still_find():
     X, base, mean = people(6000)
     y = (np.random.default_rng(1).random(len(mean)) < mean).astype(float)

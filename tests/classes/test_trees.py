@@ -9,6 +9,7 @@ from sklearn.tree import DecisionTreeRegressor
 import recalibrate as rc
 
 
+@pytest.mark.slow
 def test_stump_finds_the_best_threshold():
     n = 300
     x = np.random.default_rng(0).permutation(np.arange(n)) / 7
@@ -109,6 +110,7 @@ def test_one_vs_rest_splits_one_category_off():
     np.testing.assert_array_equal(fitted(X, response, rc.Trees(depth=1, one_vs_rest=3)), ordered)
 
 
+@pytest.mark.slow
 def test_rare_categories_share_a_bin():
     kind = np.repeat(list("abcdef"), [50, 50, 5, 5, 5, 5])
     response = np.repeat([0.1, 0.2, 0.3, 0.3, 0.4, 0.4], [50, 50, 5, 5, 5, 5])

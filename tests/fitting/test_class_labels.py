@@ -38,6 +38,7 @@ def reference():
     return rc.fit(base, X, Y, **PLAIN).predict(X)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SPELLINGS)
 def test_a_classifier_is_recalibrated_the_same_whatever_its_classes_are_called(name, reference):
     y = spelled(SPELLINGS[name])
@@ -60,11 +61,101 @@ def test_positive_names_the_class_that_counts(tmp_path):
     model = rc.fit(base, X, spelled(("no", "yes")), positive="no", **PLAIN)
     other = rc.fit(base, X, spelled(("no", "yes")), **PLAIN)
     np.testing.assert_allclose(model.predict(X), 1 - other.predict(X), atol=1e-6)
-    assert model.classes_.tolist() == ["yes", "no"]
+    np.testing.assert_allclose(model.predict_proba(X), other.predict_proba(X), atol=1e-6)
     again = rc.load(model.save(tmp_path / "model.rcal"))
-    assert again.classes_.tolist() == ["yes", "no"]
+    for each in (model, again):
+        assert each.classes_.tolist() == ["no", "yes"]
+        np.testing.assert_array_equal(each.predict(X), each.predict_proba(X)[:, 0])
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
     assert "probability of 'no' (the other class is 'yes')" in model.summary()
+
+
+def test_scorers_of_scikit_learn_read_the_right_column():
+    from sklearn.metrics import get_scorer
+
+    y = spelled(("no", "yes"))
+    base = LogisticRegression().fit(X.assign(g=X["sex"] == "F")[["g"]], y)
+    rows = X.assign(g=X["sex"] == "F")
+    models = [rc.fit(base, rows, y, positive=each, **PLAIN) for each in ("no", "yes")]
+    for name in ("roc_auc", "neg_log_loss"):
+        found = [get_scorer(name)(model, rows, y) for model in models]
+        assert found[0] == pytest.approx(found[1], abs=1e-6)
+    assert get_scorer("roc_auc")(models[0], rows, y) > 0.6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pair", [("no", "yes"), (0, 1), (1, 2)])
+def test_everything_speaks_of_the_positive_class_and_columns_stay_sorted(pair, tmp_path):
+    y, event = spelled(pair), pair[0]
+    base = LogisticRegression().fit(X[["a"]], y)
+    model = rc.fit(base, X, y, positive=event, **PLAIN)
+    graph = model.to_onnx(tmp_path / "model.onnx", X[:50])
+    assert graph.graph.output[1].name == "probabilities"
+    served = rc.load(tmp_path / "model.onnx")
+    assert served.classes_.tolist() == list(pair)
+    np.testing.assert_allclose(served.predict(X), model.predict(X), atol=6e-8)
+    np.testing.assert_allclose(served.predict_proba(X), model.predict_proba(X), atol=6e-8)
+    outputs = served.run(X)
+    np.testing.assert_array_equal(
+        outputs["label"], model.classes_[model.predict_proba(X).argmax(axis=1)]
+    )
+    rate = np.mean(y == event)
+    for each in (model, served):
+        row = rc.audit(each, X, y, groups=["sex"]).groups[0]
+        assert row.mean_outcome == pytest.approx(rate)
+        assert abs(row.after.gap) < 1e-3
+        monitor = rc.Monitor(each, groups="sex")
+        monitor.update(X, y)
+        assert abs(monitor.table["gap"][0]) < 0.01
+    # A graph as a base keeps what its score is about.
+    chained = rc.fit(str(tmp_path / "model.onnx"), X, y, **PLAIN)
+    assert f"probability of {event!r}" in chained.summary()
+    np.testing.assert_allclose(chained.predict(X), model.predict(X), atol=0.05)
+    assert model.decide([[0, 1], [1, 0]]).actions(X).mean() == np.mean(model.predict(X) > 0.5)
+
+
+@pytest.mark.slow
+def test_an_audit_can_speak_of_the_other_class():
+    y = spelled(("no", "yes"))
+    base = LogisticRegression().fit(X[["a"]], y)
+    model = rc.fit(base, X, y, **PLAIN)
+    for each in (model, base):
+        yes = rc.audit(each, X, y, groups=["sex"], baseline=base).full_table
+        no = rc.audit(each, X, y, groups=["sex"], baseline=base, positive="no").full_table
+        np.testing.assert_allclose(no["gap"], -yes["gap"], atol=1e-12)
+        np.testing.assert_allclose(no["before_gap"], -yes["before_gap"], atol=1e-12)
+    with pytest.raises(ValueError, match="positive='maybe', but the predictions are about"):
+        rc.audit(model, X, y, positive="maybe")
+
+
+def test_a_graph_of_an_earlier_version_may_have_its_columns_in_another_order(tmp_path):
+    """Version 0.2 wrote the positive class last, whatever the order of the labels."""
+    import json
+
+    scores = np.full(N, 0.4)
+    model = rc.fit(scores, X, spelled(("a", "b")), **PLAIN)
+    graph = model.to_onnx(X_sample=X[:50], base=scores[:50])
+    for entry in graph.metadata_props:
+        if entry.key == "labels":
+            entry.value = json.dumps(json.loads(entry.value) | {"classes": ["z", "b"]})
+    path = tmp_path / "old.onnx"
+    path.write_bytes(graph.SerializeToString())
+    served = rc.load(path)
+    assert served.classes_.tolist() == ["b", "z"]
+    p = served.predict(X, base=scores)
+    np.testing.assert_allclose(served.predict_proba(X, base=scores)[:, 0], p, atol=6e-8)
+    audited = rc.audit(served, X, spelled(("z", "b")), base=scores).groups[0]
+    assert audited.mean_outcome == pytest.approx(Y.mean())
+
+
+def test_a_model_keeps_the_class_that_it_predicts():
+    y = spelled(("no", "yes"))
+    model = rc.fit(LogisticRegression().fit(X[["a"]], y), X, y, positive="no", **PLAIN)
+    again = model.refit(X, y, **{key: PLAIN[key] for key in ("validation", "loop")})
+    assert "probability of 'no'" in again.summary()
+    assert rc.fit(model, X, y, positive="no", **PLAIN).classes_.tolist() == ["no", "yes"]
+    with pytest.raises(ValueError, match="predicts the probability of 'no' and keeps doing so"):
+        rc.fit(model, X, y, positive="yes", **PLAIN)
 
 
 @pytest.mark.parametrize("pair", [(-1, 1), (1, 2), ("a", "b")])
@@ -144,3 +235,81 @@ def test_text_labels_in_pieces_need_their_classes():
     np.testing.assert_array_equal(model.predict(X, base=scores), plain.predict(X, base=scores))
     with pytest.raises(ValueError, match=r"y holds 'no', 'yes'.* Name them with classes="):
         rc.fit("p", iter(pieces), "y", **PLAIN)
+
+
+def three_classes():
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"a": rng.normal(size=N)})
+    k = np.clip((rows["a"] + rng.logistic(size=N) + 1.5) // 1.5, 0, 2).astype(int).to_numpy()
+    return rows, k, LogisticRegression().fit(rows, k)
+
+
+def test_indicators_beside_a_target_class_of_several_are_ambiguous():
+    rows, k, base = three_classes()
+    way = {"target_class": 0, "H": rc.Groups("a < 0"), "loop": rc.Loop(levels=1, max_rounds=3)}
+    y = (k == 0).astype(int)
+    for labels in (y, y.astype(float), pd.Series(y)):
+        with pytest.raises(ValueError, match=r"of class 0, or that it is of class 1.*booleans"):
+            rc.fit(base, rows, labels, **way)
+    model = rc.fit(base, rows, y == 1, **way)  # the indicator
+    score = base.predict_proba(rows)[:, 0]
+    assert np.corrcoef(score, model.predict(rows))[0, 1] > 0.9
+    np.testing.assert_array_equal(model.predict(rows), rc.fit(base, rows, k, **way).predict(rows))
+    some = k < 2  # rows of two of the classes: the other reading
+    assert rc.fit(base, rows[some], k[some] == 0, **way).labels.chosen == 0
+    with pytest.raises(ValueError, match="booleans"):
+        rc.audit(model, rows, y)
+    assert abs(rc.audit(model, rows, y == 1).groups[0].after.gap) < 0.05
+    # Both readings of 1 are the same where class 1 is the target.
+    rc.fit(base, rows[some], k[some], **way | {"target_class": 1})
+
+
+@pytest.mark.parametrize("large", [10**30, 2**63 + 1, 7, 2.5])
+def test_two_numbers_beside_probabilities_are_refused(large):
+    p = np.clip(0.4 + 0.1 * X["a"].to_numpy(), 0.01, 0.99)
+    y = np.array([0, large], dtype=object)[Y]
+    with pytest.raises(ValueError, match=r"y holds two numbers, 0\.0 and .*in \[0, 1\].*bounds="):
+        rc.fit(p, X, y, **PLAIN)
+    rows = X.assign(p=p, y=y.astype(float))
+    with pytest.raises(ValueError, match="y holds two numbers"):
+        rc.fit("p", iter([rows[:300], rows[300:]]), "y", **PLAIN)
+    classes = rc.fit(p, X, y > 0.0, **PLAIN)
+    np.testing.assert_array_equal(
+        classes.predict(X, base=p), rc.fit(p, X, Y, **PLAIN).predict(X, base=p)
+    )
+    assert rc.fit(p, X, y, bounds=(0.0, float(large)), **PLAIN).labels.kind == "regression"
+    rc.fit(p * float(large), X, y, **PLAIN)  # scores on the scale of the labels
+
+
+def trained_on_shares(name, rows, p):
+    """A base for shares; but for scikit-learn's it was trained on them, by cross-entropy."""
+    if name == "sklearn":
+        return LogisticRegression().fit(rows, p > 0.5)
+    if name == "lightgbm":
+        model = pytest.importorskip("lightgbm").LGBMRegressor(
+            objective="cross_entropy", n_estimators=5, verbose=-1, n_jobs=1
+        )
+    elif name == "xgboost":
+        model = pytest.importorskip("xgboost").XGBRegressor(
+            objective="reg:logistic", n_estimators=5, n_jobs=1
+        )
+    else:
+        settings = {"loss_function": "CrossEntropy", "iterations": 5, "verbose": False}
+        kind = getattr(pytest.importorskip("catboost"), name)
+        model = kind(**settings | {"allow_writing_files": False})
+    return model.fit(rows, p)
+
+
+@pytest.mark.adapter
+@pytest.mark.parametrize("name", ["sklearn", "lightgbm", "xgboost", "CatBoostClassifier"])
+@pytest.mark.parametrize("n", [900, 1500])
+def test_soft_labels_may_have_any_number_of_values(name, n):
+    rng = np.random.default_rng(1)
+    rows = pd.DataFrame({"a": rng.normal(size=n), "b": rng.normal(size=n)})
+    p = 1 / (1 + np.exp(-rows["a"].to_numpy() - 0.5))
+    base = trained_on_shares(name, rows, p)
+    model = rc.fit(base, rows, p, H=rc.Groups("b < 0"), loop=rc.Loop(levels=1, max_rounds=40))
+    assert model.labels.kind == "soft"
+    assert model.predict(rows).mean() == pytest.approx(p.mean(), abs=0.02)
+    with pytest.raises(ValueError, match="labels are not classes"):
+        rc.fit(base, rows, 2.0 * p, H=rc.Groups("b < 0"))

@@ -48,6 +48,7 @@ def test_exposure_is_a_rate_with_a_weight_and_rows_repeated(H, link):
     assert np.allclose(repeated.predict(X, base=base), p, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_default_fit_by_exposure_and_by_weight_is_the_same():
     X, e, base, _, y = claims()
     model = rc.fit(base, X, y, exposure=e)
@@ -56,6 +57,7 @@ def test_default_fit_by_exposure_and_by_weight_is_the_same():
     assert by_weight.fingerprint_ == model.fingerprint_
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("link", LINKS)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_linear_functions_are_the_generalised_linear_model(link, weighted):
@@ -92,6 +94,7 @@ def test_groups_are_right_on_average(link):
                 assert ratio == pytest.approx(1, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_default_fit_corrects_what_is_wrong_and_leaves_what_is_right():
     X, e, base, rate, y = claims(8000)
     model = rc.fit(base, X, y, H=rc.Groups("sex", "age < 30"), exposure=e)
@@ -122,6 +125,7 @@ def test_base_on_the_log_scale():
     assert np.allclose(model.predict(X, base=np.log(base)), expected, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_objective_of_the_base_decides():
     X, e, _, _, y = claims(600)
     numbers = X[["age"]]
@@ -164,6 +168,7 @@ def test_scores_of_zero_are_warned_of():
         rc.fit(np.where(np.arange(200) == 7, 0.0, base), X, y, rc.Groups("sex"), exposure=e)
 
 
+@pytest.mark.slow
 def test_regressor_by_exposure():
     X, e, _, _, y = claims(1500)
     numbers = X[["age"]]
@@ -197,3 +202,90 @@ def test_what_is_refused():
         rc.fit(classifier, X[["age"]], y, link="log")
     with pytest.raises(ValueError, match="exposure= needs totals"):
         rc.fit(base, X, X["town"], exposure=e)
+
+
+class TestRatesNeedTheirExposure:
+    """Predictions per unit of exposure are never compared with totals as they are."""
+
+    NEEDED = r"fitted with exposure=.*Pass exposure= here.*--exposure"
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def fitted(cls):
+        X, e, _, _, y = claims(1500)
+        tariff = PoissonRegressor().fit(X[["age"]], y / e, sample_weight=e)
+        return rc.fit(tariff, X, y, rc.Groups("sex"), exposure=e), X, y, e
+
+    def test_an_audit(self, fitted, tmp_path):
+        model, X, y, e = fitted
+        assert model.predicts_rates
+        loaded = rc.load(model.save(tmp_path / "m.rcal"))
+        model.to_onnx(tmp_path / "m.onnx", X)
+        served = rc.load(tmp_path / "m.onnx")
+        for each in (model, loaded, served):
+            with pytest.raises(ValueError, match=self.NEEDED):
+                rc.audit(each, X, y)
+            with pytest.raises(ValueError, match=self.NEEDED):
+                rc.audit({"one": each, "two": model}, X, y)
+            with pytest.raises(ValueError, match=self.NEEDED):
+                rc.audit(np.full(len(y), 0.3), X, y, baseline=each)
+        same = rc.audit(model, X, y, exposure=e)
+        assert rc.audit(loaded, X, y, exposure=e).table.equals(same.table)
+        # What is a rate already says so by exposures of one.
+        ones = rc.audit(model, X, y / e, sample_weight=e, exposure=np.ones(len(y)))
+        pd.testing.assert_frame_equal(ones.table, same.table)
+
+    @pytest.mark.slow
+    def test_an_estimator(self):
+        X, e, _, _, y = claims(600)
+        numbers = X[["age"]]
+        model = rc.RecalibratedRegressor(PoissonRegressor(), H=rc.Groups("age < 30"), cv=2)
+        model.fit(numbers, y, exposure=e)
+        with pytest.raises(ValueError, match=self.NEEDED):
+            rc.audit(model, numbers, y)
+
+    def test_a_refit_and_validation_rows(self, fitted, tmp_path):
+        model, X, y, e = fitted
+        with pytest.raises(ValueError, match=self.NEEDED):
+            model.refit(X, y)
+        model.to_onnx(tmp_path / "m.onnx", X)
+        with pytest.raises(ValueError, match=self.NEEDED):
+            rc.fit(tmp_path / "m.onnx", X, y, rc.Groups("sex"))
+        assert model.refit(X, y, exposure=e).predicts_rates
+        with pytest.raises(ValueError, match=self.NEEDED):
+            rc.fit(model, X, y, rc.Groups("sex"), exposure=e, validation=(X, y))
+
+    def test_rows_in_pieces(self, fitted, tmp_path):
+        _, X, y, e = fitted
+        rows = X.assign(y=y, years=e, p=0.3)
+        pieces = [rows[:800], rows[800:]]
+        model = rc.fit("p", lambda: pieces, "y", rc.Groups("sex"), exposure="years")
+        assert model.predicts_rates
+        with pytest.raises(ValueError, match=self.NEEDED):
+            rc.audit(model, lambda: pieces, "y", base="p")
+
+    def test_the_summary_says_what_is_predicted(self, fitted, tmp_path):
+        model, *_ = fitted
+        for each in (model, rc.load(model.save(tmp_path / "m.rcal"))):
+            assert "mean of y per unit of exposure (0 or more)" in each.summary()
+
+    def test_a_monitor(self, fitted, tmp_path):
+        model, X, y, e = fitted
+        monitor = rc.Monitor(model, groups="sex", tolerance=0.05).start(X)
+        with pytest.raises(ValueError, match=self.NEEDED):
+            monitor.update(X, y)
+        monitor.update(X, None)  # scores alone are compared with scores
+        monitor.update(X, y, exposure=e)
+        again = rc.Monitor.load(monitor.save(tmp_path / "state.json"))
+        with pytest.raises(ValueError, match=self.NEEDED):
+            again.update(X, y, scores=model.predict(X), force=True)
+        with pytest.raises(ValueError, match=self.NEEDED):
+            monitor.report(X, y)
+        assert monitor.report(X, y, exposure=e).advice is not None
+        gap = monitor.table.set_index("group")["gap"]
+        everyone = np.average(y / e - model.predict(X), weights=e)
+        assert gap["all"] == pytest.approx(everyone, abs=1e-9)
+        rates = rc.Monitor(model.predict, groups="sex", tolerance=0.05, bounds=(0, 8)).start(X)
+        rates.update(X, None)
+        rates.update(X, y / e, sample_weight=e)
+        assert rates.table["gap"].to_numpy() == pytest.approx(gap.to_numpy(), abs=1e-9)

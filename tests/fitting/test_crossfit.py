@@ -76,6 +76,7 @@ def sample(n=400, seed=0):
 # --- what is not fitted -------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_fitted_and_unfitted_are_told_apart():
     X, y = sample(50)
     for model in (
@@ -136,6 +137,7 @@ def test_number_of_folds_is_dealt_by_content():
     np.testing.assert_allclose(shuffled, scores[order])
 
 
+@pytest.mark.slow
 def test_the_estimator_itself_is_not_fitted():
     X, y = sample(100)
     model = LogisticRegression()
@@ -210,6 +212,7 @@ def test_classifier_needs_both_classes_in_every_fold():
 # --- fit ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_overfitting_base_is_calibrated_on_honest_scores():
     X, y = sample(1500)
     forest = RandomForestClassifier(20, min_samples_leaf=2, random_state=0, n_jobs=1)

@@ -94,6 +94,7 @@ def test_equal_rows_have_keys_of_their_own_in_any_order():
         assert set(one[kind == name]) == set(two[kind[shuffled] == name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 def test_a_drawing_fit_does_not_depend_on_order_threads_or_blocks(weighted):
     X, y, base, weight = people(2500)

@@ -30,6 +30,7 @@ def gap_of(model, X, base, y, mask):
 # --- the default --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("H", [None, "trees", "linear", H], ids=str)
 def test_repairs_a_group_on_new_rows(H):
     base, X, y = sample(0)
@@ -42,6 +43,7 @@ def test_repairs_a_group_on_new_rows(H):
     assert gap_of(model, new_X, new_base, new_y, women) < 0.06
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"max_rounds": 50}], ids=["recipe", "loop"])
 def test_noise_leaves_the_base_as_it_is(options):
     unchanged = 0
@@ -361,6 +363,7 @@ def test_equal_weights_of_fitted_and_given_rows():
         fit_with(base, X, y, H, sample_weight=np.ones(300), validation=given, **fixed)
 
 
+@pytest.mark.slow
 def test_seed_deals_the_folds():
     base, X, y = sample(n=300)
     one, same, other = (

@@ -125,6 +125,7 @@ def test_run_is_the_pseudocode(H, seed, alpha, B):
 small_tables = st.integers(0, 2**32 - 1)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(
     seed=small_tables,
@@ -228,6 +229,7 @@ def bounded_functions(H, X, rng, B):
     return out
 
 
+@pytest.mark.slow
 @BY_CLASS
 @pytest.mark.parametrize("B", [0.5, 1.0, 2.0])
 @pytest.mark.parametrize("seed", range(2))
@@ -369,6 +371,7 @@ def true_gain(model, cell, X, mean):
     return float((cells["sum"] ** 2 / cells["size"]).sum() / len(table))
 
 
+@pytest.mark.slow
 def test_held_out_limits_cover_the_truth():
     """The class has a function for every cell, so that the largest gain is known."""
     H = rc.Groups("sex*age")

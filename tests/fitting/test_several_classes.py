@@ -58,11 +58,67 @@ def test_the_default_comes_close_to_the_truth_on_new_rows(fitted):
 
 def test_classes_have_their_names(tmp_path):
     model = rc.fit(BASE, X, NAMES[Y], classes=NAMES.tolist(), loop=rc.Loop(max_rounds=2))
-    assert model.classes_.tolist() == NAMES.tolist()
-    assert "3 classes ('red', 'green', 'blue')" in model.summary()
+    assert model.classes_.tolist() == sorted(NAMES)
+    assert "3 classes ('blue', 'green', 'red')" in model.summary()
     again = rc.load(model.save(tmp_path / "model.rcal"))
-    assert again.classes_.tolist() == NAMES.tolist()
+    assert again.classes_.tolist() == sorted(NAMES)
     np.testing.assert_array_equal(again.predict(X, base=BASE), model.predict(X, base=BASE))
+
+
+@pytest.mark.slow
+def test_columns_are_those_of_the_sorted_classes(tmp_path):
+    """The order of the base's scores stays inside: red, green, blue."""
+    way = {"H": rc.Groups("g"), "loop": rc.Loop(levels=1, max_rounds=4)}
+    model = rc.fit(BASE, X, NAMES[Y], classes=NAMES.tolist(), **way)
+    plain = rc.fit(BASE, X, Y, **way)  # 0 red, 1 green, 2 blue
+    back = [2, 1, 0]
+    p = model.predict(X, base=BASE)
+    np.testing.assert_array_equal(p, plain.predict(X, base=BASE)[:, back])
+    np.testing.assert_array_equal(model.margins(X, base=BASE), plain.margins(X, base=BASE)[:, back])
+    *_, last = model.staged_predict(X, base=BASE)
+    np.testing.assert_array_equal(last, p)
+    model.to_onnx(tmp_path / "model.onnx", X[:100], base=BASE[:100])
+    served = rc.load(tmp_path / "model.onnx")
+    assert served.classes_.tolist() == sorted(NAMES)
+    np.testing.assert_allclose(served.predict_proba(X, base=BASE), p, atol=6e-8)
+    np.testing.assert_array_equal(served.run(X, BASE)["label"], np.sort(NAMES)[p.argmax(axis=1)])
+    costs = 1.0 - np.eye(3)
+    np.testing.assert_array_equal(model.decide(costs).actions(X, base=BASE), p.argmax(axis=1))
+    for each in (model, served):
+        report = rc.audit(each, X, NAMES[Y], groups=["g"], base=BASE)
+        assert report.classes == tuple(sorted(NAMES))
+        assert report["red"].groups[0].mean_outcome == pytest.approx(np.mean(Y == 0))
+        assert abs(report["red"].groups[0].after.gap) < 0.02
+        monitor = rc.Monitor(each, groups="g")
+        monitor.update(X, NAMES[Y], base=BASE)
+        overall = monitor.table.query("group == 'all'")
+        assert overall["gap"].abs().max() < 0.05
+
+
+@pytest.mark.slow
+def test_a_baseline_is_compared_class_by_class():
+    way = {"H": rc.Groups("g"), "loop": rc.Loop(levels=1, max_rounds=4)}
+    model = rc.fit(BASE, X, NAMES[Y], classes=NAMES.tolist(), **way)
+    given = {"groups": ["g"], "base": BASE}
+    own = rc.audit(model, X, NAMES[Y], baseline=True, **given)
+    told = rc.audit(model, X, NAMES[Y], baseline=BASE, classes=NAMES.tolist(), **given)
+    for label in NAMES:
+        before = own[label].groups[0].before
+        assert before.mean_prediction == pytest.approx(BASE[:, list(NAMES).index(label)].mean())
+        assert repr(told[label].groups[0].before) == repr(before)
+    with pytest.raises(ValueError, match=r"columns of baseline have no names.*with classes="):
+        rc.audit(model, X, NAMES[Y], baseline=BASE, **given)
+
+
+def test_a_monitor_matches_columns_by_name():
+    """States of version 0.2 have classes in the order of the base's scores."""
+    model = rc.fit(BASE, X, NAMES[Y], classes=NAMES.tolist(), loop=rc.Loop(max_rounds=2))
+    gaps = []
+    for told in ({}, {"classes": NAMES.tolist()}):
+        monitor = rc.Monitor(model, groups="g", **told)
+        monitor.update(X, NAMES[Y], base=BASE)
+        gaps.append(monitor.table.set_index(["label", "group"])["gap"].sort_index())
+    pd.testing.assert_series_equal(*gaps)
 
 
 def test_the_file_of_a_default_model_says_all(fitted, tmp_path):
@@ -136,6 +192,7 @@ def test_soft_labels_of_classes():
         rc.fit(BASE, X, 2 * TRUTH)
 
 
+@pytest.mark.slow
 def test_a_class_that_does_not_occur_and_one_that_is_rare():
     wide = np.column_stack([0.98 * BASE, np.full(N, 0.02)])
     model = rc.fit(wide, X, Y, loop=rc.Loop(levels=1, max_rounds=3))
@@ -150,6 +207,7 @@ def test_a_class_that_does_not_occur_and_one_that_is_rare():
     assert p[:, 3].mean() < 0.02
 
 
+@pytest.mark.slow
 def test_a_base_that_is_right_is_left_alone():
     harm = []
     for seed in range(3):
@@ -190,12 +248,13 @@ def test_scores_of_classes_are_log_probabilities():
     np.testing.assert_allclose(softmax(z), [[0.5, 0.5, 0.0]], atol=2e-7)
 
 
-def test_a_class_is_explained_by_its_own_steps(fitted):
+def test_a_class_is_explained_by_its_log_odds_against_the_rest(fitted):
     found = fitted.explain(X[:5], base=BASE[:5], label=1)
-    p, z = fitted.predict(X[:5], base=BASE[:5]), fitted.margins(X[:5], base=BASE[:5])
-    np.testing.assert_allclose(found.final, p[:, 1])
-    start = to_class_scores(BASE[:5], "identity")
-    np.testing.assert_allclose(found.shift, z[:, 1] - start[:, 1], atol=1e-12)
+    p = fitted.predict(X[:5], base=BASE[:5])[:, 1]
+    np.testing.assert_allclose(found.final, p)
+    start = softmax(to_class_scores(BASE[:5], "identity"))[:, 1]
+    change = np.log(p / (1 - p)) - np.log(start / (1 - start))
+    np.testing.assert_allclose(found.shift, change, atol=1e-9)
     with pytest.raises(ValueError, match="label=None chooses the class to explain, one of 0, 1, 2"):
         fitted.explain(X[:5], base=BASE[:5])
 
@@ -227,6 +286,7 @@ def test_actions_minimise_the_expected_cost_over_all_classes(fitted):
         fitted.decide([[0, 1], [1, 0]])
 
 
+@pytest.mark.slow
 def test_a_class_without_rows_is_told():
     rows = np.flatnonzero(Y != 2)
     how = {"H": rc.Groups("g"), "classes": [0, 1, 2], "cv": 2}
@@ -239,6 +299,7 @@ SCORES = ["p red", "p green", "p blue"]
 PIECES = X.assign(y=NAMES[Y], **dict(zip(SCORES, BASE.T, strict=True)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chosen_on", [10**6, 1500], ids=["all", "a sample"])
 def test_rows_in_pieces_give_the_same_model(chosen_on, monkeypatch, tmp_path):
     """K columns of scores; predicted and audited in pieces, too, and more rows than a sample."""
@@ -276,6 +337,7 @@ def test_columns_of_scores_are_one_for_each_class():
         rc.fit(["p red", "p green", "p pink"], iter([PIECES]), "y", classes=NAMES.tolist())
 
 
+@pytest.mark.slow
 def test_a_classifier_is_cross_fitted_and_chained(tmp_path):
     """An estimator of several classes that is trained here, and rounds on top of a model."""
     features = X[["a", "b"]]

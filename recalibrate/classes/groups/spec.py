@@ -81,7 +81,7 @@ class Groups(FunctionClass):
         >>> metrics.k1(np.full(4, 0.5), [1, 1, 0, 1], Groups("sex").masks(X))
         array([0.25, 0.  ])
         """
-        table = read_table(X)
+        table = read_table(X, reads=self.reads)
         return bind(self.terms, table, min_rows=self.min_rows).masks(table)
 
     @classmethod

@@ -32,6 +32,7 @@ from recalibrate.data.table import Schema
 from recalibrate.kernels import masks, routing
 from recalibrate.kernels.nodes import Rules
 from recalibrate.support.checks import check_number, check_whole
+from recalibrate.support.compact import Compact
 from recalibrate.support.hashing import mix
 
 MAX_DEPTH = 6
@@ -197,7 +198,7 @@ from residuals follows their noise (cross-validated, most of all where categorie
 
 
 @dataclass(frozen=True, eq=False)
-class TreeTable:
+class TreeTable(Compact):
     """Trees of one step: one per level set, all nodes in one list.
 
     ``roots[v]`` is the first node of level set v (-1: left alone); ``child`` is the left child

@@ -296,9 +296,10 @@ class BoostedStages:
             share, held_out = self._share(held_out, at[-1], notes)
             stages = taken if share == 0 else MAIN + 1
         mean = average(at[0].losses(problem), at[0].weight(problem))
-        curve = (mean, *mean_curve(runs))
+        cut = problem.cut_loss(at[0].rows)
+        curve = (mean + cut, *mean_curve(runs))
         after = average(held_out.losses(problem), held_out.weight(problem))
-        notes.insert(0, self.loss.held_out(mean, after))
+        notes.insert(0, self.loss.held_out(mean, after, cut))
         more = round(steps * MORE_STEPS)
         return Choice(stages, whole, share, more, weights, held_out, curve, tuple(notes))
 

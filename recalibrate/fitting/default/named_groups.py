@@ -75,8 +75,9 @@ class GroupStages:
         notes.append(self._table(held_out[0], held_out[last]))
         weight = held_out[0].weight(self.problem)
         curve = [average(each.losses(self.problem), weight) for each in held_out]
-        notes.insert(0, loss.held_out(curve[0], curve[last]))
-        return log, History(held_out=tuple(curve)), tuple(notes)
+        cut = self.problem.cut_loss(held_out[0].rows)
+        notes.insert(0, loss.held_out(curve[0], curve[last], cut))
+        return log, History(held_out=(curve[0] + cut, *curve[1:])), tuple(notes)
 
     def _fit_fold(
         self, source: StatsSource, held_out: StatsSource

@@ -261,9 +261,11 @@ class _Classes:
                 notes[-1] = f"boosting: applied at {second:.0%} (at 100%: {full})"
         chosen = first * parts[0] + second * parts[1] if taken else base.scores
         means = [average(each, weight) for each in losses]
-        curve = (means[0], *_mean_curve(runs))
+        cut = self.problem.cut_loss(rows)
+        curve = (means[0] + cut, *_mean_curve(runs))
         held_out = HeldOutScores(rows, np.asfortranarray(chosen))
-        notes.insert(0, loss.held_out(means[0], average(held_out.losses(self.problem), weight)))
+        after = average(held_out.losses(self.problem), weight)
+        notes.insert(0, loss.held_out(means[0], after, cut))
         steps = round(sweeps * MORE_STEPS)
         return Choice(first, second, steps, held_out, curve, tuple(notes))
 

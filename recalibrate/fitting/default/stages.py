@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import wait
 from dataclasses import dataclass, replace
 from threading import Event
 from typing import Any
@@ -12,6 +12,7 @@ from recalibrate.core.boost import Boosted, Settings, boost, boost_in_turns
 from recalibrate.core.learning import Learner
 from recalibrate.core.rounds import Rounds
 from recalibrate.core.source import StatsSource
+from recalibrate.support.threads import thread_pool
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,15 +100,15 @@ class Stage:
 
 def _side_by_side(run: Callable[[int], Boosted], runs: int, stop: Event) -> list[Boosted]:
     """All runs at the same time, the first in this thread, which Ctrl-C reaches."""
-    with ThreadPoolExecutor(runs - 1) as pool:
-        later = [pool.submit(run, number) for number in range(1, runs)]
+    with thread_pool(runs - 1) as pool:
         try:
+            later = [pool.submit(run, number) for number in range(1, runs)]
             first = run(0)
-        except BaseException:
+            try:
+                wait(later)
+            except KeyboardInterrupt:  # each keeps its rounds
+                stop.set()
+            return [first, *(each.result() for each in later)]
+        except BaseException:  # also of a time limit: the other runs would go on to their end
             stop.set()
             raise
-        try:
-            wait(later)
-        except KeyboardInterrupt:
-            stop.set()
-        return [first, *(each.result() for each in later)]

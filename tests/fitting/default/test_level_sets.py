@@ -35,6 +35,7 @@ def last_stage(X, margin, y, *, moved, H=None):
     return log.steps[len(begun.steps) :], note
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "H", [rc.Groups("g"), rc.Linear(features=("g",))], ids=["Groups", "Linear"]
 )
@@ -74,6 +75,7 @@ def test_a_group_that_is_off_on_some_levels_is_moved_there():
     assert "g" in note
 
 
+@pytest.mark.slow
 def test_what_nothing_moved_is_rarely_moved_by_noise():
     changed = {False: 0, True: 0}
     for seed in range(30):

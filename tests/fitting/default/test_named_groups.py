@@ -32,6 +32,7 @@ def test_people_outside_of_the_groups_with_equal_scores_are_treated_equally():
     assert young[0] != model.predict(same, base=np.full(3, 0.4))[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "H", [rc.Trees(depth=1, features=["age"]), rc.Linear(features=["age"]), rc.Groups("age < 25")]
 )
@@ -44,6 +45,7 @@ def test_no_stage_looks_at_a_column_that_is_not_named(H):
     np.testing.assert_array_equal(one, two)
 
 
+@pytest.mark.slow
 def test_different_classes_give_different_models():
     rows = ages(0, 6000, lambda age, f: 0.8 * np.sin(age / 8.0) * np.sign(f))
     fitted = [
@@ -54,6 +56,7 @@ def test_different_classes_give_different_models():
         assert all(np.abs(one - two).max() > 0.01 for two in fitted[:k])
 
 
+@pytest.mark.slow
 def test_a_planted_gap_shrinks_by_half_or_more():
     """.15 in a fifth of 1,000 rows."""
     left = []
@@ -82,6 +85,7 @@ def test_rare_events_are_no_reason_to_leave_a_group_alone():
     assert np.abs(after - truth)[~own].max() < 4 * np.sqrt(0.05 * 0.95 / 5000)
 
 
+@pytest.mark.slow
 def test_no_named_group_of_the_calibration_rows_is_left_off():
     """Overlapping and nested groups, a crossing of a hundred cells."""
     rng = np.random.default_rng(1)
@@ -108,6 +112,7 @@ def test_no_named_group_of_the_calibration_rows_is_left_off():
     assert abs(np.mean((truth - after)[new])) < 4 * np.sqrt(0.2 / new.sum())
 
 
+@pytest.mark.slow
 def test_groups_that_are_right_are_not_made_wrong():
     """One group is off; the others stay within what chance gives."""
     worse = []
@@ -121,6 +126,7 @@ def test_groups_that_are_right_are_not_made_wrong():
     assert np.mean(np.abs(worse) > 3) <= 0.05
 
 
+@pytest.mark.slow
 def test_a_gap_at_some_levels_is_repaired_there():
     rows = people(0, 20_000, off=lambda X, f: 0.8 * np.sign(f) * (X["g"] == "a"))
     model = rc.fit(rows.base, rows.X, rows.y, ["g"])
@@ -163,6 +169,7 @@ def test_of_many_groups_the_summary_shows_the_most_significant_gaps():
     assert "and 60 groups with less significant gaps" in said
 
 
+@pytest.mark.slow
 def test_an_audit_looks_at_the_named_groups_first():
     rows = people(0, 1000)
     model = rc.fit(rows.base, rows.X, rows.y, ["g", "h"])

@@ -41,6 +41,7 @@ def line_through(margin, truth):
 # --- a line through the base score ----------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slope", [0.5, 2.0, 5.0], ids=["shy", "over-confident", "very"])
 def test_the_line_repairs_a_base_of_the_wrong_confidence(slope):
     def score(f):
@@ -71,6 +72,7 @@ def test_the_line_of_a_regression_is_least_squares():
     assert np.sqrt(np.mean(away**2)) < 0.1 / np.sqrt(150)
 
 
+@pytest.mark.slow
 def test_the_line_is_left_out_where_the_base_is_calibrated():
     """It has to lower the held-out loss by two standard errors, an accident of 2.3 % at most."""
     taken = 0
@@ -160,6 +162,7 @@ def test_few_rows_move_the_column_that_is_off_and_no_other():
     assert abs(np.polyfit(new.X["a"], moved, 1)[0]) < 0.1
 
 
+@pytest.mark.slow
 def test_nothing_is_boosted_that_held_out_rows_cannot_judge():
     for seed in range(6):
         rows = waves(seed, 190)
@@ -184,6 +187,7 @@ def towns(seed):
     return Rows(X, sigmoid(f), truth, (rng.random(len(TOWN)) < truth) * 1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_categories_move_by_what_their_rows_support(seed):
     rows = towns(seed)
@@ -202,6 +206,7 @@ def test_categories_move_by_what_their_rows_support(seed):
     assert size < np.sqrt(np.mean((gap / mass)[small] ** 2)) / 4
 
 
+@pytest.mark.slow
 def test_categories_that_do_not_differ_are_not_moved():
     """Two standard errors of the held-out loss, as for the line."""
     taken = 0
@@ -222,6 +227,7 @@ def waves(seed, n):
     return people(seed, n, off=lambda X, f: 0.8 * np.sin(2 * X["a"]) * np.cos(2 * X["b"]))
 
 
+@pytest.mark.slow
 def test_more_rows_support_more_steps():
     """Four times the rows halve the noise, and what was noise becomes worth a step."""
     new = waves(100, 20_000)
@@ -249,6 +255,7 @@ def test_held_out_rows_say_when_to_stop():
     assert len(trees) == round(1.25 * best)
 
 
+@pytest.mark.slow
 def test_no_steps_on_pure_noise():
     """In full by two standard errors, in part by two and a half."""
     taken = 0
@@ -267,6 +274,7 @@ def weak_signal(seed, n):
     return Rows(X, base, truth, np.clip(truth + 0.1 * rng.normal(size=n), 0, 1))
 
 
+@pytest.mark.slow
 def test_boosting_that_goes_too_far_is_taken_in_part_and_helps():
     new = weak_signal(104, 20_000)
     before, after = np.mean((new.base - new.truth) ** 2), []
@@ -294,6 +302,7 @@ def over_confident(seed, n):
     return Rows(X, base, truth, (rng.random(n) < truth) * 1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "H", [None, rc.Groups("g"), rc.Linear()], ids=["default", "Groups", "Linear"]
 )
@@ -307,6 +316,7 @@ def test_new_rows_have_the_slope_that_they_should(H):
     assert (np.abs(line - [0.0, 1.0]) < 4 * errors).all()
 
 
+@pytest.mark.slow
 def test_weights_undo_the_over_confidence_of_boosting():
     """Twenty columns of noise beside two that matter: trees learn some of both."""
 
@@ -328,6 +338,7 @@ def test_weights_undo_the_over_confidence_of_boosting():
 # --- level sets have the last word ----------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "H", [None, rc.Trees(depth=1, base_score=True), rc.Linear(features=["h"])], ids=repr
 )
@@ -350,6 +361,7 @@ def test_level_sets_repair_a_gap_of_a_group_at_some_levels(H):
         assert (left < 0.5 * gap) == (H is None)
 
 
+@pytest.mark.slow
 def test_level_sets_repair_a_group_of_their_own():
     def off(X, f):
         return 0.8 * np.sign(f) * (X["g"] == "a")
@@ -372,6 +384,7 @@ def one_group(X, f):
     return 0.8 * (X["g"] == "a")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "off", "H", "stages"),
     [

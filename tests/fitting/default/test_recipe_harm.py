@@ -22,6 +22,7 @@ def chance_of_change(families):
     return 2 * norm.sf(2.0) + norm.sf(2.5) + 0.05 * families
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("H", "families"),
     [(None, 3), (rc.Groups("g", "h", "g * h"), 2), (rc.Linear(features=["g"]), 2)],
@@ -41,6 +42,7 @@ def test_a_calibrated_base_on_noise_comes_back_bit_for_bit(H, families):
     assert changed <= most(seeds, chance_of_change(families))
 
 
+@pytest.mark.slow
 def test_a_regression_on_noise_comes_back_bit_for_bit():
     changed, seeds = 0, 20
     for seed in range(seeds):
@@ -55,6 +57,7 @@ def test_a_regression_on_noise_comes_back_bit_for_bit():
     assert changed <= most(seeds, chance_of_change(families=2))
 
 
+@pytest.mark.slow
 def test_scores_that_are_certain_come_back_bit_for_bit():
     """0 and 1 have no log-odds, and would not survive the way there and back."""
     rows = people(0, 1000)
@@ -88,6 +91,7 @@ def harm(model, new, n):
     return np.mean(rise) / np.sqrt(variance / n) if variance > 0 else 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("situation", SITUATIONS)
 def test_as_many_new_rows_could_not_tell_that_it_is_worse(situation):
     """Never worse by three standard errors of the difference on as many rows as were fitted.
@@ -105,6 +109,7 @@ def test_as_many_new_rows_could_not_tell_that_it_is_worse(situation):
     assert np.mean(risen) < 0.5
 
 
+@pytest.mark.slow
 def test_a_base_that_is_off_gains():
     """The other side: doing nothing at all would pass every other test of this file."""
     for off, score in list(SITUATIONS.values())[2:]:
@@ -113,6 +118,7 @@ def test_a_base_that_is_off_gains():
         assert harm(rc.fit(rows.base, rows.X, rows.y), new, 8000) < -2.0
 
 
+@pytest.mark.slow
 def test_the_mean_of_all_rows_is_that_of_the_labels():
     """An intercept is the first thing that labels know."""
     rows = people(0, 4000, score=lambda f: f - 1.0)

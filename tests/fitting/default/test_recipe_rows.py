@@ -40,6 +40,7 @@ def boosted_by(seed, *, by_home):
     return "part" if "boosting: applied at " in notes else "none"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_folds_by_group_see_through_rows_that_belong_together(seed):
     """Other folds hold relatives of every held-out row, and learning them by heart seems to pay."""
@@ -47,12 +48,14 @@ def test_folds_by_group_see_through_rows_that_belong_together(seed):
     assert boosted_by(seed, by_home=True) != "all"
 
 
+@pytest.mark.slow
 def test_folds_by_group_take_no_part_either():
     """A part has to be two and a half standard errors from zero, the whole two."""
     taken = sum(boosted_by(seed, by_home=True) != "none" for seed in range(40))
     assert taken <= most(40, norm.sf(2.0) + norm.sf(2.5))
 
 
+@pytest.mark.slow
 def test_a_splitter_and_its_pairs_are_the_same():
     rows = people(0, 2000, off=off)
     splitter = KFold(4, shuffle=True, random_state=0)
@@ -107,6 +110,7 @@ def test_a_share_chooses_on_some_rows_and_refits_all():
 # --- what never matters ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("H", [None, rc.Groups("g", "h"), rc.Linear()], ids=repr)
 def test_threads_blocks_and_order_change_nothing(H):
     rows = people(0, 1500, off=off)
@@ -123,6 +127,7 @@ def test_threads_blocks_and_order_change_nothing(H):
         assert other.notes == first.notes
 
 
+@pytest.mark.slow
 def test_seeds():
     rows = people(0, 1500, off=off)
     one, same, other = (rc.fit(rows.base, rows.X, rows.y, seed=seed) for seed in (3, 3, 4))
@@ -131,6 +136,7 @@ def test_seeds():
     assert content(one.rounds) != content(other.rounds)
 
 
+@pytest.mark.slow
 def test_names_and_order_of_columns_change_no_decision():
     rows = people(0, 3000, off=off)
     turned = rows.X[["h", "g", "b", "a"]].rename(columns=str.upper)
@@ -210,6 +216,7 @@ def test_the_unit_of_a_regression_does_not_matter():
 # --- next to nothing ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:all .* of one class only")
 @pytest.mark.parametrize("n", [1, 2, 10, 19])
 def test_few_rows_leave_a_calibrated_base_as_it_is(n):
@@ -245,6 +252,7 @@ def test_ten_rows_of_one_class_make_nobody_certain():
     assert np.mean(after) < 0.999
 
 
+@pytest.mark.slow
 def test_columns_that_say_nothing_change_nothing():
     rows = people(0, 2000, off=off)
     empty = rows.X.assign(

@@ -55,6 +55,7 @@ def test_a_score_that_is_right_stays():
     assert changed <= 2
 
 
+@pytest.mark.slow
 def test_a_hundred_rows_tell_over_confidence_more_often_than_shyness():
     """Over-fitting makes scores too steep: the prior expects that, and asks the other for more."""
     changed = {1.8: 0, 1 / 1.8: 0}

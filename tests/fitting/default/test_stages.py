@@ -26,6 +26,7 @@ def trees_of(model):
     return [step for step in model.rounds.steps if type(step.table).__name__ == "TreeTable"]
 
 
+@pytest.mark.slow
 def test_the_refit_is_two_runs_that_draw_for_themselves():
     base, X, y = interaction()
     steps = trees_of(rc.fit(base, X, y))
@@ -35,6 +36,7 @@ def test_the_refit_is_two_runs_that_draw_for_themselves():
     assert features[0] != features[1]
 
 
+@pytest.mark.slow
 def test_trees_that_draw_nothing_run_once():
     base, X, y = interaction()
     H = rc.Trees(depth=3, leaves=6, base_score=True, min_leaf_rows=20)
@@ -43,6 +45,7 @@ def test_trees_that_draw_nothing_run_once():
     assert len(set(tables)) == len(tables)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [2, 3])
 def test_side_by_side_is_one_after_the_other(threads):
     base, X, y = interaction()
@@ -51,6 +54,7 @@ def test_side_by_side_is_one_after_the_other(threads):
     assert alone.history_.errors == together.history_.errors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
 def test_interrupted_refit_keeps_its_rounds_at_full_strength(monkeypatch, threads):
     """Ctrl-C ends both runs, and a run that hardly began does not halve the other."""

@@ -90,6 +90,7 @@ def test_the_choice_does_not_depend_on_the_order_of_rows(few):
     assert mixed.names == choose(X, y, base, []).names
 
 
+@pytest.mark.slow
 def test_a_default_fit_of_a_wide_table_says_so_and_finds_what_matters():
     X, y, base = draw(2000, columns=wide.MOST_COLUMNS + 20)
     model = rc.fit(base, X, y)
