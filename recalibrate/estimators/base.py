@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Literal, Self
 
@@ -88,28 +89,37 @@ class FitsModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no t
         tags.input_tags.allow_nan = getattr(self.H, "takes_missing", True)
         return tags
 
-    def _read_features(self, X: Any, *, reset: bool, sparse: bool = False) -> Any:
+    def _read_features(self, X: Any, *, reset: bool, any_rows: bool = False) -> Any:
         """X checked the way of scikit-learn; its cells are read, and refused, by the table.
 
-        ``sparse``: whether X may be a sparse matrix, because H has a table of its own.
+        ``any_rows``: H has a table of its own, and X may be whatever an estimator takes: a sparse
+        matrix, texts, dicts, images.
         """
         if hasattr(X, "columns") or hasattr(X, "to_pandas"):
             # Columns of a frame have types of their own, which one common array would lose.
             return validate_data(self, X, reset=reset, skip_check_array=True)
+        if any_rows and not _is_matrix(X):
+            return X
         return validate_data(
             self,
             X,
             reset=reset,
-            accept_sparse=sparse,
+            accept_sparse=any_rows,
             # A list of rows [1, "a"] would otherwise become all text.
             dtype=object if isinstance(X, list | tuple) else None,
-            ensure_all_finite=not get_tags(self).input_tags.allow_nan,
+            ensure_all_finite=self._refuses_missing,
         )
+
+    @property
+    def _refuses_missing(self) -> bool:
+        """Whether missing and infinite values in X are refused before anybody reads them."""
+        return not get_tags(self).input_tags.allow_nan
 
     @staticmethod
     def _read_weight(y: Float64, X: Any, sample_weight: Any) -> Float64 | None:
         """The weights of the rows, checked, and that there are as many rows as labels."""
-        return read_labels(y, n_rows=X.shape[0], sample_weight=sample_weight).weight
+        n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+        return read_labels(y, n_rows=n_rows, sample_weight=sample_weight).weight
 
     def _fit(self, base: Any, X: Any, y: Any, weight: Any, **options: Any) -> Self:
         """Call ``fit`` with all parameters, and keep the model and its facts."""
@@ -135,7 +145,7 @@ class FitsModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no t
             y,
             sample_weight=weight,
             engine=Engine(threads=effective_n_jobs(self.n_jobs)),
-            seed=int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max)),
+            seed=self._seed(),
             progress=False,
             **arguments | options,
         )
@@ -146,7 +156,24 @@ class FitsModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no t
         self.certificate_ = self.model_.certificate_
         return self
 
+    def _seed(self) -> int:
+        """The seed of ``fit``: a number as it is, 0 without one, a draw of a generator."""
+        state = self.random_state
+        if state is None:  # as in `fit`: what is left to the default is the same every time
+            return 0
+        if isinstance(state, numbers.Integral):
+            return int(state)
+        return int(check_random_state(state).randint(np.iinfo(np.int32).max))
+
     def to_onnx(self, path: Any = None, X_sample: Any = None, **options: Any) -> Any:
         """The fitted model as an ONNX graph, see :meth:`recalibrate.Recalibrated.to_onnx`."""
         check_is_fitted(self)
         return self.model_.to_onnx(path, X_sample, **options)
+
+
+def _is_matrix(X: Any) -> bool:
+    """Whether X is rows of columns: an array, a sparse matrix, or a list of lists."""
+    shape = getattr(X, "shape", None)
+    if shape is not None:
+        return len(shape) == 2
+    return isinstance(X, list | tuple) and bool(X) and isinstance(X[0], list | tuple)

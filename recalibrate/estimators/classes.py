@@ -29,21 +29,22 @@ class Classifies(ClassifierMixin, FitsModel):  # type: ignore[misc]  # scikit-le
         return rounded or self.link == "identity" or self.alpha is not None or self.B is not None
 
     def _read_rows(
-        self, X: Any, y: Any, sample_weight: Any, known: Any = None, *, sparse: bool = False
+        self, X: Any, y: Any, sample_weight: Any, known: Any = None, *, any_rows: bool = False
     ) -> tuple[Any, NDArray[Any], Float64 | None]:
         """X, labels and weights, checked; sets ``classes_``.
 
-        ``known`` are the classes of a model that is fitted already.
+        ``known`` are the classes of a model that is fitted already; ``any_rows`` see
+        `_read_features`.
         """
         y = validate_data(self, y=y)
         check_classification_targets(y)
-        X = self._read_features(X, reset=True, sparse=sparse)
+        X = self._read_features(X, reset=True, any_rows=any_rows)
         weight = self._read_weight(np.zeros(len(y)), X, sample_weight)
         counts = np.ones(len(y), np.bool_) if weight is None else weight > 0
         classes = self._check_classes(np.unique(y[counts]))
         if not counts.all():  # labels of rows that do not count may be anything
             y = np.where(counts, y, classes[0])
-        self.classes_ = classes if known is None else np.asarray(known)
+        self.classes_ = classes if known is None else np.unique(known)
         # Numbers of classes: scikit-learn refuses others, and to `fit` a float is no class.
         return X, y.astype(np.int64) if y.dtype.kind == "f" else y, weight
 

@@ -1,9 +1,11 @@
-"""Texts that the docstrings of all estimators share, each written once."""
+"""What all estimators share by name: texts of their docstrings, and their constructor."""
 
 from __future__ import annotations
 
+from functools import update_wrapper
 from inspect import cleandoc
-from typing import TypeVar
+from types import FunctionType
+from typing import Any, TypeVar
 
 T = TypeVar("T", bound=type)
 
@@ -28,7 +30,9 @@ alpha, B
     Run Algorithm 1 of [1]_ to the letter, with the certificate that the result is
     alpha-approximately multicalibrated for the h in H with h(x)^2 <= B (default 1).
 random_state
-    For the folds and for learners that draw rows or columns; nothing else is random.
+    The ``seed`` of :func:`recalibrate.fit`, for the folds and for learners that draw rows or
+    columns; nothing else is random. None means 0, so that equal fits give equal models; a
+    ``RandomState`` is drawn from.
 n_jobs
     Number of threads, -1 for all cores. The model is the same for all values.
 """,
@@ -59,9 +63,19 @@ References
 
 
 def documented(kind: T) -> T:
-    """A class whose docstring has the shared texts where it names them."""
+    """A class whose docstring has the shared texts where it names them.
+
+    It gets the inherited constructor under its own name, too: that is the name which Python's
+    errors about wrong arguments say.
+    """
     if kind.__doc__ is not None:  # python -OO leaves them out
         kind.__doc__ = fill(kind.__doc__)
+    shared: Any = kind.__init__  # type: ignore[misc]
+    code = (shared.__code__, shared.__globals__, shared.__name__, shared.__defaults__)
+    own: Any = update_wrapper(FunctionType(*code, shared.__closure__), shared)
+    own.__kwdefaults__ = shared.__kwdefaults__
+    own.__qualname__ = f"{kind.__qualname__}.__init__"
+    kind.__init__ = own  # type: ignore[misc]  # the class decides, as it does above
     return kind
 
 

@@ -11,6 +11,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from recalibrate.core.levels import Link
 from recalibrate.data.bounds import NO_BOUNDS
 from recalibrate.estimators.base import FitsModel, Float64
 from recalibrate.estimators.classes import Classifies
@@ -32,6 +33,7 @@ class _Recalibrates(MetaEstimatorMixin, FitsModel):  # type: ignore[misc]  # unt
         cv: Any = None,
         loop: Loop | Literal["paper"] | None = None,
         validation: Any = None,
+        base_link: Link | None = None,
         link: str | None = None,
         alpha: float | None = None,
         B: float | None = None,
@@ -39,6 +41,7 @@ class _Recalibrates(MetaEstimatorMixin, FitsModel):  # type: ignore[misc]  # unt
         n_jobs: int | None = None,
     ) -> None:
         self.estimator = estimator
+        self.base_link = base_link
         super().__init__(
             H,
             loop=loop,
@@ -59,6 +62,11 @@ class _Recalibrates(MetaEstimatorMixin, FitsModel):  # type: ignore[misc]  # unt
             setattr(tags.input_tags, name, both)
         return tags
 
+    @property
+    def _refuses_missing(self) -> bool:
+        # What an estimator makes of missing values is its own affair: a pipeline may impute them.
+        return False
+
     def _fitted_model(self) -> Any:
         """The model inside, where it is fitted already and stays as it is; None: cross-fit it."""
         if isinstance(self.estimator, FrozenEstimator):
@@ -72,14 +80,17 @@ class _Recalibrates(MetaEstimatorMixin, FitsModel):  # type: ignore[misc]  # unt
         check_is_fitted(self.estimator)
         return self.estimator
 
-    def _recalibrate(self, X: Any, y: Any, weight: Any, Z: Any, **options: Any) -> Self:
+    def _recalibrate(
+        self, X: Any, y: Any, weight: Any, Z: Any, fit_params: dict[str, Any], **options: Any
+    ) -> Self:
         """Around a model that is fitted, or around one that is cross-fitted on these rows."""
+        options |= {"Z": Z, "base_link": self.base_link, "fit_params": fit_params or None}
         fitted = self._fitted_model()
         if fitted is not None:
             folds = None if isinstance(self.cv, str) else self.cv
-            return self._fit(fitted, X, y, weight, Z=Z, cv=folds, **options)
-        folds = DEFAULT_FOLDS if self.cv is None else self.cv
-        return self._fit(clone(self.estimator), X, y, weight, Z=Z, cv=folds, **options)
+            return self._fit(fitted, X, y, weight, cv=folds, **options)
+        folds = min(DEFAULT_FOLDS, max(len(y), 2)) if self.cv is None else self.cv
+        return self._fit(clone(self.estimator), X, y, weight, cv=folds, **options)
 
 
 @documented
@@ -99,6 +110,9 @@ class RecalibratedClassifier(Classifies, _Recalibrates):
     cv
         Number of folds, or a scikit-learn splitter, for cross-fitting and for choosing how many
         rounds to take; "prefit" for an estimator that is fitted. None means 5.
+    base_link
+        "logit" reads the estimator's ``decision_function`` as log-odds, for one that has no
+        probabilities, such as :class:`sklearn.svm.LinearSVC`.
 
     Attributes
     ----------
@@ -120,30 +134,50 @@ class RecalibratedClassifier(Classifies, _Recalibrates):
     (3000, 2)
     """
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, Z: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, Z: Any = None, **fit_params: Any
+    ) -> Self:
         """Cross-fit the estimator, or take it as it is, and recalibrate it.
 
         Parameters
         ----------
         X
-            Rows as the estimator takes them.
+            Rows as the estimator takes them: a table or array. With ``Z`` anything that it takes:
+            sparse matrices, texts, dicts, images.
         y
             Labels of two or more classes: numbers, text or bool.
         sample_weight
             Weights; the estimator gets them too, if it takes any.
         Z
             Columns that only H sees, where the estimator must not: a table with as many rows.
+        **fit_params
+            Further arguments of the estimator's ``fit``; those with an entry per row are cut to
+            the rows of every fold.
         """
         fitted = self._fitted_model()
         known = None if fitted is None else getattr(fitted, "classes_", None)
-        X, y, weight = self._read_rows(X, y, sample_weight, known, sparse=Z is not None)
-        return self._recalibrate(X, y, weight, Z)
+        X, y, weight = self._read_rows(X, y, sample_weight, known, any_rows=Z is not None)
+        if fitted is None:
+            self._check_folds(y)
+        return self._recalibrate(X, y, weight, Z, fit_params)
+
+    def _check_folds(self, y: NDArray[Any]) -> None:
+        """Refuse more folds than a class has rows, in the words of scikit-learn."""
+        number = isinstance(self.cv, int | np.integer)
+        folds = self.cv if number else getattr(self.cv, "n_splits", None)
+        values, counts = np.unique(y, return_counts=True)
+        if isinstance(folds, int | np.integer) and counts.min() < folds:
+            raise ValueError(
+                f"Requesting {folds}-fold cross-validation but provided less than {folds} examples "
+                f"for at least one class: {values.tolist()[counts.argmin()]!r} has {counts.min()}. "
+                "Use a smaller cv, or merge rare classes."
+            )
 
     def predict_proba(self, X: Any, Z: Any = None) -> Float64:
         """Probabilities of the ``classes_``, a column for each."""
         check_is_fitted(self)
         return self.model_.predict_proba(
-            self._read_features(X, reset=False, sparse=Z is not None), Z=Z
+            self._read_features(X, reset=False, any_rows=Z is not None), Z=Z
         )
 
     def predict(self, X: Any, Z: Any = None) -> NDArray[Any]:
@@ -168,6 +202,8 @@ class RecalibratedRegressor(RegressorMixin, _Recalibrates):  # type: ignore[misc
     cv
         Number of folds, or a scikit-learn splitter, for cross-fitting and for choosing how many
         rounds to take; "prefit" for an estimator that is fitted. None means 5.
+    base_link
+        "log" if the estimator predicts logarithms of means.
 
     Attributes
     ----------
@@ -187,14 +223,21 @@ class RecalibratedRegressor(RegressorMixin, _Recalibrates):  # type: ignore[misc
     """
 
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, Z: Any = None, exposure: Any = None
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        Z: Any = None,
+        exposure: Any = None,
+        **fit_params: Any,
     ) -> Self:
         """Cross-fit the estimator, or take it as it is, and recalibrate it.
 
         Parameters
         ----------
         X
-            Rows as the estimator takes them.
+            Rows as the estimator takes them: a table or array. With ``Z`` anything that it takes:
+            sparse matrices, texts, dicts, images.
         y
             Numbers; with ``exposure`` totals (counts, amounts) over it.
         sample_weight
@@ -204,15 +247,19 @@ class RecalibratedRegressor(RegressorMixin, _Recalibrates):  # type: ignore[misc
         exposure
             What y is a total over. Predictions are rates; the estimator is trained on rates too,
             with exposures as weights.
+        **fit_params
+            Further arguments of the estimator's ``fit``; those with an entry per row are cut to
+            the rows of every fold.
         """
         y = validate_data(self, y=y, y_numeric=True).astype(np.float64)
-        X = self._read_features(X, reset=True, sparse=Z is not None)
+        X = self._read_features(X, reset=True, any_rows=Z is not None)
         weight = self._read_weight(y, X, sample_weight)
         if exposure is None:  # rows of weight zero do not count
             y = np.clip(y, *bounds_of(y, weight))
-        return self._recalibrate(X, y, weight, Z, bounds=NO_BOUNDS, exposure=exposure)
+        return self._recalibrate(X, y, weight, Z, fit_params, bounds=NO_BOUNDS, exposure=exposure)
 
     def predict(self, X: Any, Z: Any = None) -> Float64:
         """Predicted mean of every row."""
         check_is_fitted(self)
-        return self.model_.predict(self._read_features(X, reset=False, sparse=Z is not None), Z=Z)
+        rows = self._read_features(X, reset=False, any_rows=Z is not None)
+        return self.model_.predict(rows, Z=Z)

@@ -1,6 +1,7 @@
 """RecalibratedClassifier and RecalibratedRegressor, where people use CalibratedClassifierCV."""
 
 import inspect
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -11,14 +12,19 @@ from scipy.sparse import csr_matrix
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.calibration import CalibrationDisplay
 from sklearn.compose import make_column_transformer
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction import DictVectorizer
+from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
 from sklearn.inspection import permutation_importance
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.metrics import log_loss
-from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
+from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+from sklearn.svm import LinearSVC
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import check_is_fitted
@@ -40,6 +46,7 @@ def expected_failures(estimator):
     }
 
 
+@pytest.mark.slow
 @parametrize_with_checks(CHECKED, expected_failed_checks=expected_failures)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
@@ -62,6 +69,7 @@ def gaps(p, y, group):
     return error.groupby(group).mean().abs().max()
 
 
+@pytest.mark.slow
 def test_a_frozen_model_is_the_model_of_fit(people):
     X, Z, y = people
     base = LogisticRegression().fit(X[:1000], y[:1000])
@@ -78,6 +86,7 @@ def test_a_frozen_model_is_the_model_of_fit(people):
     assert_array_equal(*(each.predict_proba(X, Z=Z) for each in fitted))
 
 
+@pytest.mark.slow
 def test_an_unfitted_model_is_cross_fitted(people):
     X, Z, y = people
     inner = LogisticRegression()
@@ -86,6 +95,25 @@ def test_an_unfitted_model_is_cross_fitted(people):
     assert model.n_features_in_ == 2
     assert_array_equal(model.feature_names_in_, ["age", "hours"])
     assert gaps(model.predict_proba(X, Z=Z)[:, 1], y, Z["sex"]) < 0.03
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("state", [None, 7])
+def test_equal_fits_give_equal_models(state):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(2000, 3))
+    y = (rng.random(2000) < 1 / (1 + np.exp(-2 * X[:, 0] * X[:, 1]))).astype(int)
+    seed = 0 if state is None else state
+    # The forest draws rows, and has no seed of its own.
+    forest = RandomForestClassifier(n_estimators=5, max_depth=3)
+    first, second = (
+        RecalibratedClassifier(forest, cv=3, random_state=state).fit(X, y) for _ in range(2)
+    )
+    assert_array_equal(first.predict_proba(X), second.predict_proba(X))
+    assert first.model_.fingerprint_ == second.model_.fingerprint_
+    twin = rc.fit(forest, X, y, cv=3, seed=seed)
+    assert_array_equal(first.predict_proba(X), twin.predict_proba(X))
+    assert forest.random_state is None
 
 
 def test_regression_and_its_weights(people):
@@ -98,6 +126,7 @@ def test_regression_and_its_weights(people):
     assert is_regressor(model)
 
 
+@pytest.mark.slow
 def test_in_pipelines_searches_and_displays(people):
     X, Z, y = people
     encode = make_column_transformer(
@@ -123,6 +152,7 @@ def test_in_pipelines_searches_and_displays(people):
     assert scaled.fit(X, y).predict_proba(X).shape == (len(y), 2)
 
 
+@pytest.mark.slow
 def test_metadata_is_routed(people):
     X, Z, y = people
     with sklearn.config_context(enable_metadata_routing=True):
@@ -171,6 +201,7 @@ class TestSeveralClasses:
         y = np.array(["red", "green", "blue"])[np.argmax(margin + rng.gumbel(size=(1500, 3)), 1)]
         return X, X.assign(group=group), y
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("kind", ["cross-fitted", "frozen", "prefit"])
     def test_probabilities_are_right_in_the_groups(self, flowers, kind):
         X, Z, y = flowers
@@ -192,6 +223,7 @@ class TestSeveralClasses:
                 # 750 rows: the standard error of a share is at most .018.
                 assert abs(np.mean(y[own] == label) - proba[own, k].mean()) < 0.06
 
+    @pytest.mark.slow
     def test_classes_that_a_fitted_model_knows_need_not_be_in_y(self, flowers):
         X, _, y = flowers
         base = LogisticRegression().fit(X, y)
@@ -209,6 +241,7 @@ class TestSeveralClasses:
                 model.fit(X, y)
 
 
+@pytest.mark.slow
 def test_sparse_rows_need_a_table_for_the_groups(people):
     X, Z, y = people
     rows = csr_matrix(X.to_numpy())
@@ -250,3 +283,128 @@ class TestTheModelItself:
         model = rc.fit(LinearRegression().fit(X[:99], income[:99]), X, income, Groups("age < 40"))
         assert is_regressor(model)
         assert cross_val_score(model, X, income, cv=3, scoring="r2").mean() > 0.8
+
+
+class TestRowsOfTheEstimator:
+    """What the estimator makes of X is its own affair; H has a table of its own."""
+
+    @pytest.mark.slow
+    def test_an_imputer_gets_missing_values(self):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(600, 3))
+        y = (rng.random(600) < 1 / (1 + np.exp(-X[:, 0]))).astype(int)
+        X[rng.random(X.shape) < 0.1] = np.nan
+        pipe = make_pipeline(SimpleImputer(), LogisticRegression())
+        model = RecalibratedClassifier(pipe, cv=3).fit(X, y)
+        named = pd.DataFrame(X, columns=["x0", "x1", "x2"])
+        same = RecalibratedClassifier(pipe, cv=3).fit(named, y)
+        # Sums of products of arrays and of frames may differ in the last bit.
+        assert_allclose(model.predict_proba(X), same.predict_proba(named), rtol=1e-13)
+        regressor = RecalibratedRegressor(make_pipeline(SimpleImputer(), Ridge()), cv=3)
+        assert np.isfinite(regressor.fit(X, y * 3.0).predict(X)).all()
+        with pytest.raises(ValueError, match="contains NaN"):
+            RecalibratedClassifier(LogisticRegression(), cv=3).fit(X, y)
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("kind", ["texts", "documents in a Series", "dicts", "images"])
+    @pytest.mark.parametrize("way", ["cross-fitted", "frozen"])
+    def test_texts_dicts_and_images(self, people, kind, way):
+        X, Z, y = people
+        old = (X["age"] > 45).to_numpy()
+        rows, inner = {
+            "texts": (np.where(old, "old person", "young one").tolist(), text_model()),
+            "documents in a Series": (
+                pd.Series(np.where(old, "old person", "young one")),
+                text_model(),
+            ),
+            "dicts": (
+                [{"age": a, "hours": h} for a, h in X.to_numpy()],
+                make_pipeline(
+                    DictVectorizer(), StandardScaler(with_mean=False), LogisticRegression()
+                ),
+            ),
+            "images": (
+                np.tile(old[:, None, None], (1, 2, 3)).astype(float),
+                make_pipeline(FunctionTransformer(flattened), LogisticRegression()),
+            ),
+        }[kind]
+        estimator = FrozenEstimator(inner.fit(rows, y)) if way == "frozen" else inner
+        model = RecalibratedClassifier(estimator, Groups("sex"), cv=3).fit(rows, y, Z=Z)
+        proba = model.predict_proba(rows, Z=Z)[:, 1]
+        assert gaps(proba, y, Z["sex"]) < 0.03
+        assert gaps(inner.fit(rows, y).predict_proba(rows)[:, 1], y, Z["sex"]) > 0.1
+        assert len(model.predict(rows, Z=Z)) == len(y)
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("way", ["cross-fitted", "frozen"])
+    @pytest.mark.parametrize("classes", [2, 3])
+    def test_a_decision_function_can_be_declared_log_odds(self, way, classes):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(1500, 3))
+        y = (X[:, :classes] + rng.gumbel(size=(1500, classes))).argmax(axis=1)
+        svc = LinearSVC(random_state=0)
+        with pytest.raises(ValueError, match="base_link"):
+            RecalibratedClassifier(svc, cv=3).fit(X, y)
+        inner = FrozenEstimator(svc.fit(X[:500], y[:500])) if way == "frozen" else svc
+        model = RecalibratedClassifier(inner, Groups("x0 > 0"), cv=3, base_link="logit")
+        proba = model.fit(X[500:], y[500:]).predict_proba(X)
+        assert proba.shape == (1500, classes)
+        assert log_loss(y, proba) < 0.97 * np.log(classes)
+        assert model.get_params()["base_link"] == "logit"
+
+
+def text_model():
+    return make_pipeline(CountVectorizer(), LogisticRegression())
+
+
+def flattened(images):
+    return images.reshape(len(images), -1)
+
+
+class Noted(LogisticRegression):
+    """Keeps what it was trained with."""
+
+    seen: ClassVar[list] = []
+
+    def fit(self, X, y, sample_weight=None, marks=None, words=None, mode=None):
+        self.seen.append((X[:, 0], marks, words, mode))
+        return super().fit(X, y, sample_weight)
+
+
+def test_fit_params_reach_the_estimator_cut_to_its_rows():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.arange(90.0), rng.normal(size=90)])
+    y = rng.integers(0, 2, 90)
+    params = {"marks": np.arange(90), "words": [str(k) for k in range(90)], "mode": [1, 2]}
+    Noted.seen.clear()
+    RecalibratedClassifier(Noted(), Groups("x1 > 0"), cv=3).fit(X, y, **params)
+    assert len(Noted.seen) == 4
+    for rows, marks, words, mode in Noted.seen:
+        assert_array_equal(rows, marks)
+        assert words == [str(int(k)) for k in rows]
+        assert mode == [1, 2]
+    assert sorted(len(rows) for rows, *_ in Noted.seen) == [60, 60, 60, 90]
+    Noted.seen.clear()
+    base = Noted().fit(X, y)
+    with pytest.raises(ValueError, match=r"fit_params=\['mode'\].*fitted already"):
+        RecalibratedClassifier(FrozenEstimator(base)).fit(X, y, mode=1)
+
+
+@pytest.mark.parametrize("cv", [31, KFold(31)])
+def test_more_folds_than_a_class_has_rows_are_refused(cv):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(100, 2)), np.repeat([0, 1], [70, 30])
+    with pytest.raises(ValueError, match=r"Requesting 31-fold cross-validation.* 1 has 30"):
+        RecalibratedClassifier(LogisticRegression(), cv=cv).fit(X, y)
+    with pytest.raises(ValueError, match="cv=101 asks for more folds than there are rows, 100"):
+        RecalibratedRegressor(Ridge(), cv=101).fit(X, X[:, 0])
+
+
+@pytest.mark.parametrize("kind", [RecalibratedClassifier, RecalibratedRegressor])
+def test_wrong_arguments_are_those_of_the_class_itself(kind):
+    with pytest.raises(
+        TypeError, match=rf"^{kind.__name__}.__init__\(\) got an unexpected .*method"
+    ):
+        kind(Ridge(), method="isotonic")
+    with pytest.raises(TypeError, match=rf"^{kind.__name__}.__init__\(\) missing 1 required"):
+        kind()
