@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -24,7 +23,7 @@ from recalibrate.rows.memory import MemoryStore
 from recalibrate.rows.pieces import columns_of, gather, sample_pieces
 from recalibrate.rows.spool import SpooledFiles
 from recalibrate.rows.store import Selection, Size, Weigh, encode_blocks, size_of, sum_sizes
-from recalibrate.support.threads import map_ahead
+from recalibrate.support.threads import map_ahead, thread_pool
 
 T = TypeVar("T")
 
@@ -101,7 +100,7 @@ class DiskStore:
             piece = self._piece(k)
             return (k, work(k, piece)) if piece.n_rows else None
 
-        with ThreadPoolExecutor(self.threads) as pool:
+        with thread_pool(self.threads) as pool:
             pieces = range(len(self.ranges))
             yield from filter(None, map_ahead(pool, on_piece, pieces, self.threads))
 
@@ -114,7 +113,8 @@ class DiskStore:
         sources = [column.open()[rows] for column in files.columns]
         table = Table(problem.table.schema, [*sources, *by_column(base)], len(y))
         labels = replace(problem.labels, values=y, weight=weight)
-        piece = replace(problem, table=table, labels=labels, base=base)
+        cut = None if files.cut is None else files.cut.open()[rows]
+        piece = replace(problem, table=table, labels=labels, base=base, cut=cut)
         return piece if self.kept is None else piece.take(self.kept.of(k))
 
 

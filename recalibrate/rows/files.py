@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import count
 from math import prod
 from pathlib import Path
+from types import FrameType
 from typing import Any, Literal
 
 import numpy as np
@@ -74,11 +77,38 @@ class Scratch:
 
 @contextmanager
 def scratch_folder(folder: str | os.PathLike[str] | None = None) -> Iterator[Scratch]:
-    """A temporary folder inside ``folder`` (None: the system's), removed at the end in any case."""
+    """A temporary folder inside ``folder`` (None: the system's), removed at the end in any case.
+
+    Also by SIGTERM, which stops containers and would end Python here and now: unless the program
+    handles it itself, the folder is removed before the signal takes its course.
+    """
     if folder is not None:
         Path(folder).mkdir(parents=True, exist_ok=True)
+    ours = (
+        threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    )
+    if ours:
+        signal.signal(signal.SIGTERM, _terminate)
     own = Path(tempfile.mkdtemp(prefix="recalibrate-", dir=folder))
+    _IN_USE[own] = os.getpid()
     try:
         yield Scratch(own)
     finally:
         shutil.rmtree(own, ignore_errors=True)
+        del _IN_USE[own]
+        if ours:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+_IN_USE: dict[Path, int] = {}
+"""Folders that are there now, by the process that made them: its forks do not remove them."""
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    for folder, owner in list(_IN_USE.items()):
+        if owner == os.getpid():
+            for _ in range(3):  # threads that go on may write another file meanwhile
+                shutil.rmtree(folder, ignore_errors=True)
+    signal.signal(number, signal.SIG_DFL)
+    signal.raise_signal(number)

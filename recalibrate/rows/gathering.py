@@ -16,7 +16,7 @@ from recalibrate.data.inputs import is_collection, open_frames
 from recalibrate.data.scores import check_score_names, take_scores
 from recalibrate.data.splitting import find_columns
 from recalibrate.data.vectors import Float64
-from recalibrate.groups.expressions import columns_of, parse
+from recalibrate.groups.expressions import columns_named
 from recalibrate.rows.dask.shipping import Packed, pack
 from recalibrate.rows.reading import check_roles
 from recalibrate.support.optional import require
@@ -120,9 +120,15 @@ def gather(
 
 def _on_workers(take: Callable[[Any], Any], X: Any) -> list[Any]:
     """What is taken of every partition of a Dask DataFrame, by its workers."""
+    from recalibrate.rows.dask.workers import collect, explained
+
     dask = require("dask", "dask")
-    task = dask.delayed(take)
-    return list(dask.compute(*(task(part) for part in X.to_delayed())))
+    tasks = [dask.delayed(take)(part) for part in X.to_delayed()]
+    client: Any = getattr(dask.base.get_scheduler(), "__self__", None)
+    if not hasattr(client, "scheduler_info"):  # in this process
+        return list(dask.compute(*tasks))
+    with explained(client):
+        return collect(client, client.compute(tasks))
 
 
 def take_piece(frame: Any, scorers: list[Scorer], columns: list[str]) -> tuple[Any, list[Float64]]:
@@ -179,6 +185,6 @@ def _columns(groups: Any, H: Any, features: tuple[str, ...]) -> list[str]:
         raise TypeError("masks as groups are for rows in memory; use expressions over columns")
     terms = getattr(groups, "terms", groups)
     terms = (terms,) if isinstance(terms, str) else terms
-    used = list(dict.fromkeys(name for term in terms for name in columns_of(parse(term))))
+    used = list(dict.fromkeys(name for term in terms for name in columns_named(term, features)))
     find_columns(used, features)
     return used

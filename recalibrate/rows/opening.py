@@ -33,8 +33,11 @@ def open_rows(
     """The base model, and the rows: in files, or on the workers of a Dask cluster."""
     if is_collection(X):
         from recalibrate.rows.dask.partitions import read_collection
+        from recalibrate.rows.dask.workers import explained, find_client
 
-        yield read_collection(client, X, base_model, y, reading, threads=threads)
+        client = find_client(client)
+        with explained(client):
+            yield read_collection(client, X, base_model, y, reading, threads=threads)
         return
     with scratch_folder(cache) as scratch:
         yield read_rows(

@@ -133,4 +133,14 @@ def _join(problem: Problem, parts: Sequence[Problem]) -> Problem:
         labels=labels,
         base=np.asfortranarray(np.concatenate([part.base for part in parts])),
         given=replace(problem.given, labels=labels.strata),
+        cut=_join_cut(parts),
+    )
+
+
+def _join_cut(parts: Sequence[Problem]) -> NDArray[np.float64] | None:
+    """What cutting base scores took off the losses of all rows; None if none was cut."""
+    if all(part.cut is None for part in parts):
+        return None
+    return np.concatenate(
+        [np.zeros(part.n_rows) if part.cut is None else part.cut for part in parts]
     )

@@ -18,9 +18,11 @@ from recalibrate.bases.problem import (
     Reading,
     base_margin,
     choose_link,
+    cut_losses,
     known_classes,
     open_base,
     outside_unit,
+    refuse_two_numbers,
     settle_kind,
     with_scores,
 )
@@ -254,7 +256,10 @@ def settle(
     schema = Schema(tuple(column.column() for column in columns), named=True)
     nothing, scores = np.empty(0), no_scores(known.outputs)
     labels = scale_labels(nothing, None, facts.seen, reading.bounds, known)
+    labels = replace(labels, exposed=reading.exposure is not None)
     labels = settle_kind(labels, base, facts.outside)
+    if not facts.outside and len(facts.seen.distinct or ()) == 2:
+        refuse_two_numbers(labels, base, reading)
     weights = facts.size.weights
     if weights is not None and weights.smallest != weights.largest:
         labels = replace(labels, weight=nothing)
@@ -299,8 +304,11 @@ def read_rows(
     ranges = tuple(slice(a, min(a + block_rows, n_rows)) for a in range(0, n_rows, block_rows))
     finish = Finish(problem, base.link, together.seen, reading, known)
     files = replace(files, y=_finish_labels(ranges, files.y, finish, scratch))
-    for rows in ranges:
-        _finish_block(rows, files, columns, finish)
+    cut = [_finish_block(rows, files, columns, finish) for rows in ranges]
+    if any(own is not None for own in cut):
+        sizes = [rows.stop - rows.start for rows in ranges]
+        own = [np.zeros(n) if each is None else each for each, n in zip(cut, sizes, strict=True)]
+        files = replace(files, cut=scratch.put(np.concatenate(own)))
     store = DiskStore(problem, files, ranges, scratch, threads, together.size)
     warn_by_sample(store)
     return base, store
@@ -326,9 +334,19 @@ class Finish:
     def scores(self, score: NDArray[np.float64]) -> NDArray[np.float64]:
         """Base scores on the link's scale."""
         problem = self.problem
-        base = ScoreColumn(no_scores(self.known.outputs), link=self.base_link)
         given, clip = np.array(score), self.reading.clip
-        return base_margin(base, given, problem.labels, problem.link, len(given), clip=clip)
+        return base_margin(self._base, given, problem.labels, problem.link, len(given), clip=clip)
+
+    def cut(
+        self, score: NDArray[np.float64], y: NDArray[np.float64], margin: NDArray[np.float64]
+    ) -> NDArray[np.float64] | None:
+        """What cutting base scores took off their losses, for labels and margins that are final."""
+        labels = replace(self.problem.labels, values=y)
+        return cut_losses(self._base, np.array(score), labels, self.problem.link, margin)
+
+    @property
+    def _base(self) -> ScoreColumn:
+        return ScoreColumn(no_scores(self.known.outputs), link=self.base_link)
 
 
 def _finish_labels(
@@ -352,16 +370,19 @@ def _finish_labels(
 
 def _finish_block(
     rows: slice, files: SpooledFiles, columns: Sequence[GrowingColumn], finish: Finish
-) -> None:
-    """Scores and codes of a block as they are meant to be, in place."""
+) -> NDArray[np.float64] | None:
+    """Scores and codes of a block as they are meant to be, in place; what was cut of scores."""
     score = files.score.open(in_place=True)[rows]
-    score[:] = finish.scores(score)
+    margin = finish.scores(score)
+    cut = finish.cut(score, files.y.open()[rows], margin)
+    score[:] = margin
     features = finish.problem.table.schema.columns[: len(columns)]  # the others are base scores
     for own, column, stored in zip(columns, features, files.columns, strict=True):
         codes = stored.open(in_place=True)[rows]
         recoded = own.recode(codes, column)
         if recoded is not codes:
             codes[:] = recoded
+    return cut
 
 
 def every_nth(step: int, piece: Problem) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

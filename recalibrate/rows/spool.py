@@ -19,12 +19,13 @@ from recalibrate.rows.files import Scratch, Stored
 
 @dataclass(frozen=True)
 class SpooledFiles:
-    """The columns of a finished spool."""
+    """The columns of a finished spool; ``cut`` see `recalibrate.bases.problem.cut_losses`."""
 
     columns: tuple[Stored, ...]
     y: Stored
     score: Stored
     weight: Stored | None
+    cut: Stored | None = None
 
 
 class Spool:

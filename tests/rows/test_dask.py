@@ -31,6 +31,7 @@ from test_streaming import (
 import recalibrate as rc
 from recalibrate.bases.graphbase import GraphBase
 from recalibrate.bases.protocol import as_base
+from recalibrate.rows.dask import workers
 from recalibrate.rows.dask.shipping import pack, travelling
 from recalibrate.rows.dask.workers import OnWorkers
 
@@ -94,6 +95,7 @@ def partitions(data, *borders):
     return dd.from_delayed(pieces, meta=data.iloc[:0], verify_meta=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "mode"),
     [
@@ -112,6 +114,7 @@ def test_same_model_as_in_memory(client, name, mode):
     same(model, expected)
 
 
+@pytest.mark.slow
 def test_counts_with_exposure(client):
     H, options = COUNTS["loop"]
     data = counts(500)
@@ -120,6 +123,7 @@ def test_counts_with_exposure(client):
     same(fit_with("score", X, "label", H, exposure="e", **options), whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "borders"),
     [
@@ -142,6 +146,7 @@ def test_the_default_is_the_same(client, name, borders, monkeypatch):
     same(rc.fit("score", X, "label", DEFAULTS[name], sample_weight="w", cv=3), expected)
 
 
+@pytest.mark.slow
 def test_many_categories_are_the_same(client, monkeypatch):
     choose_on(monkeypatch, 900)
     data = with_towns(2000)
@@ -151,6 +156,7 @@ def test_many_categories_are_the_same(client, monkeypatch):
     same(rc.fit("score", X, "label", sample_weight="w", cv=3), expected)
 
 
+@pytest.mark.slow
 def test_the_default_with_a_base_that_scores_on_the_workers(client, monkeypatch):
     choose_on(monkeypatch, 300)
     data = frame(600).drop(columns=["score", "w"])
@@ -164,6 +170,7 @@ def test_the_default_with_a_base_that_scores_on_the_workers(client, monkeypatch)
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("borders", [(), (10, 20, 333)])
 def test_partitions_do_not_matter_and_the_base_scores_on_the_workers(client, borders):
     data = frame(400).drop(columns=["score", "w"])
@@ -173,6 +180,7 @@ def test_partitions_do_not_matter_and_the_base_scores_on_the_workers(client, bor
     np.testing.assert_array_equal(model.predict(data), expected.predict(data))  # a local model
 
 
+@pytest.mark.slow
 def test_a_trained_model_scores_on_the_workers_as_its_graph(client, capsys):
     from sklearn.ensemble import RandomForestClassifier
 
@@ -186,6 +194,7 @@ def test_a_trained_model_scores_on_the_workers_as_its_graph(client, capsys):
     assert f"round {LOOP['max_rounds']}/{LOOP['max_rounds']}" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_predictions_and_audit_of_a_collection(client):
     data = frame(300).drop(columns="score")
     features = data.drop(columns=["label", "w"])
@@ -204,6 +213,7 @@ def test_predictions_and_audit_of_a_collection(client):
     pd.testing.assert_frame_equal(report.full_table, expected.full_table)
 
 
+@pytest.mark.slow
 def test_a_base_that_knows_the_labels_is_warned_about(client):
     data = frame(300).drop(columns="w")
     data["score"] = np.where(data["label"] == 1, 0.99999, 0.00001)
@@ -211,6 +221,7 @@ def test_a_base_that_knows_the_labels_is_warned_about(client):
         fit_with("score", partitions(data, 100), "label", **LOOP)
 
 
+@pytest.mark.slow
 def test_scores_in_a_column(client):
     data = frame(300)
     model = in_memory(data, "trees", False, **LOOP)
@@ -222,6 +233,7 @@ def test_scores_in_a_column(client):
     pd.testing.assert_frame_equal(report.full_table, local.full_table)
 
 
+@pytest.mark.slow
 def test_several_classes_give_the_model_of_memory(client):
     """Fitted on K columns of scores; predictions are a table with a column per class."""
     data = frame(600).drop(columns=["score", "w"])
@@ -241,6 +253,28 @@ def test_several_classes_give_the_model_of_memory(client):
     np.testing.assert_array_equal(found, expected.predict(features, base=p))
 
 
+@pytest.mark.slow
+def test_classes_by_name_are_sorted_columns(client):
+    """Of two classes and of three, in whatever order the scores have them."""
+    data = frame(300).drop(columns=["w"])
+    data["label"] = np.where(data["label"] == 1, "admitted", "home")
+    X = partitions(data, 120)
+    model = fit_with("score", X, "label", classes=["home", "admitted"], **LOOP)
+    both = model.predict_proba(X, base="score").compute()
+    assert both.columns.tolist() == model.classes_.tolist() == ["admitted", "home"]
+    np.testing.assert_array_equal(both["admitted"], model.predict(X, base="score").compute())
+    np.testing.assert_array_equal(both, model.predict_proba(data, base=data["score"]))
+    names, p = ["p0", "p1", "p2"], np.random.default_rng(0).dirichlet([2.0, 2.0, 2.0], 300)
+    data[names] = p
+    data["label"] = np.array(["low", "mid", "high"])[p.argmax(axis=1)]
+    X = partitions(data.drop(columns="score"), 120)
+    model = fit_with(names, X, "label", classes=["low", "mid", "high"], **LOOP)
+    found = model.predict(X, base=names).compute()
+    assert found.columns.tolist() == ["high", "low", "mid"]
+    np.testing.assert_array_equal(found, model.predict(data, base=p))
+
+
+@pytest.mark.slow
 def test_what_needs_all_rows_is_refused(client):
     from sklearn.linear_model import LinearRegression
 
@@ -265,6 +299,7 @@ class Unshippable:
         raise TypeError("bound to this process")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["share", "loop"])  # killed before, and while, all are fitted
 def test_a_worker_that_is_killed_changes_nothing(client, mode, monkeypatch):
     data = frame(500)
@@ -276,6 +311,7 @@ def test_a_worker_that_is_killed_changes_nothing(client, mode, monkeypatch):
     same(model, expected)
 
 
+@pytest.mark.slow
 def test_rows_that_are_not_what_they_were_are_refused(client, monkeypatch, tmp_path):
     import dask
     import dask.dataframe as dd
@@ -300,6 +336,115 @@ def test_rows_that_are_not_what_they_were_are_refused(client, monkeypatch, tmp_p
     assert len(killed) == 2
 
 
+@pytest.fixture
+def threads_only():
+    """A cluster of threads that a test may ruin."""
+    distributed = pytest.importorskip("distributed")
+    import dask
+
+    # Dask would try to reach a scheduler that is gone for half a minute.
+    with (
+        dask.config.set({"distributed.comm.timeouts.connect": "200ms"}),
+        distributed.LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            processes=False,
+            memory_limit=0,
+            dashboard_address=None,
+            silence_logs=50,
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield cluster, client
+
+
+def at_statistic(monkeypatch, number, do):
+    """Do something before a statistic is sent."""
+    sums, asked = OnWorkers.sums, []
+
+    def counted(self, statistic):
+        asked.append(statistic)
+        if len(asked) == number:
+            do()
+        return sums(self, statistic)
+
+    monkeypatch.setattr(OnWorkers, "sums", counted)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of Dask, for what it was about to do
+@pytest.mark.parametrize("audited", [False, True])
+def test_workers_that_are_all_paused_are_named(threads_only, monkeypatch, audited):
+    from distributed.core import Status
+
+    cluster, _ = threads_only
+
+    def pause():
+        for worker in cluster.workers.values():
+            worker.status = Status.paused
+
+    monkeypatch.setattr(workers, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(workers, "PATIENCE_SECONDS", 0.2)
+    X = partitions(frame(300), 100, 200)
+    given_up = pytest.raises(RuntimeError, match=r"All 2 Dask workers are paused.*memory_limit=")
+    if audited:
+        pause()
+        with given_up, pytest.warns(UserWarning, match="All 2 Dask workers are paused"):
+            rc.audit("score", X, "label", groups="sex")
+    else:
+        at_statistic(monkeypatch, 4, pause)
+        with given_up, pytest.warns(UserWarning, match="All 2 Dask workers are paused"):
+            fit_with("score", X, "label", sample_weight="w", **LOOP)
+
+
+@pytest.mark.slow
+def test_workers_that_go_on_are_waited_for(threads_only, monkeypatch):
+    from distributed.core import Status
+
+    cluster, client = threads_only
+    data = frame(300)
+
+    def pause():
+        for worker in cluster.workers.values():
+            worker.status = Status.paused
+            client.loop.call_later(0.5, setattr, worker, "status", Status.running)
+
+    monkeypatch.setattr(workers, "LOOK_SECONDS", 0.05)
+    at_statistic(monkeypatch, 4, pause)
+    with pytest.warns(UserWarning, match="All 2 Dask workers are paused"):
+        model = fit_with(
+            "score",
+            partitions(data, 100, 200),
+            "label",
+            CLASSES["trees"],
+            sample_weight="w",
+            **LOOP,
+        )
+    same(model, in_memory(data, CLASSES["trees"], True, **LOOP))
+
+
+@pytest.mark.slow
+def test_a_cluster_without_workers_is_named(threads_only, monkeypatch):
+    cluster, _ = threads_only
+    cluster.scale(0)
+    cluster.sync(cluster._correct_state)
+    monkeypatch.setattr(workers, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(workers, "PATIENCE_SECONDS", 0.2)
+    given_up = pytest.raises(RuntimeError, match="cluster has no workers")
+    with given_up, pytest.warns(UserWarning, match="cluster has no workers"):
+        fit_with("score", partitions(frame(300), 100, 200), "label", sample_weight="w", **LOOP)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of Dask, for what it was about to do
+def test_a_scheduler_that_is_lost_is_named(threads_only, monkeypatch):
+    cluster, _ = threads_only
+    at_statistic(monkeypatch, 4, lambda: cluster.sync(cluster.scheduler.close))
+    with pytest.raises(ConnectionError, match=r"Dask scheduler at .* was lost.*a new client"):
+        fit_with("score", partitions(frame(300), 100, 200), "label", sample_weight="w", **LOOP)
+
+
+@pytest.mark.slow
 def test_workers_forget_models_with_their_packages():
     packed = pack(as_base(lambda X: np.zeros(len(X))))
     model = packed.open()

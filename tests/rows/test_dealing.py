@@ -57,6 +57,7 @@ def test_folds_are_stratified_by_label():
     assert np.std(means) < 0.5 * np.std(y) / np.sqrt(200)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32 - 1), st.integers(2, 6))
 def test_folds_follow_the_rows_not_their_order(seed, count):
     X, y, f = rows(60, seed, distinct=3)

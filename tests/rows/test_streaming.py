@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 from itertools import pairwise
 
@@ -82,6 +86,7 @@ def same(a, b):
     assert content(a.rounds) == content(b.rounds)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", CLASSES)
@@ -118,6 +123,7 @@ def counts(n=600):
     return data.assign(label=rng.poisson(rate * e), e=e)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", COUNTS)
 def test_counts_with_exposure(mode):
     H, options = COUNTS[mode]
@@ -140,6 +146,7 @@ def mean_of_two(X):
     return 0.3 + 0.1 * (X["age"] < 40).to_numpy() + 0.2 * (X["sex"] == "F").to_numpy()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["file", "folder", "pattern", "list", "function", "frames"])
 def test_ways_to_give_rows(kind, tmp_path):
     data = frame(400).drop(columns=["score", "w"])
@@ -222,6 +229,7 @@ DEFAULTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
 @pytest.mark.parametrize("most", [600, 2000], ids=["sample", "all rows"])
 @pytest.mark.parametrize("name", DEFAULTS)
@@ -243,6 +251,7 @@ def test_the_default_is_the_same(name, most, weighted, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
 def test_many_categories_are_the_same(weighted, monkeypatch):
     choose_on(monkeypatch, 900)
@@ -252,6 +261,7 @@ def test_many_categories_are_the_same(weighted, monkeypatch):
     same(in_pieces(cut(data, 7, 7, 800), None, weighted, cv=3, block_rows=400), expected)
 
 
+@pytest.mark.slow
 def test_the_default_with_a_share_of_regression_labels(monkeypatch):
     choose_on(monkeypatch, 700)
     data = uneven(1500)
@@ -260,6 +270,7 @@ def test_the_default_with_a_share_of_regression_labels(monkeypatch):
     same(in_pieces(cut(data, 40, 300), None, True, validation=0.3, block_rows=500), expected)
 
 
+@pytest.mark.slow
 def test_a_sample_of_few_distinct_rows_is_like_all_of_them(monkeypatch):
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"sex": rng.choice(["F", "M"], 4000), "score": 0.4, "w": 1.0})
@@ -288,6 +299,7 @@ def test_a_sample_of_few_distinct_rows_is_like_all_of_them(monkeypatch):
     same(in_pieces(pieces, None, False), in_memory(data, None, False))
 
 
+@pytest.mark.slow
 def test_folds_of_a_splitter_are_cut_down_to_the_sample(monkeypatch):
     from sklearn.model_selection import KFold
 
@@ -461,3 +473,45 @@ def test_categories_of_a_pandas_dtype_that_do_not_occur_are_none():
     column = GrowingColumn("x")
     np.testing.assert_array_equal(column.encode(values), [1.0, np.nan])
     assert column.column().categories == ("b",)
+
+
+WAITING = """
+import os, signal, sys
+from recalibrate.rows.files import scratch_folder
+
+with scratch_folder(sys.argv[1]) as outer, scratch_folder(sys.argv[1]) as inner:
+    outer.put(__import__("numpy").zeros(3))
+    child = os.fork()
+    if child == 0:  # as a pool ends its workers
+        signal.raise_signal(signal.SIGTERM)
+    assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGTERM
+    print("waiting", len(os.listdir(sys.argv[1])), flush=True)
+    signal.pause()
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+def test_sigterm_removes_the_scratch_folders_of_its_process(tmp_path):
+    command = [sys.executable, "-c", WAITING, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "waiting 2\n"  # a fork has left them alone
+        process.send_signal(signal.SIGTERM)
+    assert process.returncode == -signal.SIGTERM
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_sigterm_is_left_to_a_program_that_handles_it(tmp_path):
+    def own(number, frame):
+        pass
+
+    before = signal.signal(signal.SIGTERM, own)
+    try:
+        with scratch_folder(tmp_path):
+            assert signal.getsignal(signal.SIGTERM) is own
+        assert signal.getsignal(signal.SIGTERM) is own
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        with scratch_folder(tmp_path):
+            assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGTERM, before)

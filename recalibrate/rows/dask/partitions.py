@@ -25,7 +25,7 @@ from recalibrate.data.columns import Columns
 from recalibrate.data.growing import GrowingColumn, growing
 from recalibrate.data.table import Table
 from recalibrate.rows.dask.shipping import Packed, pack
-from recalibrate.rows.dask.workers import OnWorkers, find_client
+from recalibrate.rows.dask.workers import OnWorkers, collect
 from recalibrate.rows.memory import MemoryStore
 from recalibrate.rows.pieces import columns_of, gather, sample_pieces
 from recalibrate.rows.reading import (
@@ -114,7 +114,8 @@ def finish_partition(partition: Partition, expected: str, finish: Finish) -> Pro
     table = Table(problem.table.schema, [*columns, *by_column(base)], len(base))
     weight = None if problem.labels.weight is None else rows.weight
     labels = replace(problem.labels, values=finish.labels(rows.y), weight=weight)
-    return replace(problem, table=table, labels=labels, base=base)
+    cut = finish.cut(rows.score, labels.values, base)
+    return replace(problem, table=table, labels=labels, base=base, cut=cut)
 
 
 def encode_piece(piece: Problem, encoders: Sequence[Encoder | None], weigh: Weigh) -> Rows:
@@ -161,7 +162,7 @@ class DaskStore:
         return sum_sizes(self.sizes)
 
     def map(self, work: Callable[[Problem], T]) -> Iterator[T]:
-        yield from self.client.gather([self._submit(apply, work, piece) for piece in self.pieces])
+        yield from collect(self.client, [self._submit(apply, work, own) for own in self.pieces])
 
     def columns(self, scale: Scale) -> Columns:
         return columns_of(self, scale)
@@ -230,8 +231,7 @@ class EncodedOnWorkers:
         )
 
     def _gather(self, task: Callable[[Rows], Any]) -> list[Any]:
-        found: list[Any] = self.client.gather([self._submit(apply, task, own) for own in self.rows])
-        return found
+        return collect(self.client, [self._submit(apply, task, own) for own in self.rows])
 
     def _submit(self, task: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         return self.client.submit(task, *arguments, pure=False, **named)
@@ -246,8 +246,7 @@ def read_collection(
     *,
     threads: int,
 ) -> tuple[Base, DaskStore]:
-    """Read all partitions of a Dask DataFrame on the workers; ``client`` None: the current one."""
-    client = find_client(client)
+    """Read all partitions of a Dask DataFrame on the workers."""
     roles = assign_roles([str(name) for name in X.columns], base_model, y, reading)
     base = read_base(base_model, roles, reading, select_columns(X._meta, roles.features))
     outputs = base_outputs(base)
@@ -263,7 +262,7 @@ def read_collection(
         for frame in frames
     ]
     del frames  # Dask reads them again if it has to
-    told = client.gather([client.submit(describe, each, pure=False) for each in partitions])
+    told = collect(client, [client.submit(describe, each, pure=False) for each in partitions])
     if all(facts is None for facts, _, _ in told):
         raise ValueError("There are no rows: pass at least one row with its label.")
     columns = growing(roles.features, reading.categorical)

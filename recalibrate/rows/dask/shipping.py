@@ -14,6 +14,8 @@ import numpy as np
 
 from recalibrate.bases.graphbase import GraphBase
 from recalibrate.bases.protocol import Base, ScoreColumn
+from recalibrate.data.classes import sort_classes
+from recalibrate.data.labels import Labels
 from recalibrate.data.scores import check_score_names, take_scores
 from recalibrate.support.optional import require
 
@@ -67,16 +69,18 @@ def predict_partitions(model: Any, X: Any, base: Any = None) -> Any:
     dask = require("dask", "dask")
     packed = dask.delayed(pack(model.base, model), traverse=False)
     several = model.labels.kind == "classes"
-    classes = list(model.labels.classes) if several else None
+    classes = list(model.labels.columns) if several else None
     meta: Any = [(label, "f8") for label in classes] if classes else ("prediction", "f8")
     return X.map_partitions(
         predict_partition, packed, names, classes, meta=meta, align_dataframes=False
     )
 
 
-def both_classes(p: Any) -> Any:
-    """Probabilities of labels 0 and 1 as a Dask DataFrame, from those of label 1."""
-    return p.to_frame(name=1).assign(**{"0": 1.0 - p}).rename(columns={"0": 0})[[0, 1]]
+def both_classes(p: Any, labels: Labels) -> Any:
+    """Probabilities of both classes as a Dask DataFrame, from those of the one that counts as 1."""
+    names = (0, 1) if labels.chosen is not None else labels.classes or (0, 1)
+    both = p.to_frame(name="1").assign(**{"0": 1.0 - p})[["0", "1"]]
+    return both.rename(columns=dict(zip(("0", "1"), names, strict=True)))[list(sort_classes(names))]
 
 
 def predict_partition(

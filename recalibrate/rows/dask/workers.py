@@ -9,11 +9,12 @@ per worker, and sums are added on the workers before one of them comes back.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
+from time import monotonic
 from typing import Any
 from uuid import uuid4
 
@@ -23,7 +24,9 @@ from recalibrate.core.fixedpoint import Scale
 from recalibrate.core.levels import Levels
 from recalibrate.core.part import Part, Rows, Statistic, Sums
 from recalibrate.core.rounds import Rounds, Scores, Step
+from recalibrate.support.notices import warn_user
 from recalibrate.support.optional import require
+from recalibrate.support.threads import share_out
 
 FAN_IN = 8
 """Sums that one task adds up."""
@@ -41,6 +44,78 @@ def find_client(client: Any = None) -> Any:
             "X is a Dask DataFrame, but there is no Dask client. Start one, for example with "
             "client = distributed.Client(), or pass client=."
         ) from None
+
+
+LOOK_SECONDS = 5.0
+"""Between two looks at the workers, while results are waited for."""
+
+PATIENCE_SECONDS = 120.0
+"""Without a worker that takes tasks: time to spill memory to disk, or to start workers."""
+
+
+def collect(client: Any, tasks: Sequence[Any]) -> list[Any]:
+    """Results of tasks; a warning, and in the end an error, where no worker takes any.
+
+    Dask itself waits without a word: for memory to be freed, or for workers to come.
+    """
+    wait = require("distributed", "dask").wait
+    stuck_since: float | None = None
+    while True:
+        try:
+            wait(tasks, timeout=LOOK_SECONDS)
+            break
+        except TimeoutError:
+            why, now = _why_stuck(client), monotonic()
+            if why is None:
+                stuck_since = None
+            elif stuck_since is None:
+                stuck_since = now
+                warn_user(f"{why} Waiting {PATIENCE_SECONDS:g} seconds for that to change.")
+            elif now - stuck_since >= PATIENCE_SECONDS:
+                raise RuntimeError(
+                    f"{why} That did not change within {PATIENCE_SECONDS:g} seconds, so the work "
+                    "was given up."
+                ) from None
+    found: list[Any] = client.gather(tasks)
+    return found
+
+
+def _why_stuck(client: Any) -> str | None:
+    """Why no worker takes tasks, and what to do; None if one does."""
+    workers = list(client.scheduler_info(n_workers=-1)["workers"].values())
+    if not workers:
+        return (
+            "The Dask cluster has no workers, so that nothing is done. Start some, or look at "
+            "the logs of those that ended: many are ended by the system for want of memory."
+        )
+    if any(about.get("status") != "paused" for about in workers):
+        return None
+    used = sum(about.get("metrics", {}).get("memory", 0) for about in workers) / 2**30
+    limit = sum(about.get("memory_limit") or 0 for about in workers) / 2**30
+    return (
+        f"All {len(workers)} Dask workers are paused because their memory is nearly full "
+        f"({used:.1f} of {limit:.1f} GiB), so that nothing is done. Give them more memory "
+        "(memory_limit=), start more workers, or free what else they hold; smaller partitions "
+        "(X.repartition) take less at a time."
+    )
+
+
+@contextmanager
+def explained(client: Any) -> Iterator[None]:
+    """Say what to do where the scheduler is lost while the block runs."""
+    closed = require("distributed.comm", "dask").CommClosedError
+    try:
+        yield
+    except (CancelledError, OSError) as error:
+        if not isinstance(error, closed) and client.status == "running":
+            raise
+        address = getattr(client.scheduler, "address", "an unknown address")
+        raise ConnectionError(
+            f"The connection to the Dask scheduler at {address} was lost: its process has ended "
+            "or cannot be reached, and what its workers held is lost with it. There is no result. "
+            "Look for the reason in the scheduler's log, start the cluster and a new client, and "
+            "begin again with a table made by that client."
+        ) from error
 
 
 # ---- what travels
@@ -190,10 +265,7 @@ def each_part(
         if statistic is None:
             return Unknown()
         parts = [kept.part(k, own, packet.scale) for k, own in zip(numbers, rows, strict=True)]
-        if threads == 1 or len(parts) == 1:
-            return [statistic.of(part) for part in parts]
-        with ThreadPoolExecutor(threads) as pool:
-            return list(pool.map(statistic.of, parts))
+        return share_out(statistic.of, parts, threads)
 
 
 def add_sums(found: Sequence[Sums | Unknown]) -> Sums | Unknown:
@@ -251,14 +323,16 @@ class OnWorkers:
             work(piece)
 
     def sums(self, statistic: Statistic) -> Sums:
-        found: Sums = self._send(statistic, lambda packet: self._summed(packet).result())
+        found: Sums = self._send(
+            statistic, lambda packet: collect(self.client, [self._summed(packet)])[0]
+        )
         return found
 
     def each(self, statistic: Statistic) -> Iterable[Sums]:
         def one_by_one(packet: Packet) -> Any:
             groups = self._by_worker()
             tasks = [self._submit(each_part, packet, *group) for group in groups]
-            found = self.client.gather(tasks)
+            found = collect(self.client, tasks)
             if any(isinstance(own, Unknown) for own in found):
                 return Unknown()
             pairs = zip(groups, found, strict=True)
