@@ -36,7 +36,8 @@ def read_base(
     read
         The framework's model from the content of the file, checked.
     wrap
-        The base of the model. Its ValueErrors pass: they say what a sound model lacks.
+        The base of the model. ValueErrors of this package pass: they say what a sound model
+        lacks. Those of frameworks and decoders are of classes of their own.
     """
     shown = repr(os.fspath(path))
     content = read_content(path)
@@ -49,9 +50,11 @@ def read_base(
         raise ModelFileError(f"{framework} cannot read the model file {shown}: {text}") from error
     try:
         return wrap(model)
-    except (ImportError, MemoryError, ValueError):
+    except (ImportError, MemoryError, ModelFileError):
         raise
     except Exception as error:
+        if type(error) is ValueError:
+            raise
         text = f"{type(error).__name__}: {str(error)[:500]}"
         raise ModelFileError(f"the model file {shown} is damaged: {text}") from error
 

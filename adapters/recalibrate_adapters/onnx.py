@@ -96,15 +96,20 @@ class OnnxBase(DecidedBase):
         proto = self._source.proto
         self.name = f"ONNX {self._source.shown}"
         self._facts = _read_ours(proto, self._source.shown) if output is None else None
+        self.predicts_rates = self._facts is not None and self._facts.exposed
         self._layout = read_layout(proto, columns, self._facts)
         self._output = choose_output(proto, output, ours=self._facts is not None)
         self._declared = link
         self.target_class = target_class
+        self.unnamed_outputs = False
+        self.classes: Sequence[Any] | None = None
+        if self._facts is not None and self._facts.positive is not None:
+            self.classes = self._facts.known.classes  # the second is what the score is about
         self.link: Link = self._read_link(link)
         self._reading: Reading | None = None
-        width = self._find_width()
-        if width is not None:
-            self._read(width)
+        values = self._try_zeros()
+        if values is not None:
+            self._read(values, made=True)
         probes = _first_rows if self._layout.is_tensor else rows_to_compare
         self._decision = Decision(self.link, self._native, self._propose, probes)
 
@@ -116,7 +121,7 @@ class OnnxBase(DecidedBase):
         """One score per row of X."""
         rows = self._layout.read(X)
         if self._reading is None:
-            self._read(int(np.prod(self._run(rows[:1]).shape[1:])))
+            self._read(self._run(rows[:ENOUGH_ROWS]))
         scores = self._decision.scores(rows)
         self._check(scores)
         return scores
@@ -130,8 +135,8 @@ class OnnxBase(DecidedBase):
         self.deviance = own.deviance if own.positive else ""
         return own.link
 
-    def _find_width(self) -> int | None:
-        """Numbers per row of the output, from a row of zeros; None if that cannot be tried."""
+    def _try_zeros(self) -> NDArray[Any] | None:
+        """The output for a row of zeros; None if that cannot be tried."""
         layout = self._layout
         if layout.n_columns is None or (layout.is_tensor and None in layout.entries[0].shape[1:]):
             return None
@@ -143,20 +148,26 @@ class OnnxBase(DecidedBase):
             kinds = [e.is_text for e in layout.entries for _ in range(e.width or 0)]
             rows = _frame(layout.names, [text if is_text else np.zeros(1) for is_text in kinds])
         try:
-            return int(np.prod(self._run(rows).shape[1:]))
+            return self._run(rows)
         except Exception:  # onnxruntime has no common class; real rows may well be fine
             return None
 
-    def _read(self, width: int) -> None:
+    def _read(self, values: NDArray[Any], *, made: bool = False) -> None:
+        """Decide what the output's numbers are, by those of some rows, the user's or ``made``."""
         output, link = self._output, self._declared
+        width = int(np.prod(values.shape[1:]))
         if self._facts is not None and width > 1:  # logits of classes, which the file names
             output = replace(output, classes=self._facts.classes, speaks_of_classes="")
             self._output, link = output, "logit"
-        self._reading = read_output(output, width, link, self.target_class, self._facts)
+        reading = read_output(output, values, link, self.target_class, self._facts)
+        # A row of zeros does not tell logits of two classes from log-odds with either sign.
+        open_still = made and width == 2 and link == "logit" and output.speaks_of_classes
+        self._reading = None if open_still else reading
         if width > 1:
             own = self._output.classes
             known = len(own) == width
-            self.classes: Sequence[Any] | None = own if known else range(width)
+            self.classes = own if known else range(width)
+            self.unnamed_outputs = width == 2 and not known
 
     def _run(self, rows: Any) -> NDArray[Any]:
         """The chosen output by the user's own graph."""
@@ -205,8 +216,9 @@ class OnnxBase(DecidedBase):
             raise ValueError(
                 f"Output {self._output.name!r} of the ONNX graph should hold probabilities "
                 f"({self._output.speaks_of_classes or 'declared'}), but one is "
-                f"{scores[outside][0]:g}. Choose another output: "
-                "recalibrate_adapters.onnx.OnnxBase(model, output=...)."
+                f"{scores[outside][0]:g}. If they are raw scores (skl2onnx's option raw_scores), "
+                "declare that they are log-odds: link='logit' (base_link of fit). Or choose "
+                "another output: recalibrate_adapters.onnx.OnnxBase(model, output=...)."
             )
 
 

@@ -9,7 +9,9 @@ The rules, in order; whatever they leave open is an error that says how to decid
 4. One number per row is the prediction, or what ``link=`` says it is.
 5. Several numbers per row are the classes' probabilities if the graph says so: by a map from
    classes, by an output of labels, by "prob" in the name, by a final Softmax. If not, ``link=``
-   must be declared: "identity" for probabilities, "logit" for logits (before a softmax).
+   must be declared: "identity" for probabilities, "logit" for logits (before a softmax). It may
+   be declared against a name, too: skl2onnx calls raw scores probabilities. Its raw scores of two
+   classes are the log-odds and the same with the other sign.
 6. Of two classes the second is scored; of more, ``target_class=`` chooses.
 """
 
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
     from recalibrate.graph.facts import Facts
 
 Scores = NDArray[np.float64]
+SOFTMAX = "it comes from a softmax"
+_SLACK = 1e-4
+"""Probabilities of float32 graphs are off by as much, at most."""
 
 
 @dataclass(frozen=True)
@@ -132,9 +137,11 @@ def choose_output(model: onnx.ModelProto, wanted: str | None, *, ours: bool) -> 
 
 
 def read_output(
-    output: Output, width: int, link: Link | None, target_class: Any, facts: Facts | None
+    output: Output, values: NDArray[Any], link: Link | None, target_class: Any, facts: Facts | None
 ) -> Reading:
-    """Rules 4 to 6, for an output of so many numbers per row."""
+    """Rules 4 to 6, for an output that holds such numbers for some rows."""
+    rows = np.asarray(values, dtype=np.float64).reshape(len(values), -1)
+    width = rows.shape[1]
     if width == 1:
         if target_class is not None:
             raise ValueError(
@@ -149,13 +156,16 @@ def read_output(
     classes = output.classes if len(output.classes) == width else tuple(range(width))
     position = choose_class(classes, target_class, f"The ONNX graph's output {output.name!r}")
     chosen = Reading("column", position, width)
+    if output.speaks_of_classes and link != "logit":
+        return replace(chosen, probability=True)
     if output.speaks_of_classes:
-        if link == "logit":
+        if output.speaks_of_classes == SOFTMAX or are_shares(rows):
             raise ValueError(
-                f"link='logit' was declared, but output {output.name!r} should hold probabilities "
+                f"link='logit' was declared, but output {output.name!r} holds probabilities "
                 f"({output.speaks_of_classes}). Leave the link out, or choose another output."
             )
-        return replace(chosen, probability=True)
+        if width == 2 and are_opposite(rows):
+            return chosen
     if link is None:
         raise ValueError(
             f"Output {output.name!r} of the ONNX graph has {width} numbers per row, and nothing "
@@ -165,6 +175,17 @@ def read_output(
     if link == "logit":
         return replace(chosen, kind="logits")
     return replace(chosen, probability=True)
+
+
+def are_shares(rows: Scores) -> bool:
+    """Whether numbers are the probabilities of classes: of every row they add up to one."""
+    inside = (rows >= -_SLACK) & (rows <= 1.0 + _SLACK)
+    return bool(inside.all() and (np.abs(rows.sum(axis=1) - 1.0) <= _SLACK).all())
+
+
+def are_opposite(rows: Scores) -> bool:
+    """Whether both numbers of every row are the same, one with the other sign."""
+    return bool(np.allclose(rows[:, 0], -rows[:, 1], rtol=1e-5, atol=0.0))
 
 
 def _output(model: onnx.ModelProto, value: onnx.ValueInfoProto) -> Output:
@@ -179,7 +200,7 @@ def _output(model: onnx.ModelProto, value: onnx.ValueInfoProto) -> Output:
     while node is not None and node.op_type in ("Cast", "Identity"):
         node = producers.get(node.input[0])
     if not why and node is not None and node.op_type == "Softmax":
-        why = "it comes from a softmax"
+        why = SOFTMAX
     if not why and "prob" in name.lower():
         why = "its name says so"
     if not why and any(_is_label(other) for other in model.graph.output):

@@ -16,14 +16,16 @@ regressor, and for boosted trees the log-odds.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.bases.wrappers import select_columns
 from recalibrate.core.levels import from_margin
 from recalibrate.data.sparse import is_sparse
-from recalibrate.data.values import refuse_unknown
+from recalibrate.data.values import UnreadableColumnError, refuse_unknown
 from recalibrate.scores import Base, Link, as_base
 from recalibrate.support.notices import warn_user
 from recalibrate_adapters.agreement import (
@@ -38,7 +40,7 @@ from recalibrate_adapters.forest import Forest
 from recalibrate_adapters.frames import read_frame
 from recalibrate_adapters.probes import Novelty, forest_rows, rows_to_compare
 from recalibrate_adapters.sklearn_graph import propose
-from recalibrate_adapters.sklearn_task import read_deviance, read_task
+from recalibrate_adapters.sklearn_task import Task, read_deviance, read_task
 from recalibrate_adapters.sklearn_trees import forest_link, read_forest
 from recalibrate_adapters.sklearn_writer import boosted_by_us, is_ours, unwrapped
 
@@ -108,8 +110,11 @@ class SklearnBase(DecidedBase):
         else:
             tail = _tail_link(model, link, target_class)
             self._task = self._task if tail is None else self._task.on_link(tail)
+        # Bound to an object of their own: methods of the base itself would keep it, with the model
+        # and its rows, until the garbage collector finds the cycle.
+        asked = _Asked(model, self._task, named=self._names is not None)
         self._decision = Decision(
-            self._task.link, self._native, self._propose, rows_to_compare, self._means
+            self._task.link, asked.scores, asked.propose, rows_to_compare, asked.means
         )
         self._novelty = Novelty(self._decision.compare)
 
@@ -137,9 +142,14 @@ class SklearnBase(DecidedBase):
         if self._forest is not None:
             return self._forest.scores(X)
         n_columns = _count_columns(self._model)
-        if is_sparse(X) or n_columns is None:
-            return self._scores_as_given(X)
-        frame = read_frame(X, self._names, n_columns, wide=True)
+        if is_sparse(X) or n_columns is None or _is_tensor(X):
+            return self._scores_as_given(X, self._why_as_given(X))
+        try:
+            frame = read_frame(X, self._names, n_columns, wide=True)
+        except UnreadableColumnError as error:
+            rows = X if self._names is None else select_columns(X, self._names)
+            why = f"{str(error).partition(',')[0]}, not numbers or text"
+            return self._scores_as_given(rows, why)
         if not self._decision.by_framework:
             self._novelty.check(frame)
         for name, known in self._decision.known.items():
@@ -162,36 +172,73 @@ class SklearnBase(DecidedBase):
         except AttributeError:  # parts of the trees are private and may change
             return None
         means = from_margin(found, forest_link(model, task.position))
-        return None if disagreement(means, self._means(rows)) else forest
+        expected = _Asked(model, task, named=self._names is not None).means(rows)
+        return None if disagreement(means, expected) else forest
 
-    def _scores_as_given(self, X: Any) -> NDArray[np.float64]:
-        """Scores of documents or sparse rows, which only the model itself can read."""
-        if self._decision.by_graph:
-            raise ValueError(
-                "The base model was fitted to tables by this object and now gets sparse rows. "
-                "Pass X.toarray(), or use one kind of rows throughout."
-            )
-        self._decision.settle(
-            "it was asked with sparse rows, which a graph cannot take"
-            if is_sparse(X)
-            else "it does not tell how many columns it takes (no n_features_in_), as models of "
+    def _why_as_given(self, X: Any) -> str:
+        """Why rows are left to the model, and have no graph."""
+        if is_sparse(X):
+            return "it was asked with sparse rows, which a graph cannot take"
+        if _is_tensor(X):
+            return f"it was asked with rows of shape {X.shape[1:]}, and a graph takes tables"
+        return (
+            "it does not tell how many columns it takes (no n_features_in_), as models of "
             "text documents do, and a graph needs them"
         )
-        return check_finite(self._task.scores(self._model, X), self.name)
 
-    def _native(self, frame: pd.DataFrame) -> NDArray[np.float64]:
-        return self._task.scores(self._model, self._native_rows(frame))
+    def _scores_as_given(self, X: Any, why: str) -> NDArray[np.float64]:
+        """Scores of rows that only the model itself can read: documents, dates, sparse rows."""
+        if self._decision.by_graph:
+            kind = "sparse rows" if is_sparse(X) else "other rows"
+            raise ValueError(
+                f"The base model was fitted to tables by this object and now gets {kind}: {why}. "
+                f"Use one kind of rows throughout{', or X.toarray()' if is_sparse(X) else ''}."
+            )
+        self._decision.settle(why)
+        scores = self._task.scores(self._model, X)
+        if hasattr(X, "columns") and len(scores) != len(X):
+            # Whoever reads documents goes through a table by its column names.
+            raise ValueError(
+                f"The base model gives {len(scores)} scores for a table of {len(X)} rows and "
+                f"{len(X.columns)} columns: does it read documents? Then pass these alone as X, "
+                "for example X['text'], and the table for H as Z=."
+            )
+        return check_finite(scores, self.name)
 
-    def _means(self, frame: pd.DataFrame) -> NDArray[np.float64]:
-        return self._task.means(self._model, self._native_rows(frame))
 
-    def _native_rows(self, frame: pd.DataFrame) -> Any:
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """A model, and what it is asked for.
+
+    Attributes
+    ----------
+    model
+        The fitted model.
+    task
+        Its method and the scale of its scores.
+    named
+        Whether the columns of its rows have names.
+    """
+
+    model: Any
+    task: Task
+    named: bool
+
+    def scores(self, frame: pd.DataFrame) -> NDArray[np.float64]:
+        """Scores on the scale of the link."""
+        return self.task.scores(self.model, self._rows(frame))
+
+    def means(self, frame: pd.DataFrame) -> NDArray[np.float64]:
+        """Means or probabilities."""
+        return self.task.means(self.model, self._rows(frame))
+
+    def propose(self, frame: pd.DataFrame) -> Iterator[Candidate | str]:
+        """Graphs to try."""
+        return propose(self.model, self.task, frame, named=self.named)
+
+    def _rows(self, frame: pd.DataFrame) -> Any:
         """With names only if the model was trained with names: it warns about a difference."""
-        return frame.to_numpy() if _names_of(self._model) is None else frame
-
-    def _propose(self, frame: pd.DataFrame) -> Iterator[Candidate | str]:
-        named = self._names is not None
-        return propose(self._model, self._task, frame, named=named)
+        return frame.to_numpy() if _names_of(self.model) is None else frame
 
 
 def _tail_link(model: Any, link: Link | None, target_class: Any) -> Link | None:
@@ -215,6 +262,11 @@ def _count_columns(model: Any) -> int | None:
         return 1
     count = getattr(model, "n_features_in_", None)
     return None if count is None else int(count)
+
+
+def _is_tensor(X: Any) -> bool:
+    """Whether rows are not rows of columns but images, or other arrays."""
+    return len(getattr(X, "shape", ())) > 2
 
 
 def _names_of(model: Any) -> tuple[str, ...] | None:

@@ -6,8 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from recalibrate_adapters.sklearn_curves import interpolate, softmax
+from recalibrate_adapters.agreement import TOLERANCE
+from recalibrate_adapters.sklearn_curves import Floats, interpolate, softmax
 from recalibrate_adapters.sklearn_writer import Block, Method, NotWrittenError, Writer, unwrapped
+
+FLOAT32_ERROR = 1e-6
+"""What a probability may be off by that is computed from float32 numbers: some of their 2**-24."""
 
 _AWAY_FROM_ZERO = 1e-12
 """Added to probabilities before their logarithm, as scikit-learn does."""
@@ -50,7 +54,26 @@ def _curve(w: Writer, calibrator: Any, column: str) -> str:
         slope, shift = w.number(-float(calibrator.a_)), w.number(-float(calibrator.b_))
         return w.sigmoid(w.op("Add", w.op("Mul", column, slope), shift))
     x = np.asarray(calibrator.X_thresholds_, dtype=np.float64)
-    return interpolate(w, column, x, np.asarray(calibrator.y_thresholds_, dtype=np.float64))
+    y = np.asarray(calibrator.y_thresholds_, dtype=np.float64)
+    # The curve keeps the precision of what it was fitted to: that of the classifier inside.
+    if "float32" in (calibrator.X_thresholds_.dtype.name, w.width):
+        _check_slope(x, y)
+    return interpolate(w, column, x, y)
+
+
+def _check_slope(x: Floats, y: Floats) -> None:
+    """Refuse a curve that turns rounding into differences that can be seen.
+
+    An isotonic curve is all but a staircase. A classifier that adds and rounds in float32, as
+    xgboost does, cannot be followed to the last bit, and beside a step that bit is worth the step.
+    """
+    steepest = float(np.max(np.diff(y) / np.maximum(np.diff(x), FLOAT32_ERROR), initial=0.0))
+    if steepest * FLOAT32_ERROR > TOLERANCE:
+        raise NotWrittenError(
+            "its isotonic curves are so steep that the rounding of the float32 numbers of the "
+            f"classifier inside changes probabilities by up to {steepest * FLOAT32_ERROR:.2g}; "
+            "method='sigmoid' has a graph"
+        )
 
 
 def _normalised(w: Writer, columns: str, count: int) -> str:

@@ -23,6 +23,7 @@ def writers() -> dict[type, Any]:
     from sklearn.calibration import CalibratedClassifierCV
     from sklearn.compose import TransformedTargetRegressor
     from sklearn.isotonic import IsotonicRegression
+    from sklearn.multiclass import OneVsRestClassifier
     from sklearn.naive_bayes import CategoricalNB
     from sklearn.pipeline import Pipeline
 
@@ -35,6 +36,7 @@ def writers() -> dict[type, Any]:
         ensemble.StackingRegressor: _stack,
         ensemble.BaggingClassifier: _bag,
         ensemble.BaggingRegressor: _bag,
+        OneVsRestClassifier: _one_vs_rest,
         TransformedTargetRegressor: _target_transformed,
         dummy.DummyClassifier: _constant,
         dummy.DummyRegressor: _constant,
@@ -115,6 +117,19 @@ def write_foreign(w: Writer, model: Any, block: Block, method: Method) -> str:
 def _vote(w: Writer, model: Any, block: Block, method: Method) -> str:
     found = [w.outputs(each, block, method) for each in model.estimators_]
     return w.sum_of(found, model._weights_not_none)
+
+
+def _one_vs_rest(w: Writer, model: Any, block: Block, method: Method) -> str:
+    """skl2onnx knows it only around its own models."""
+    learned = all(hasattr(each, "classes_") for each in model.estimators_)
+    if method != "predict_proba" or not learned or model.multilabel_:
+        return w.convert(model, block, method)
+    found = [w.columns(w.outputs(each, block, method), [1]) for each in model.estimators_]
+    if len(found) == 1:
+        return w.both(found[0])
+    every = w.concat(found)
+    total = w.op("ReduceSum", every, w.constant(np.array([1], dtype=np.int64)), keepdims=1)
+    return w.op("Div", every, w.op("Max", total, w.number(np.finfo(np.float64).tiny)))
 
 
 def _bag(w: Writer, model: Any, block: Block, method: Method) -> str:

@@ -186,7 +186,7 @@ def _splines(w: Writer, model: Any, block: Block) -> Block:
             value = w.op("Add", w.op("Mul", value, beyond), here)
         if model.extrapolation == "linear":
             value = _continued(w, spline, part.tensor, value, count, (low, high))
-        if model.handle_missing == "zeros":
+        if getattr(model, "handle_missing", "error") == "zeros":  # a setting since scikit-learn 1.8
             value = w.op("Where", w.op("IsNaN", part.tensor), w.number(0.0), value)
         found.append(value)
         width += count

@@ -43,8 +43,21 @@ def read_forest(model: Any, position: int | None, names: Sequence[str] | None) -
         Scores are log-odds for boosted binary classifiers, means or probabilities otherwise
         (see `forest_link`).
     """
-    reader = tree_readers().get(type(model))  # a class derived from these may predict otherwise
+    reader = tree_readers().get(predicting_class(model))
     return None if reader is None else reader(model, position, names)
+
+
+def predicting_class(model: Any) -> type:
+    """The class that a model predicts like.
+
+    A derived class may predict otherwise than its parent. Those of imbalanced-learn do not: they
+    draw other rows to be fitted to, which says nothing about new ones.
+    """
+    kind = type(model)
+    if not kind.__module__.startswith("imblearn."):
+        return kind
+    own = (each for each in kind.__mro__ if each.__module__.startswith("sklearn."))
+    return next((each for each in own if hasattr(each, "fit")), kind)
 
 
 def tree_readers() -> dict[type, Reader]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,6 +21,7 @@ from numpy.typing import ArrayLike
 from recalibrate.support.onnxgraph import ML_DOMAIN, OPSET, GraphBuilder, pruned
 from recalibrate_adapters.agreement import first_line
 from recalibrate_adapters.sklearn_converters import own_converters, own_shapes
+from recalibrate_adapters.sklearn_trees import predicting_class
 from recalibrate_adapters.treeops import RewriteError, rewrite_trees
 
 if TYPE_CHECKING:
@@ -90,7 +92,7 @@ class Writer(GraphBuilder):
         step = unwrapped(step)
         if isinstance(step, SelectorMixin):
             return self.pick(block, step.get_support(indices=True))
-        write = _transforms().get(type(step))
+        write = _transforms().get(predicting_class(step))
         if write is not None:
             return write(self, step, block)
         tensor = self.convert(step, block, None)
@@ -102,7 +104,7 @@ class Writer(GraphBuilder):
         One column, or one per class; `decision_function` of two classes is one column.
         """
         model = unwrapped(model)
-        write = _predicts().get(type(model))
+        write = _predicts().get(predicting_class(model))
         if write is not None:
             return write(self, model, block, method)
         if not is_ours(model):
@@ -197,14 +199,17 @@ class Writer(GraphBuilder):
             types.append(("X", self.width, sum(part.width for part in block)))
             sources["X"] = self.cast(matrix, self.width)
         try:
-            converted = _convert(model, types, raw=method == "decision_function")
+            converted = _convert(_as_parent(model), types, raw=method == "decision_function")
         except Exception as error:  # converters raise whatever they come across
             kind_of = type(model).__name__
-            raise NotWrittenError(
-                f"skl2onnx has no converter for {kind_of}"
-                if "Unable to find a shape calculator" in str(error)
-                else f"skl2onnx cannot convert {kind_of} ({first_line(error)})"
-            ) from error
+            inner = error.args[0] if isinstance(error, KeyError) and error.args else None
+            if isinstance(inner, type):  # it looks converters up by the class
+                why = f"skl2onnx has no converter for {inner.__name__}, a part of {kind_of}"
+            elif "Unable to find a shape calculator" in str(error):
+                why = f"skl2onnx has no converter for {kind_of}"
+            else:
+                why = f"skl2onnx cannot convert {kind_of} ({first_line(error)})"
+            raise NotWrittenError(why) from error
         found = self.take_in(converted, sources)
         if method == "decision_function" and len(getattr(model, "classes_", ())) == 2:
             return self.columns(found, [1])
@@ -227,6 +232,16 @@ def _convert(model: Any, types: Sequence[tuple[str, str, int]], *, raw: bool) ->
             custom_shape_calculators=own_shapes(),
         )
     return rewrite_trees(_numbers_only(converted))
+
+
+def _as_parent(model: Any) -> Any:
+    """The model as the class that it predicts like: skl2onnx looks at the class itself."""
+    kind = predicting_class(model)
+    if kind is type(model):
+        return model
+    parent = copy(model)
+    parent.__class__ = kind
+    return parent
 
 
 def _numbers_only(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -268,6 +283,10 @@ def unwrapped(model: Any) -> Any:
     for kind, attribute in wrappers.items():
         if isinstance(model, kind) and hasattr(model, attribute):
             return unwrapped(getattr(model, attribute))
+    if isinstance(model, Pipeline) and type(model).__module__.startswith("imblearn."):
+        # Samplers change the rows that a pipeline is fitted to, and do nothing to new ones.
+        steps = [(name, step) for name, step in model.steps if not hasattr(step, "fit_resample")]
+        return unwrapped(Pipeline(steps))
     if isinstance(model, Pipeline) and len(model.steps) == 1:
         return unwrapped(model[0])
     return model

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import operator
 import warnings
+import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from io import BytesIO
@@ -78,6 +79,7 @@ class TorchBase(DecidedBase):
         self._names = _feature_names(model)
         self._whole: bool | None = None
         self.classes: range | None = None  # as many as outputs, once there are some
+        self.unnamed_outputs = False
         self.link: Link = decide_link(self._model.source, link)
         self.name = f"torch {type(model).__name__}"
         self._decision = Decision(
@@ -155,6 +157,7 @@ class TorchBase(DecidedBase):
             return None
         count = outputs.shape[1]
         self.classes = range(count)
+        self.unnamed_outputs = count == 2
         chosen = self._class
         if chosen is None:
             chosen = 1 if count == 2 else EVERY
@@ -184,7 +187,26 @@ class TorchBase(DecidedBase):
             yield "; ".join(dict.fromkeys(failed))
 
 
-@runs_code("holds a program (TorchScript), parts of which run while it is opened")
+def _refuse_pickle(path: Path) -> None:
+    """Refuse a file of torch.save, whether it is trusted or not: it is a pickle."""
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            names = [name.partition("/")[2] for name in archive.namelist()]
+        pickled = "data.pkl" in names and "constants.pkl" not in names
+    else:  # files of torch 1.5 and before
+        with path.open("rb") as file:
+            pickled = file.read(1) == b"\x80"
+    if pickled:
+        raise ModelFileError(
+            f"{str(path)!r} is a file of torch.save, a pickle, and not TorchScript. A pickle could "
+            "run any code, so it is not opened here: load it yourself (torch.load), and pass the "
+            "module; a state_dict has to be loaded into its module first."
+        )
+
+
+@runs_code(
+    "holds a program (TorchScript), parts of which run while it is opened", check=_refuse_pickle
+)
 def read_script(path: Path, *, link: Link | None = None, target_class: Any = None) -> TorchBase:
     """A TorchScript file as a base; pickled modules are refused."""
     import torch
@@ -195,9 +217,7 @@ def read_script(path: Path, *, link: Link | None = None, target_class: Any = Non
             model = load(str(path), map_location="cpu")
     except Exception as error:  # torch raises whatever its reader, or the file's code, does
         raise ModelFileError(
-            f"{str(path)!r} is not a TorchScript file. A file of torch.save is a pickle, which "
-            "could run any code: load it yourself, and pass the module. "
-            f"({first_line(error)})"
+            f"{str(path)!r} is not a TorchScript file ({first_line(error)})"
         ) from error
     return TorchBase(model, link=link, target_class=target_class)
 
@@ -337,7 +357,8 @@ class _Model:
                 f"The torch model returns a tensor of shape {tuple(outputs.shape)} for "
                 f"{len(rows)} rows; it must be [N], [N, 1] or [N, classes]."
             )
-        return outputs.detach().to("cpu", torch.float64).numpy()
+        values: NDArray[np.float64] = outputs.detach().to("cpu", torch.float64).numpy()
+        return values
 
 
 def _checked(scores: Scores) -> Scores:

@@ -109,7 +109,8 @@ def _export_trace(model: Any, sample: Any) -> onnx.ModelProto:
     target = io.BytesIO()
     with warnings.catch_warnings():
         # The tracer only warns where it writes down one branch of several: an error for us.
-        warnings.simplefilter("error", torch.jit.TracerWarning)  # type: ignore[attr-defined]
+        tracing: Any = torch.jit  # its type hints do not name the warning
+        warnings.simplefilter("error", tracing.TracerWarning)
         export: Callable[..., Any] = torch.onnx.export
         export(
             model,

@@ -29,7 +29,8 @@ from recalibrate_adapters.filechecks import (
 MOST_INT = 2**31 - 1
 NO_NODE = (-1, MOST_INT)
 BOOSTERS = ("gbtree", "dart", "gblinear")
-BY_NODE = ("loss_changes", "sum_hessian", "split_conditions")
+STATISTICS = ("loss_changes", "sum_hessian")
+"""Numbers by node; trees with several numbers a leaf have them since xgboost 3.2."""
 NUMBER = re.compile(r"-?[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?", re.ASCII)
 
 
@@ -52,8 +53,9 @@ def _check_learner(learner: dict[str, Any]) -> None:
     targets = _whole({"num_target": "1", **facts}, "num_target", 0, MOST_OUTPUTS)
     outputs = max(classes, targets, 1)
     scores = _part(facts, "base_score", str).strip("[]").split(",")
+    numbers = all(map(NUMBER.fullmatch, scores)) and _fits(np.array(scores, dtype=np.float64))
     require_that(
-        len(scores) in (1, outputs) and all(map(NUMBER.fullmatch, scores)),
+        len(scores) in (1, outputs) and numbers,
         f"base_score {str(scores)[:80]} is not one number, or {outputs}",
     )
     for key in ("feature_names", "feature_types"):
@@ -84,7 +86,7 @@ def _check_booster(booster: dict[str, Any], columns: int, outputs: int) -> None:
         weights = _numbers(_part(_part(booster, "model", dict), "weights", list), "weights")
         count = (columns + 1) * outputs
         require_that(len(weights) == count, f"there are {len(weights)} weights, not {count}")
-        require_that(np.isfinite(weights).all(), "a weight is not finite")
+        require_that(_fits(weights), "a weight is not finite")
         return
     model = _part(_part(booster, "gbtree", dict) if name == "dart" else booster, "model", dict)
     _check_trees(model, columns, outputs)
@@ -93,7 +95,7 @@ def _check_booster(booster: dict[str, Any], columns: int, outputs: int) -> None:
             dropped = _numbers(
                 holder.get("weight_drop", [1.0] * len(model["trees"])), "weight_drop"
             )
-            sound = len(dropped) == len(model["trees"]) and np.isfinite(dropped).all()
+            sound = len(dropped) == len(model["trees"]) and _fits(dropped)
             require_that(bool(sound), "weight_drop must have a number for every tree")
 
 
@@ -183,12 +185,12 @@ class _Tree:
         require_that(
             len(met) + self.deleted == self.nodes, f"{self.where}: {self.deleted} nodes are deleted"
         )
-        for key in BY_NODE:
-            self.numbers(key)
-        require_that(
-            np.isfinite(self.numbers("split_conditions")[met]).all(),
-            f"{self.where}: split_conditions must be finite numbers",
-        )
+        for key in STATISTICS:
+            if self.width == 1 or key in self.tree:
+                self.numbers(key)
+        # xgboost before 3.0 writes NaN for splits on sets of categories.
+        conditions = self.numbers("split_conditions")[met[~np.isin(met, self.set_nodes())]]
+        require_that(_fits(conditions), f"{self.where}: split_conditions must be finite numbers")
         self.integers("default_left", 0, 1)
         self.check_leaves(leaf, right)
         self.check_sets(inner)
@@ -204,21 +206,26 @@ class _Tree:
         if "leaf_weights" in self.tree:
             own = _numbers(_part(self.tree, "leaf_weights", list, self.where), self.where)
             require_that(
-                np.isfinite(own).all() and len(own) == int(leaf.sum()) * self.width,
+                _fits(own) and len(own) == int(leaf.sum()) * self.width,
                 f"{self.where}: leaf_weights are {len(own)}",
             )
             check_range(right[leaf], -1, leaf.sum() - 1, f"{self.where}: a leaf")
+
+    def set_nodes(self) -> NDArray[np.int64]:
+        """Nodes that split on a set of categories."""
+        key = "categories_nodes"
+        return _integers(self.tree.get(key, []), f"{self.where}: {key}", 0, MOST_INT)
 
     def check_sets(self, inner: NDArray[np.int64]) -> None:
         """Sets of categories, each a piece of one list."""
         kinds = np.zeros(self.nodes, dtype=np.int64)
         if "split_type" in self.tree:
             kinds = self.integers("split_type", 0, 1)
-        lists = [
+        nodes = self.set_nodes()
+        starts, sizes, members = (
             _integers(self.tree.get(key, []), f"{self.where}: {key}", 0, MOST_INT)
-            for key in ("categories_nodes", "categories_segments", "categories_sizes", "categories")
-        ]
-        nodes, starts, sizes, members = lists
+            for key in ("categories_segments", "categories_sizes", "categories")
+        )
         sound = len(nodes) == len(starts) == len(sizes) and len(np.unique(nodes)) == len(nodes)
         require_that(sound, f"{self.where}: sets of categories are not described alike")
         expected = inner[kinds[inner] == 1]
@@ -259,6 +266,11 @@ def _numbers(values: Any, where: str) -> NDArray[np.float64]:
         return np.array(values, dtype=np.float64)
     except OverflowError as error:
         raise ModelFileError(f"{where} holds a number that is too large") from error
+
+
+def _fits(numbers: NDArray[np.float64]) -> bool:
+    """Whether numbers are finite as xgboost reads them, in float32."""
+    return bool((np.abs(numbers) <= np.finfo(np.float32).max).all())
 
 
 def _integers(values: Any, where: str, low: int, high: int) -> NDArray[np.int64]:

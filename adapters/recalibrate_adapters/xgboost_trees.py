@@ -144,9 +144,11 @@ def _read_tree(tree: dict[str, Any], weight: float) -> Tree:
     leaf = left == -1
     sets = _read_sets(tree)
     is_set = np.isin(np.arange(len(left)), list(sets))
+    # A split on categories has no threshold; xgboost before 3.0 writes NaN there.
+    thresholds = np.where(is_set, np.float32(0), numbers)
     return Tree(
         feature=np.where(leaf, -1, tree["split_indices"]),
-        threshold=np.nextafter(numbers, np.float32(-np.inf)).astype(np.float64),
+        threshold=np.nextafter(thresholds, np.float32(-np.inf)).astype(np.float64),
         missing_left=default_left ^ is_set,
         left=np.where(is_set, right, left),
         right=np.where(is_set, left, right),

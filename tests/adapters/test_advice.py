@@ -35,6 +35,7 @@ def data():
     return X, y.astype(int)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("categories", [False, True])
 def test_names_with_spaces_in_files_and_graphs(data, tmp_path, categories):
     X, y = data
@@ -52,6 +53,7 @@ def test_names_with_spaces_in_files_and_graphs(data, tmp_path, categories):
     np.testing.assert_array_equal(model.base.scores(renamed), model.base.scores(X))
 
 
+@pytest.mark.slow
 def test_a_booster_with_an_objective_of_its_own(data):
     X, y = data
 
@@ -115,6 +117,7 @@ def test_several_boosters_at_once(data):
     fit_with(found.boosters[0], X, y, H=rc.Groups("sex"), **RUN)
 
 
+@pytest.mark.slow
 @pytest.mark.parity
 def test_the_gate_makes_rows_that_an_encoder_takes(data, tmp_path):
     X, y = data
@@ -127,6 +130,7 @@ def test_the_gate_makes_rows_that_an_encoder_takes(data, tmp_path):
     np.testing.assert_allclose(served.predict(X), model.predict(X), rtol=0, atol=6e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parity
 @pytest.mark.parametrize("make", [PoissonRegressor, GammaRegressor, TweedieRegressor])
 def test_the_gate_makes_rows_whose_exponential_is_finite(make, tmp_path):

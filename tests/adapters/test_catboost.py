@@ -114,6 +114,7 @@ def test_declared_link_is_checked():
         as_base(models.fitted(classifier)(), link="identity")
 
 
+@pytest.mark.slow
 def test_a_damaged_file_is_named(tmp_path):
     path = tmp_path / "broken.cbm"
     path.write_bytes(b"CBM1 but not really")

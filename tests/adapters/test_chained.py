@@ -54,6 +54,7 @@ def run(graph, X):
     return dict(zip([o.name for o in session.get_outputs()], session.run(None, feeds), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", [binary, regression])
 def test_graph_of_a_chain_gives_its_scores(task):
     model = first_model(task)
@@ -68,6 +69,7 @@ def test_graph_of_a_chain_gives_its_scores(task):
         np.testing.assert_allclose(found, base.scores(X), rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", [binary, regression])
 def test_rounds_are_appended_to_a_model_and_exported_with_it(task, tmp_path):
     model = first_model(task)
@@ -82,6 +84,7 @@ def test_rounds_are_appended_to_a_model_and_exported_with_it(task, tmp_path):
     np.testing.assert_allclose(served.predict(X), again.predict(X), rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", [binary, regression])
 def test_exported_file_is_a_base(task, tmp_path):
     model = first_model(task)

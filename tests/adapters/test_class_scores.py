@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 import xgboost
 from catboost import CatBoostClassifier
 from lightgbm import LGBMClassifier
@@ -68,6 +67,7 @@ def own(model):
     return p / p.sum(axis=1, keepdims=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_scores_are_those_of_the_framework(name, fitted):
     model = fitted(name)
@@ -81,6 +81,7 @@ def test_scores_are_those_of_the_framework(name, fitted):
     assert base.graph() is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_a_fit_knows_the_classes(name, fitted):
     model = fitted(name)
@@ -90,6 +91,7 @@ def test_a_fit_knows_the_classes(name, fitted):
     assert made.predict_proba(NEW).shape == (200, 3)
 
 
+@pytest.mark.slow
 def test_a_booster_numbers_its_classes():
     data = xgboost.DMatrix(X, Y)
     booster = xgboost.train({"objective": "multi:softmax", "num_class": 3}, data, 5)
@@ -97,7 +99,10 @@ def test_a_booster_numbers_its_classes():
     assert base.classes == range(3)
     margin = booster.predict(xgboost.DMatrix(NEW), output_margin=True)
     np.testing.assert_allclose(base.scores(NEW), margin, atol=1e-6)
-    made = rc.fit(booster, X, NAMES, rc.Groups("a < 0"), loop=rc.Loop(levels=1, max_rounds=1))
+    how = {"H": rc.Groups("a < 0"), "loop": rc.Loop(levels=1, max_rounds=1)}
+    with pytest.raises(ValueError, match=r"y holds text, 'low', 'middle', 'upper'.*classes="):
+        rc.fit(booster, X, NAMES, **how)
+    made = rc.fit(booster, X, NAMES, classes=["low", "middle", "upper"], **how)
     assert made.classes_.tolist() == ["low", "middle", "upper"]
 
 
@@ -112,7 +117,7 @@ def test_a_foreign_graph(zipmap, fitted):
 
 
 @pytest.mark.parametrize("link", ["logit", "identity"])
-def test_a_network(link):
+def test_a_network(link, torch):
     torch.manual_seed(0)
     layers = [torch.nn.Linear(2, 5), torch.nn.ReLU(), torch.nn.Linear(5, 4)]
     net = torch.nn.Sequential(*layers, *([torch.nn.Softmax(dim=1)] if link == "identity" else []))
@@ -126,16 +131,21 @@ def test_a_network(link):
     assert made.predict_proba(NEW.to_numpy()).shape == (200, 4)
 
 
+@pytest.mark.slow
 def test_a_function():
     def shares(rows):
         e = np.exp(np.column_stack([rows["a"], rows["b"], 0 * rows["a"]]).astype(np.float64))
         return e / e.sum(axis=1, keepdims=True)
 
-    made = rc.fit(shares, X, NAMES, rc.Groups("a < 0"), loop=rc.Loop(levels=1, max_rounds=1))
+    how = {"H": rc.Groups("a < 0"), "loop": rc.Loop(levels=1, max_rounds=1)}
+    with pytest.raises(ValueError, match=r"nothing says which of the 3 columns.*classes="):
+        rc.fit(shares, X, NAMES, **how)
+    made = rc.fit(shares, X, NAMES, classes=["low", "middle", "upper"], **how)
     assert made.classes_.tolist() == ["low", "middle", "upper"]
     assert made.predict(NEW).shape == (200, 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["histogram", "lightgbm", "logistic"])
 def test_a_saved_model_brings_its_base(name, fitted, tmp_path):
     model = fitted(name)

@@ -1,7 +1,7 @@
 """What every adapter promises, tested on the real frameworks.
 
 Cases come from the modules cases_*.py beside this one. A case whose framework is missing is
-skipped (in CI a skip is a failure).
+skipped (in CI a skip is a failure; torch comes with a later stage of it).
 """
 
 import importlib
@@ -41,10 +41,17 @@ def all_cases() -> list[Any]:
             cases = importlib.import_module(module).CASES
         except ModuleNotFoundError as error:
             skip = pytest.mark.skip(reason=f"{module} needs {error.name}")
-            found.append(pytest.param(None, id=module, marks=skip))
+            found.append(pytest.param(None, id=module, marks=[skip, *_marks(module)]))
         else:
-            found += [pytest.param(case, id=case.name.replace(" ", "-")) for case in cases]
+            found += [
+                pytest.param(case, id=case.name.replace(" ", "-"), marks=_marks(module))
+                for case in cases
+            ]
     return found
+
+
+def _marks(module: str) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.external] if module == "cases_torch" else []
 
 
 CASES = all_cases()
@@ -81,6 +88,7 @@ def assert_native(case: Case, frame: pd.DataFrame) -> None:
 # --- scores -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @every_case
 def test_base_follows_the_protocol(case):
     base = base_of(case)
@@ -113,6 +121,7 @@ def _tweedie_models():
     yield make_pipeline(StandardScaler(), TweedieRegressor(power=1.3))
 
 
+@pytest.mark.slow
 def test_deviances_of_objectives():
     """As the framework keeps them: with the power of a Tweedie deviance."""
     rng = np.random.default_rng(0)
@@ -129,6 +138,7 @@ def test_deviances_of_objectives():
         assert [deviance_of(as_base(model.fit(X, y))) for model in models] == [expected] * 2
 
 
+@pytest.mark.slow
 @every_case
 def test_scores_are_those_of_native_predict(case):
     assert_native(case, case.frame(NEW_ROWS, 2))
@@ -145,6 +155,7 @@ def test_missing_numbers_that_the_model_refuses_become_no_score(case):
         base_of(case).scores(with_missing(case.frame(NEW_ROWS, 3)))
 
 
+@pytest.mark.slow
 @every_case
 def test_one_row_alone_scores_as_among_others(case):
     base, frame = base_of(case), case.frame(20, 4)
@@ -328,6 +339,7 @@ def test_graph_keeps_to_the_agreed_form(case):
 # --- side effects -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @every_case
 def test_the_model_is_left_as_it_was(case):
     model = case.build()
@@ -338,6 +350,7 @@ def test_the_model_is_left_as_it_was(case):
     assert case.state(model) == before
 
 
+@pytest.mark.slow
 @cases_where(lambda case: case.alone)
 def test_no_other_framework_is_imported(case):
     # Modules whose framework is missing were never imported.
@@ -361,6 +374,7 @@ print(*sorted({set(FRAMEWORKS) - set(case.frameworks)!r} & set(sys.modules)))
 # --- files --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @cases_where(lambda case: case.save is not None)
 def test_saved_file_scores_like_the_model(case, tmp_path):
     path = case.save(model_of(case), tmp_path)
@@ -372,6 +386,7 @@ def test_saved_file_scores_like_the_model(case, tmp_path):
 # --- fit ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @every_case
 def test_fit_works_from_end_to_end_without_pickling(case, monkeypatch):
     model, frame = case.build(), case.frame(400, 14)

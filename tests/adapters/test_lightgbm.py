@@ -100,6 +100,7 @@ def test_link_that_contradicts_the_objective_is_refused():
 # --- boosting and settings ----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [
@@ -333,6 +334,7 @@ def test_trees_that_disagree_with_lightgbm_are_not_used(monkeypatch):
     assert_same(base, frame, second(model, frame))
 
 
+@pytest.mark.slow
 def test_scores_never_change_level():
     model = fit(n_estimators=60, num_leaves=31)
     base, frame = as_base(model), numbers(20_000, 3).astype(np.float32)

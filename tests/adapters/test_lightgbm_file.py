@@ -39,6 +39,7 @@ def open_text(text, folder):
     return as_base(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{}, {"linear_tree": True}, {"num_leaves": 2}], ids=str)
 def test_sound_files_are_read_as_they_are(rows, settings, tmp_path):
     numbers = rows if "linear_tree" not in settings else rows[["a", "b"]].assign(c=1.0)

@@ -11,6 +11,7 @@ from cases_onnx import FOREST, LINEAR, columns, exported
 from onnx import TensorProto, helper, numpy_helper
 from recalibrate_adapters.onnx import OnnxBase
 from recalibrate_adapters.treeops import OLD_OPERATORS
+from skl2onnx import to_onnx
 from skl2onnx.common.data_types import FloatTensorType, Int64TensorType
 from sklearn.ensemble import (
     AdaBoostClassifier,
@@ -331,6 +332,7 @@ def test_trees_that_cannot_be_rewritten_are_still_scored():
 # --- where the model comes from -----------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_path_bytes_and_model_score_alike(tmp_path):
     graph = exported(LINEAR, MATRIX)()
     path = tmp_path / "model.onnx"
@@ -369,6 +371,7 @@ def test_a_graph_that_onnxruntime_refuses():
 # --- our own files ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["binary", "numbers"])
 def test_an_exported_file_of_ours_is_recalibrated_again(kind, tmp_path):
     frame = models.mixed(1500, 1)
@@ -399,6 +402,7 @@ FOREST_OF = {
 }
 
 
+@pytest.mark.slow
 def test_an_exported_file_that_wants_scores_is_refused(tmp_path):
     frame = models.mixed(500, 1)
     y = models.outcome(frame, "binary")
@@ -432,3 +436,53 @@ def test_local_functions_are_part_of_a_saved_model(tmp_path):
     loaded = rc.load(tmp_path / "model.rcal")
     # The runtime's float32 sigmoid depends on the size of the batch.
     np.testing.assert_allclose(loaded.predict(X), fitted.predict(X), rtol=0, atol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("zipmap", [True, False])
+@pytest.mark.parametrize("kind", ["binary", "three"])
+def test_raw_scores_of_skl2onnx_can_be_declared(kind, zipmap):
+    """They are called probabilities, and of two classes they are the log-odds with either sign."""
+    model = models.fitted(lambda: LogisticRegression(max_iter=1000), kind=kind, names=False)()
+    frame = models.numbers(200, 1)
+    options = {id(model): {"raw_scores": True, "zipmap": zipmap}}
+    content = to_onnx(
+        model, frame.to_numpy(np.float32)[:1], options=options, target_opset=18
+    ).SerializeToString()
+    rows = frame.to_numpy()
+    with pytest.raises(ValueError, match=r"raw scores.*base_link of fit"):
+        as_base(content).scores(rows)
+    base = as_base(content, link="logit")
+    scores, expected = base.scores(rows), model.decision_function(rows)
+    if kind == "binary":
+        np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-5)
+        first = as_base(content, link="logit", target_class=model.classes_[0])
+        np.testing.assert_allclose(first.scores(rows), -expected, rtol=1e-4, atol=1e-5)
+    means, own = predicted_mean(base, rows), model.predict_proba(rows)
+    np.testing.assert_allclose(means, own[:, 1] if kind == "binary" else own, rtol=1e-4, atol=1e-6)
+    plain = to_onnx(model, frame.to_numpy(np.float32)[:1], target_opset=18).SerializeToString()
+    with pytest.raises(ValueError, match=r"holds probabilities.*Leave the link out"):
+        as_base(plain, link="logit").scores(rows)
+
+
+def test_logits_beside_labels_are_not_taken_for_raw_scores():
+    """Without biases logits are zero for a row of zeros, as raw scores would be."""
+    weights = np.array([[1.0, 2.0], [0.5, -1.0]], dtype=np.float32)
+    graph = helper.make_graph(
+        [
+            helper.make_node("MatMul", ["X", "W"], ["scores"]),
+            helper.make_node("ArgMax", ["scores"], ["label"], axis=1, keepdims=0),
+        ],
+        "g",
+        [helper.make_tensor_value_info("X", TensorProto.FLOAT, ["N", 2])],
+        [
+            helper.make_tensor_value_info("label", TensorProto.INT64, ["N"]),
+            helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["N", 2]),
+        ],
+        [numpy_helper.from_array(weights, "W")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    rows = np.random.default_rng(0).normal(size=(50, 2))
+    logits = rows @ weights
+    base = as_base(model, link="logit")
+    np.testing.assert_allclose(base.scores(rows), logits[:, 1] - logits[:, 0], rtol=1e-4, atol=1e-5)

@@ -73,6 +73,7 @@ MODELS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*quantile_method")  # scikit-learn is about to change it
 @pytest.mark.parametrize("data", [decimals, seconds])
 @pytest.mark.parametrize("name", MODELS)
@@ -96,6 +97,7 @@ def test_scores_are_those_of_the_framework(name, data, tmp_path):
     np.testing.assert_allclose(loaded.predict(X), expected, rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_h_reads_float32_beside_a_base_that_reads_float64(tmp_path):
     X, y = seconds(0)
     model = boosting().fit(X, y)
@@ -117,6 +119,7 @@ def test_whole_numbers_beyond_float32_are_taken_by_a_base_that_reads_float64():
         as_base(model).scores(whole.assign(v=2**53 + 1))
 
 
+@pytest.mark.slow
 def test_categories_of_decimals():
     X, y = decimals(0)
     X = X.assign(v=(X["v"] // 10) / 10)

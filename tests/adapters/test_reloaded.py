@@ -4,14 +4,12 @@ import lightgbm
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from catboost import CatBoostClassifier
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import GradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
-from torch import nn
 
 import recalibrate as rc
 
@@ -31,6 +29,7 @@ def boosted(X, y):
     return lightgbm.LGBMClassifier(n_estimators=20, verbose=-1, n_jobs=1).fit(X[["a"]], y)
 
 
+@pytest.mark.slow
 def test_a_file_beside_the_model_keeps_its_class(data, tmp_path):
     X, y = data
     boosted(X, y).booster_.save_model(tmp_path / "base.txt")
@@ -65,18 +64,17 @@ def test_several_classes_without_a_graph(data, tmp_path):
     np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
 
 
-class Branching(nn.Module):
-    """Whose code no exporter follows, and whose scale nobody can see."""
+def test_a_link_that_had_to_be_declared(data, tmp_path, torch):
+    class Branching(torch.nn.Module):
+        """No exporter can follow its control flow, and its scale cannot be recognised."""
 
-    def __init__(self):
-        super().__init__()
-        self.line = nn.Linear(1, 1)
+        def __init__(self):
+            super().__init__()
+            self.line = torch.nn.Linear(1, 1)
 
-    def forward(self, x):
-        return self.line(x) + (1.0 if float(x.max()) > 99 else 0.0)
+        def forward(self, x):
+            return self.line(x) + (1.0 if float(x.max()) > 99 else 0.0)
 
-
-def test_a_link_that_had_to_be_declared(data, tmp_path):
     X, y = data
     torch.manual_seed(0)
     base, rows = Branching(), X[["a"]].to_numpy()
@@ -87,6 +85,7 @@ def test_a_link_that_had_to_be_declared(data, tmp_path):
     np.testing.assert_array_equal(loaded.predict(rows), model.predict(rows))
 
 
+@pytest.mark.slow
 def test_a_link_that_was_declared_though_there_is_another(data, tmp_path):
     X, y = data
     base = make_pipeline(StandardScaler(), LogisticRegression()).fit(X[["a"]], y)

@@ -86,6 +86,7 @@ def test_columns_that_nobody_uses_may_hold_anything(data, base):
         rc.fit(base, wide[["a", "b", "date"]], y, H=rc.Trees(depth=1), **QUICK)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "given",
     [

@@ -31,7 +31,12 @@ from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, SplineTransformer, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    OneHotEncoder,
+    SplineTransformer,
+    StandardScaler,
+)
 from sklearn.svm import SVR, LinearSVC
 
 import recalibrate as rc
@@ -81,6 +86,7 @@ TREES = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TREES)
 def test_trees_are_exact(name):
     make, kind, missing = TREES[name]
@@ -108,6 +114,7 @@ def test_rows_on_thresholds(name):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [GradientBoostingClassifier, HistGradientBoostingClassifier])
 def test_boosting_of_three_classes(make):
     model = models.fitted(lambda: make(max_depth=3), kind="three")()
@@ -160,6 +167,7 @@ def test_boosting_from_another_model_is_scored_by_itself():
 # --- categories ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parity
 def test_categories_of_numbers_with_unknown_and_missing_ones():
     frame = models.numbers(800, 0).assign(code=np.random.default_rng(0).integers(0, 6, 800) * 10.0)
@@ -203,6 +211,7 @@ ISOTONIC = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ISOTONIC)
 def test_isotonic_calibration_is_converted_by_us(name):
     def calibrated():
@@ -218,6 +227,7 @@ def test_isotonic_calibration_of_a_frozen_model():
     assert_same(model.fit(frame, models.outcome(frame, "binary")), models.numbers(1500, 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make",
     [LinearDiscriminantAnalysis, lambda: CalibratedClassifierCV(GaussianNB(), method="isotonic")],
@@ -233,7 +243,7 @@ def wrongly_converted():
     """A base whose converter takes another model for its own."""
     right, wrong = (models.fitted(lambda a=a: Ridge(alpha=a), kind="numbers")() for a in (1, 99))
     base = SklearnBase(right)
-    base._decision.candidates = SklearnBase(wrong)._propose
+    base._decision.candidates = SklearnBase(wrong)._decision.candidates
     return right, base
 
 
@@ -247,6 +257,7 @@ def test_a_wrong_graph_is_seen_however_few_the_rows(n_rows):
     assert "differs" in base.why_no_graph
 
 
+@pytest.mark.slow
 def test_categorical_boosting_inside_of_a_pipeline():
     model = models.fitted(models.encoded_boosting, models.mixed, missing=True)()
     model[-1].set_params(verbose=0)
@@ -469,7 +480,7 @@ def test_a_graph_that_turns_out_wrong_is_an_error():
     frame = pd.DataFrame({"a": np.arange(50.0), "b": np.arange(50.0) % 7})
     model = Later().fit(frame, frame["a"])
     base = SklearnBase(model)
-    base._decision.candidates = SklearnBase(Ridge().fit(frame, frame["a"]))._propose
+    base._decision.candidates = SklearnBase(Ridge().fit(frame, frame["a"]))._decision.candidates
     base.scores(frame)
     assert base.graph() is not None
     with pytest.raises(ValueError, match=r"agreed with it on 50 rows"):
@@ -498,3 +509,102 @@ def test_fit_uses_columns_that_the_model_has_not():
     y = models.outcome(frame, "binary")
     fitted = rc.fit(model, frame, y, H=rc.Groups("sex"), loop=rc.Loop(levels=3, max_rounds=2))
     assert fitted.predict(frame.iloc[:, ::-1]).shape == (800,)
+
+
+@pytest.mark.parametrize("several", [True, False])
+def test_one_vs_rest_around_a_model_of_another_framework_has_a_graph(several):
+    from sklearn.multiclass import OneVsRestClassifier
+    from xgboost import XGBClassifier
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3)).astype(np.float32)
+    y = np.digitize(X[:, 0] + rng.normal(size=300), [-0.5, 0.5] if several else [0.0])
+    model = OneVsRestClassifier(XGBClassifier(n_estimators=4, n_jobs=1)).fit(X, y)
+    base = as_base(model)
+    found = predicted_mean(base, X)
+    expected = model.predict_proba(X)
+    # xgboost computes in float32.
+    np.testing.assert_allclose(found, expected if several else expected[:, 1], atol=1e-6)
+    assert base.graph() is not None, base.why_no_graph
+
+
+def test_documents_in_a_table_are_told_of_the_table_for_h():
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    rng = np.random.default_rng(0)
+    documents = np.array(["good film", "bad film", "fine", "poor plot"])[rng.integers(0, 4, 300)]
+    y = rng.integers(0, 2, 300)
+    model = make_pipeline(TfidfVectorizer(), LogisticRegression()).fit(documents, y)
+    table = pd.DataFrame({"text": documents, "g": rng.choice(["a", "b"], 300)})
+    with pytest.raises(ValueError, match=r"2 scores for a table of 300 rows.*Z="):
+        rc.fit(model, table, y, H=rc.Groups("g"))
+    with pytest.raises(ValueError, match="Z="):
+        rc.fit(model, documents, y)
+    assert rc.fit(model, table["text"], y, H=rc.Groups("g"), Z=table).n_rows == 300
+
+
+class TestColumnsThatOnlyTheModelCanRead:
+    """Dates and the like: the base's columns are the base's business."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def visits(cls):
+        rng = np.random.default_rng(0)
+        hours = pd.to_timedelta(rng.integers(0, 8760, 2000), unit="h")
+        X = pd.DataFrame(
+            {
+                "when": pd.Timestamp("2024-01-01") + hours,
+                "x": rng.normal(size=2000),
+                "sex": rng.choice(["F", "M"], 2000),
+            }
+        )
+        late = (X["when"].dt.hour > 12).to_numpy()
+        margin = X["x"] + late + np.where(X["sex"] == "F", -1.0, 1.0)
+        return X, (rng.random(2000) < 1 / (1 + np.exp(-margin))).astype(int)
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def pipe(cls, visits):
+        X, y = visits
+        return cls.unfitted().fit(X[:1000][["when", "x"]], y[:1000])
+
+    @staticmethod
+    def unfitted():
+        return make_pipeline(FunctionTransformer(hour_and_x), LogisticRegression())
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("H", [["sex"], rc.Trees(features=["x", "sex"]), rc.Linear(["x"])])
+    def test_h_that_does_not_name_them(self, visits, pipe, H):
+        X, y = visits
+        model = rc.fit(pipe, X[1000:], y[1000:], H)
+        expected = pipe.predict_proba(X[["when", "x"]])[:, 1]
+        np.testing.assert_array_equal(as_base(pipe).scores(X), expected)
+        assert "when" not in model.schema.names
+        assert model.predict(X).shape == (2000,)
+        with pytest.raises(ValueError, match=r"'when' holds datetime64.*not numbers or text"):
+            model.to_onnx(None, X)
+
+    @pytest.mark.slow
+    def test_the_default_leaves_them_out_with_a_warning(self, visits, pipe):
+        X, y = visits
+        with pytest.warns(UserWarning, match="H leaves out columns .*: 'when'"):
+            model = rc.fit(pipe, X[1000:], y[1000:])
+        gaps = pd.Series(y - model.predict(X)).groupby(X["sex"]).mean()
+        assert gaps.abs().max() < 0.05
+        with pytest.warns(UserWarning, match="H leaves out columns .*: 'when'"):
+            rc.RecalibratedClassifier(self.unfitted(), cv=3).fit(X, y)
+        # What nobody can read is an error, as before.
+        with pytest.raises(ValueError, match="'when' holds datetime64"):
+            rc.fit(np.full(1000, 0.5), X[1000:], y[1000:])
+        with pytest.raises(ValueError, match="'when' holds datetime64"):
+            rc.fit(pipe, X[1000:], y[1000:], rc.Trees(features=["when"]))
+
+    def test_an_estimator(self, visits):
+        X, y = visits
+        model = rc.RecalibratedClassifier(self.unfitted(), ["sex"], cv=3).fit(X, y)
+        gaps = pd.Series(y - model.predict_proba(X)[:, 1]).groupby(X["sex"]).mean()
+        assert gaps.abs().max() < 0.05
+
+
+def hour_and_x(frame):
+    return np.column_stack([frame["when"].dt.hour, frame["x"]])

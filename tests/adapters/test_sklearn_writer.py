@@ -194,6 +194,7 @@ def check(model, rows, expected, **options):
     np.testing.assert_array_equal(GraphRunner(graph).run(feed), base.scores(rows))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NUMBERS)
 def test_numbers(name):
     own = ["age", "income", "visits"]
@@ -202,6 +203,7 @@ def test_numbers(name):
     check(model, rows, model.predict_proba(rows)[:, 1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", THREE)
 def test_three_classes(name):
     own = ["age", "income", "visits"]
@@ -257,6 +259,7 @@ KERNEL_MODELS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KERNEL_MODELS)
 def test_kernels(name):
     own = ["age", "income"]
@@ -264,6 +267,7 @@ def test_kernels(name):
     check(model, table(1)[own], model.predict(table(1)[own]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gaps", [False, True])
 @pytest.mark.parametrize("name", TEXTS)
 def test_texts(name, gaps):
@@ -309,6 +313,7 @@ def test_the_gate_makes_rows_that_the_model_takes(build, tmp_path):
     np.testing.assert_allclose(served, recalibrated.predict(X), rtol=0, atol=6e-8)  # float32
 
 
+@pytest.mark.slow
 def test_unknown_categories_are_refused_in_our_words(tmp_path):
     train, rows = table(0), table(1)
     y = outcome(rows, "two")

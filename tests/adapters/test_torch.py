@@ -17,7 +17,7 @@ from recalibrate.scores import as_base, predicted_mean
 torch = pytest.importorskip("torch")
 nn, functional = torch.nn, torch.nn.functional
 
-pytestmark = pytest.mark.adapter
+pytestmark = [pytest.mark.adapter, pytest.mark.external]
 
 ROWS = np.random.default_rng(0).normal(size=(40, 4)).astype(np.float32)
 
@@ -365,9 +365,59 @@ def test_program_for_one_batch_size_says_so():
 
 def test_pickled_modules_are_not_loaded(tmp_path):
     path = tmp_path / "model.pt"
-    torch.save(nn.Sequential(linear(), nn.Sigmoid()), path)
-    with pytest.raises(ValueError, match=r"model\.pt.*not a TorchScript file.*pickle"):
-        as_base(path, trust=True)
+    module = nn.Sequential(linear(), nn.Sigmoid())
+    for saved in (module, module.state_dict()):
+        for zipped in (True, False):
+            torch.save(saved, path, _use_new_zipfile_serialization=zipped)
+            for trust in (False, True):  # what it is comes before whether it is trusted
+                with pytest.raises(ValueError, match=r"model\.pt.*file of torch\.save, a pickle"):
+                    as_base(path, trust=trust)
+
+
+def test_text_labels_need_the_classes_in_the_order_of_the_outputs():
+    """Any order would be a guess; matrix scaling repairs the wrong one and reports a success."""
+    from sklearn.metrics import log_loss
+
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(1200, 2)).astype(np.float32), columns=["u", "v"])
+    logits = 2 * np.column_stack([X["u"], X["v"], -X["u"] - X["v"]])
+    k = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+    names = ["low", "medium", "high"]
+    y = np.array(names)[k]
+    net = nn.Linear(2, 3)
+    with torch.no_grad():
+        net.weight.copy_(torch.tensor([[2.0, 0], [0, 2], [-2, -2]]))
+        net.bias.zero_()
+    how = {"H": rc.Groups("u"), "base_link": "logit"}
+    with pytest.raises(ValueError, match=r"y holds text, 'high', 'low', 'medium'.*classes="):
+        rc.fit(net, X, y, **how)
+    model = rc.fit(net, X, y, classes=names, **how)
+    before = float(model.summary().split("(held out)")[1].split()[0])
+    p = torch.softmax(net(torch.tensor(X.to_numpy())), 1).detach().numpy()
+    assert before == pytest.approx(log_loss(k, p), abs=1e-3)
+    assert model.classes_.tolist() == sorted(names)
+    assert log_loss(y, model.predict_proba(X)) < before + 0.01
+    with pytest.raises(ValueError, match="classes="):
+        rc.audit(nn.Sequential(net, nn.Softmax(1)), X, y)
+    report = rc.audit(nn.Sequential(net, nn.Softmax(1)), X, y, classes=names)
+    assert report.n_off == 0
+
+
+def test_two_outputs_and_text_labels_need_to_be_told_which_is_which():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 4)).astype(np.float32)
+    net = nn.Sequential(linear(2), nn.Softmax(dim=1))
+    p = net(torch.tensor(X)).detach().numpy()[:, 1]
+    y = np.where(rng.random(400) < p, "high", "low")  # the second output is of "high"
+    how = {"H": rc.Groups("x0 < 0"), "loop": rc.Loop(levels=1, max_rounds=1)}
+    with pytest.raises(ValueError, match=r"y holds text, 'high', 'low'.*classes=.*positive="):
+        rc.fit(net, X, y, **how)
+    for told in ({"classes": ["low", "high"]}, {"positive": "high"}):
+        model = rc.fit(net, X, y, **how, **told)
+        assert "probability of 'high'" in model.summary()
+        assert np.corrcoef(model.predict(X), p)[0, 1] > 0.9
+        assert model.classes_.tolist() == ["high", "low"]
+        np.testing.assert_array_equal(model.predict_proba(X)[:, 0], model.predict(X))
 
 
 @pytest.mark.parametrize("name", ["model.pt", "model.pt2"])

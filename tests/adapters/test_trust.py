@@ -15,7 +15,7 @@ from recalibrate.commands import main
 from recalibrate.files import ModelFileError
 
 torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.adapter
+pytestmark = [pytest.mark.adapter, pytest.mark.external]
 
 REFUSED = r"'base\.{}' could run any code.*trust=True \(on the command line --trust\)"
 ROWS = np.random.default_rng(0).normal(size=(300, 2)).astype(np.float32)

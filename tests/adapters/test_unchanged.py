@@ -27,6 +27,7 @@ def rows(seed):
     return pd.DataFrame({"a": rng.normal(size=ROWS), "sex": rng.choice(["F", "M"], ROWS)}), rng
 
 
+@pytest.mark.slow
 @pytest.mark.parity
 @pytest.mark.parametrize("name", MODELS)
 def test_unchanged_is_the_same_everywhere(name, tmp_path):

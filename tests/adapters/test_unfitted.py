@@ -48,6 +48,7 @@ def sample(n=600, seed=0):
     return X, y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", BUILDERS)
 def test_cross_fitted_base_is_trained_on_all_rows(build):
     X, y = sample()
@@ -72,6 +73,7 @@ def _weights(estimator, weight):
     return {"sample_weight": weight}
 
 
+@pytest.mark.slow
 def test_regressor():
     X, _ = sample()
     y = 30 + 5 * X["z"] + 2 * X["sex"] + np.random.default_rng(1).normal(size=len(X))

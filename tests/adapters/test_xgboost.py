@@ -10,6 +10,7 @@ from boosted_data import ROWS, SIZES, TOWNS, categories, codes, labels, numbers,
 from cases import with_missing
 from recalibrate_adapters.xgboost import XGBoostBase
 from recalibrate_adapters.xgboost_trees import Model
+from sklearn.calibration import CalibratedClassifierCV
 
 from recalibrate.core.levels import softmax
 from recalibrate.scores import as_base, predicted_mean
@@ -33,6 +34,7 @@ def second(model, frame):
 # --- objectives ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("objective", "kind", "link"),
     [
@@ -150,6 +152,8 @@ def test_settings(settings):
         np.testing.assert_array_equal(run_graph(base, frame), base.scores(frame))
 
 
+# xgboost deprecates these classes; models that users have are served all the same.
+@pytest.mark.filterwarnings("ignore:`XGBRF:FutureWarning")
 def test_random_forest_classes():
     model = xgboost.XGBRFRegressor(n_estimators=10, max_depth=4, n_jobs=1)
     frame = numbers(ROWS, 0)
@@ -220,6 +224,7 @@ def stopped():
     return model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["json", "ubj"])
 def test_early_stopping_is_honoured_as_predict_does(stopped, suffix, tmp_path):
     frame, booster = numbers(300, 2), stopped.get_booster()
@@ -244,6 +249,7 @@ def test_iterations_of_models_before_version_2(stopped):
 # --- classes ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_one_of_several_classes():
     model = fit(kind="three")
     with pytest.raises(ValueError, match="target_class=7 is not a class"):
@@ -377,3 +383,24 @@ def test_names_and_positions():
     np.testing.assert_array_equal(base.scores(frame), base.scores(frame.to_numpy()))
     with pytest.raises(ValueError, match="2 columns, but 3"):
         base.scores(frame[["age", "debt"]])
+
+
+@pytest.mark.parametrize("method", ["isotonic", "sigmoid"])
+def test_calibrated_models_keep_their_own_scores(method):
+    """An isotonic curve turns the last bit of a float32 probability into a step."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(6000, 5))
+    margin = 2 * X[:, 0] - X[:, 1] * X[:, 2]
+    y = (rng.random(6000) < 1 / (1 + np.exp(-margin))).astype(int)
+    inner = xgboost.XGBClassifier(n_estimators=60, max_depth=4, n_jobs=1)
+    model = CalibratedClassifierCV(inner, method=method, cv=3).fit(X[:3000], y[:3000])
+    base, rows = as_base(model), X[3000:]
+    scores, expected = predicted_mean(base, rows), second(model, rows)
+    if method == "sigmoid":
+        assert base.graph() is not None
+        # A smooth curve only passes on how float32 sums differ.
+        np.testing.assert_allclose(scores, expected, rtol=1e-5)
+    else:
+        np.testing.assert_array_equal(scores, expected)
+        assert base.graph() is None
+        assert "isotonic curves are so steep" in base.why_no_graph

@@ -1,5 +1,6 @@
 """Damaged xgboost files are refused before xgboost, which may end the process, sees them."""
 
+import copy
 import json
 import struct
 
@@ -7,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from recalibrate_adapters import ubjson
+from recalibrate_adapters.filechecks import read_base
 from recalibrate_adapters.xgboost_file import check_model
 
 from recalibrate.bases.protocol import as_base
@@ -51,6 +53,7 @@ def several(rows):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of xgboost, about its linear booster
 def test_sound_files_are_read_as_they_are(rows, model):
     for own in [model, *several(rows)]:
@@ -67,6 +70,27 @@ def trees(model):
 
 def tree(model):
     return trees(model)["trees"][0]
+
+
+def test_files_of_older_versions_are_read(rows, model, plain):
+    """NaN as threshold of a set of categories (before 3.0), no sums of vector leaves (3.2)."""
+    older = copy.deepcopy(plain)
+    for each in trees(older)["trees"]:
+        for node in each["categories_nodes"]:
+            each["split_conditions"][node] = float("nan")
+    checked = check_model(json.dumps(older).encode())
+    base, now = (as_base(xgboost.Booster(model_file=bytearray(c))) for c in (checked, raw(model)))
+    np.testing.assert_array_equal(base.scores(rows), now.scores(rows))
+    vector = xgboost.XGBRegressor(n_estimators=2, multi_strategy="multi_output_tree")
+    older = json.loads(raw(vector.fit(rows[["a", "b"]], rows[["a", "b"]])))
+    for each in trees(older)["trees"]:
+        each.pop("loss_changes", None)
+        each.pop("sum_hessian", None)
+    check_model(json.dumps(older).encode())
+
+
+def raw(model):
+    return bytes(model.get_booster().save_raw("json"))
 
 
 def set_split(node):
@@ -97,6 +121,7 @@ FAULTS = {
     "too few numbers": (lambda m: tree(m)["split_conditions"].pop(), "has .* numbers"),
     "no number": (put(lambda m: tree(m)["split_conditions"], 0, "x"), "must hold numbers"),
     "NaN": (put(lambda m: tree(m)["split_conditions"], 0, float("nan")), "must be finite"),
+    "beyond float32": (put(lambda m: tree(m)["split_conditions"], -1, 1e308), "must be finite"),
     "a huge number": (put(lambda m: tree(m)["loss_changes"], 0, 10**400), "too large"),
     "nodes": (put(lambda m: tree(m)["tree_param"], "num_nodes", "99"), "has .* numbers"),
     "no nodes": (put(lambda m: tree(m)["tree_param"], "num_nodes", "0"), "num_nodes: 0"),
@@ -111,6 +136,7 @@ FAULTS = {
     "categories": (put(lambda m: trees(m)["cats"]["enc"][2], "offsets", [0, 99]), "99"),
     "columns": (put(facts, "num_feature", "16777217"), "num_feature"),
     "base score": (put(facts, "base_score", "x"), "base_score"),
+    "a huge base score": (put(facts, "base_score", "[1E300]"), "base_score"),
     "classes": (put(facts, "num_class", "-1"), "num_class"),
     "names": (put(lambda m: m["learner"], "feature_names", [1, 2, 3]), "3 texts"),
     "attributes": (put(lambda m: m["learner"], "attributes", {"best_iteration": "x"}), "best"),
@@ -131,6 +157,47 @@ def test_faults(name, plain, rows, tmp_path):
         return
     with pytest.raises(ModelFileError, match=f"xgboost cannot read the model file .*{message}"):
         as_base(path)
+
+
+def test_what_xgboost_finds_only_when_it_is_asked(plain, tmp_path):
+    """Its errors are ValueErrors, as those are that say what a sound model lacks."""
+    plain = json.loads(json.dumps(plain))
+    facts(plain)["base_score"] = "[2E0]"
+    path = tmp_path / "base.json"
+    path.write_text(json.dumps(plain))
+    with pytest.raises(ModelFileError, match=r"the model file .*base\.json.* is damaged"):
+        as_base(path)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"),
+        json.JSONDecodeError("no value", "x", 0),
+        type("FrameworkError", (ValueError,), {})("no tree"),
+        KeyError("trees"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_errors_of_others_say_that_a_file_is_damaged(error, tmp_path):
+    def wrap(model):
+        raise error
+
+    path = tmp_path / "base.cbm"
+    path.write_bytes(b"model")
+    with pytest.raises(ModelFileError, match=r"the model file .*base\.cbm.* is damaged"):
+        read_base("CatBoost", path, bytes, wrap)
+
+
+def test_what_a_sound_model_lacks_is_said_as_it_is(tmp_path):
+    def wrap(model):
+        raise ValueError("say target_class=")
+
+    path = tmp_path / "base.cbm"
+    path.write_bytes(b"model")
+    with pytest.raises(ValueError, match=r"^say target_class=$") as caught:
+        read_base("CatBoost", path, bytes, wrap)
+    assert caught.type is ValueError
 
 
 def test_texts_that_are_no_model(tmp_path):
