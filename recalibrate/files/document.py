@@ -52,6 +52,8 @@ def fingerprint(model: Recalibrated) -> str:
         certificate_=None,
         notes=(),
         provenance=None,
+        # Rates with weights are the same model; predictions do not depend on the words for it.
+        labels=replace(model.labels, exposed=False),
     )
     header = MODEL.encode(bare, writer)
     return f"sha256:{hashlib.sha256(pack(header, writer.arrays)).hexdigest()}"

@@ -86,6 +86,7 @@ def _make_labels(
     observed: bool,
     classes: tuple[Any, ...],
     chosen: Any,
+    exposed: bool,
 ) -> Labels:
     bounds = (NO_BOUNDS if observed else (low, high)) if bounds is None else bounds
     if not (low < high and isfinite(high - low)):
@@ -102,7 +103,7 @@ def _make_labels(
         raise ModelFileError("one class against the rest is for more than two of them")
     if chosen is not None and chosen not in classes:
         raise ModelFileError(f"{chosen!r} is none of the classes")
-    return Labels(np.empty(0), None, low, high, kind, bounds, classes, chosen)
+    return Labels(np.empty(0), None, low, high, kind, bounds, classes, chosen, exposed)
 
 
 CLASS = codec.Value(
@@ -128,9 +129,10 @@ LABELS = codec.Record(
         "bounds": codec.Items(BOUND),
         "classes": codec.Items(CLASS),
         "chosen": CLASS,
+        "exposed": codec.FLAG,
     },
     without=("values", "weight"),
-    absent={"bounds": None, "classes": (), "chosen": None},
+    absent={"bounds": None, "classes": (), "chosen": None, "exposed": False},
     take=_take_labels,
     make=_make_labels,
 )

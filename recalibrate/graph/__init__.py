@@ -21,12 +21,14 @@ Inputs
         the prefix ``input_``; the metadata says which column an input holds.
 
 Outputs
-    ``label`` int64 [N]
-        1 where the probability is above one half, else 0. Not for regressions.
-    ``probabilities`` float32 [N, 2]
-        Of labels 0 and 1. Not for regressions.
+    ``label`` [N]
+        The more probable class, in the type of the labels: int64, string or float64. For labels 0
+        and 1: 1 where the probability is above one half. Not for regressions.
+    ``probabilities`` float32 [N, K]
+        Of ``model.classes_``, which are sorted. Not for regressions.
     ``score`` float32 [N]
-        The calibrated mean, or probability of label 1: ``float32(model.predict(X))``.
+        The calibrated mean, or probability of the class that counts as 1 (``positive`` in the
+        metadata, else the second): ``float32(model.predict(X))``. Not for more than two classes.
     ``score_margin`` float64 [N]
         The same on the scale of the link, ``model.margins(X)``: log-odds, or means scaled to
         [0, 1].

@@ -169,8 +169,8 @@ class _Export:
             above = builder.op("Greater", flat, builder.number(0.5))
             kind = self._label(builder, builder.cast(above, "int64"))
             other = builder.op("Sub", builder.number(1.0), mean)
-            both = builder.cast(builder.concat([other, mean]), "float32")
-            builder.same(both, "probabilities")
+            pair = [mean, other] if self._event_first else [other, mean]
+            builder.same(builder.cast(builder.concat(pair), "float32"), "probabilities")
             outputs += [
                 value_info("label", kind, ["N"]),
                 value_info("probabilities", "float32", ["N", 2]),
@@ -199,6 +199,7 @@ class _Export:
         if self.output == "score":
             builder.same(score, "score")
             return [value_info("score", "float64", ["N", count])]
+        score, mean = self._in_columns(builder, score), self._in_columns(builder, mean)
         best = builder.op("ArgMax", mean, axis=1, keepdims=0)
         kind = self._label(builder, best)
         builder.same(builder.cast(mean, "float32"), "probabilities")
@@ -210,18 +211,44 @@ class _Export:
             *self._action(builder, mean),
         ]
 
+    @property
+    def _event_first(self) -> bool:
+        """Whether the class that counts as 1 is the first of two sorted ones."""
+        labels = self.model.labels
+        named = bool(labels.classes) and labels.chosen is None
+        return named and labels.columns != labels.classes
+
+    def _in_columns(self, builder: GraphBuilder, values: str) -> str:
+        """Columns of several classes in the order of ``classes_``."""
+        labels = self.model.labels
+        if labels.columns == labels.classes:
+            return values
+        places = np.array([labels.classes.index(label) for label in labels.columns])
+        return builder.op("Gather", values, builder.constant(places), axis=1)
+
     def _classes(self) -> dict[str, Any]:
-        """Classes for the metadata, if they have names."""
+        """Classes for the metadata in the order of the columns, if they have names.
+
+        Of two the second counts as 1, unless it says otherwise.
+        """
         labels = self.model.labels
         if not labels.classes:
             return {}
-        chosen = {} if labels.chosen is None else {"chosen": labels.chosen}
-        return {"classes": list(labels.classes), **chosen}
+        if labels.chosen is not None:
+            return {"classes": list(labels.classes), "chosen": labels.chosen}
+        two = self._event_first and labels.kind != "classes"
+        return {
+            "classes": list(labels.columns),
+            **({"positive": labels.classes[-1]} if two else {}),
+        }
 
     def _label(self, builder: GraphBuilder, number: str) -> str:
-        """The class of a number, in its own type, which is returned."""
+        """The class of a number, in its own type, which is returned; whole numbers are int64."""
         labels = self.model.labels
-        classes = np.array(labels.classes if labels.chosen is None else ())
+        named = labels.columns if labels.kind == "classes" else labels.classes
+        classes = np.array(named if labels.chosen is None else ())
+        if classes.dtype.kind == "f" and (classes == np.round(classes)).all():
+            classes = classes.astype(np.int64)
         kinds = {"U": "string", "i": "int64", "f": "float64"}
         if not len(classes) or classes.dtype.kind not in kinds:
             builder.same(number, "label")
@@ -250,6 +277,7 @@ class _Export:
                     "low": model.labels.low,
                     "high": model.labels.high,
                     **self._classes(),
+                    **({"exposed": True} if model.labels.exposed else {}),
                 }
             ),
             "H": repr(model.H),

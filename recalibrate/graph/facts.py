@@ -8,6 +8,7 @@ from math import log
 from typing import Any, get_args
 
 from recalibrate.core.family import Family, family
+from recalibrate.data.classes import NOTHING_KNOWN, Known, sort_classes
 from recalibrate.data.values import Taken
 from recalibrate.graph.inputs import Input
 from recalibrate.support.errors import ModelFileError
@@ -43,7 +44,12 @@ class Facts:
     low, high
         The range of the labels of a regression, on which margins are scaled; else 0 and 1.
     classes
-        The classes that labels name, where they have names; of one against the rest False and True.
+        The classes that labels name, in the order of the graph's columns, where they have names;
+        of one against the rest False and True.
+    positive
+        Of two named classes the one that counts as 1; else None.
+    exposed
+        Whether predictions are rates per unit of an exposure.
     """
 
     inputs: tuple[Input, ...]
@@ -55,6 +61,17 @@ class Facts:
     low: float
     high: float
     classes: tuple[Any, ...] = ()
+    positive: Any = None
+    exposed: bool = False
+
+    @property
+    def known(self) -> Known:
+        """How labels are to be read that predictions are compared with."""
+        if len(self.classes) > 2:
+            return Known(sort_classes(self.classes), len(self.classes))
+        if self.positive is None:
+            return NOTHING_KNOWN
+        return Known((next(c for c in self.classes if c != self.positive), self.positive))
 
     @property
     def family(self) -> Family:
@@ -96,6 +113,8 @@ def read_facts(metadata: Mapping[str, str], shown: str) -> Facts:
     except ValueError:
         raise _damaged(shown, "link") from None
     scaled = labels["kind"] == "regression"
+    classes = (False, True) if "chosen" in labels else tuple(labels.get("classes", ()))
+    two = len(classes) == 2 and "chosen" not in labels
     return Facts(
         tuple(map(_input, _value(metadata, "inputs", shown, _are_inputs))),
         columns["named"],
@@ -105,7 +124,9 @@ def read_facts(metadata: Mapping[str, str], shown: str) -> Facts:
         link,
         float(labels["low"]) if scaled else 0.0,
         float(labels["high"]) if scaled else 1.0,
-        (False, True) if "chosen" in labels else tuple(labels.get("classes", ())),
+        classes,
+        labels.get("positive", classes[1]) if two else None,
+        labels.get("exposed", False),
     )
 
 
@@ -148,9 +169,13 @@ def _are_labels(value: Any) -> bool:
         return False
     ends: list[Any] = [value.get("low"), value.get("high")]
     classes = value.get("classes", [])
+    if not isinstance(value.get("exposed", False), bool):
+        return False
     if not isinstance(classes, list) or not all(
         type(c) in (str, int, float, bool) for c in classes
     ):
+        return False
+    if "positive" in value and (len(set(classes)) != 2 or value["positive"] not in classes):
         return False
     return all(type(end) in (int, float) and abs(end) < 1e300 for end in ends)
 

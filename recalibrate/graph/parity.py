@@ -307,8 +307,8 @@ def _labels(
         first, second = np.sort(mean, axis=1)[:, -1:-3:-1].T
         return model.classes_[mean.argmax(axis=1)], first - second > TOLERANCE
     above = (mean > 0.5).astype(int)
-    named = bool(model.labels.classes) and model.labels.chosen is None
-    classes = model.classes_ if named else np.array([0, 1])
+    named = model.labels.classes if model.labels.chosen is None else ()
+    classes = np.array(named or (0, 1))
     if classes.dtype.kind == "b":
         classes = classes.astype(int)
     return classes[above], np.abs(mean - 0.5) > TOLERANCE

@@ -245,8 +245,10 @@ class RowMaker:
         if port.kind == "float64":
             near = np.append(near, around(thresholds, MOST_PER_COLUMN, np.float64))
         near = np.append(near, np.array(EXTREMES if kinds.far else EXTREMES[:-2], np.float32))
-        near = np.append(near, _outward(seen).astype(port.kind))
-        near = near[np.isfinite(near) & ~np.isin(near.astype(np.float32), own.astype(np.float32))]
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is left out
+            near = np.append(near, _outward(seen).astype(port.kind))
+            known_already = np.isin(near.astype(np.float32), own.astype(np.float32))
+        near = near[np.isfinite(near) & ~known_already]
         more = [np.nan] * kinds.missing + [np.inf, -np.inf] * kinds.infinite
         return np.concatenate([own, near, more * REPEATS])
 

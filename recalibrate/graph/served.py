@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.bases.problem import has_no_rows
 from recalibrate.bases.wrappers import select_columns
+from recalibrate.data.classes import Known, sort_classes
 from recalibrate.graph.decisions import ACTION
 from recalibrate.graph.facts import Facts, read_facts
 from recalibrate.graph.feeds import Feed, make_feed
@@ -65,6 +67,11 @@ class ServedModel:
         return self.facts.inputs
 
     @property
+    def predicts_rates(self) -> bool:
+        """Whether the model was fitted with ``exposure=``: it predicts y per unit of exposure."""
+        return self.facts.exposed
+
+    @property
     def outputs(self) -> tuple[str, ...]:
         """Names of the outputs."""
         return tuple(output.name for output in self.session.get_outputs())
@@ -96,12 +103,14 @@ class ServedModel:
 
     def run(self, X: Any, base: Any = None, Z: Any = None) -> dict[str, NDArray[Any]]:
         """All outputs for some rows, by name."""
+        if has_no_rows(X, base):
+            return {each.name: _no_values(each) for each in self.session.get_outputs()}
         return self.answer(self.feed(X, base, Z))
 
     def predict(self, X: Any, base: Any = None, Z: Any = None) -> NDArray[np.float64]:
-        """Calibrated mean, or probability of label 1 (float32 numbers, as the graph gives them).
+        """Calibrated mean, or probability of the class that counts as 1 (float32 numbers).
 
-        Of more than two classes: the probabilities of all.
+        Of more than two classes: the probabilities of all, as :meth:`predict_proba`.
 
         Parameters
         ----------
@@ -113,28 +122,41 @@ class ServedModel:
             H's own table, where ``fit`` was given one.
         """
         outputs = self.run(X, base, Z)
-        return outputs["score" if "score" in outputs else "probabilities"].astype(np.float64)
+        if "score" in outputs:
+            return outputs["score"].astype(np.float64)
+        return self._in_columns(outputs["probabilities"].astype(np.float64))
 
     def predict_proba(self, X: Any, base: Any = None, Z: Any = None) -> NDArray[np.float64]:
-        """Probabilities of the classes, shape (n, K); of labels 0 and 1, shape (n, 2)."""
+        """Probabilities of :attr:`classes_`, shape (n, K)."""
         outputs = self.run(X, base, Z)
         if "probabilities" not in outputs:
             raise AttributeError(
                 "predict_proba is for labels in [0, 1]; this model is a regression: use predict"
             )
-        return outputs["probabilities"].astype(np.float64)
+        return self._in_columns(outputs["probabilities"].astype(np.float64))
 
     @property
     def classes_(self) -> NDArray[Any]:
-        """The classes, in the order of the columns of :meth:`predict_proba`."""
+        """The classes, sorted: the order of the columns of :meth:`predict_proba`."""
         if "probabilities" not in self.outputs:
             raise AttributeError("a regression model has no classes")
-        return np.array(self.facts.classes or (0, 1))
+        return np.array(sort_classes(self.facts.classes) or (0, 1))
+
+    @property
+    def known(self) -> Known:
+        """How labels are to be read that predictions are compared with."""
+        return self.facts.known
+
+    def _in_columns(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Columns in the order of :attr:`classes_`: files of version 0.2 may have another."""
+        classes = self.facts.classes
+        places = [classes.index(label) for label in sort_classes(classes)]
+        return values if places == sorted(places) else values[:, places]
 
     def margins(self, X: Any, base: Any = None, Z: Any = None) -> NDArray[np.float64]:
         """Scores on the link's own scale (log-odds, or means scaled to [0, 1])."""
         margins: NDArray[np.float64] = self.run(X, base, Z)["score_margin"]
-        return margins
+        return self._in_columns(margins) if margins.ndim == 2 else margins
 
     def actions(self, X: Any, base: Any = None, Z: Any = None) -> NDArray[np.float64]:
         """Best action for every row, from a graph that was exported with ``decide=``."""
@@ -150,6 +172,13 @@ class ServedModel:
         return printable(
             f"<ServedModel: {facts['base']}, H={facts['H']}, {facts['rounds']} rounds>"
         )
+
+
+def _no_values(output: Any) -> NDArray[Any]:
+    """An output of the graph for no rows."""
+    kinds = {"tensor(string)": "O", "tensor(int64)": "i8", "tensor(double)": "f8"}
+    shape = [size for size in output.shape[1:] if isinstance(size, int)]
+    return np.empty((0, *shape), kinds.get(output.type, "f4"))
 
 
 def load_served(source: str | os.PathLike[str] | bytes, threads: int | None = None) -> ServedModel:

@@ -20,6 +20,7 @@ def load_script():
     return module
 
 
+@pytest.mark.slow
 def test_damaged_files_are_refused_or_predict(tmp_path):
     script = load_script()
     job = script.rcal_job(script.make_cases(), 1, tmp_path)
@@ -49,6 +50,7 @@ print(*findings, sep="\\n")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="fork")
 def test_whatever_happens_to_a_child_is_counted():
     folder = str(SCRIPT.parent)

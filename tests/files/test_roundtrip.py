@@ -97,6 +97,7 @@ def save_and_load(model, tmp_path, **options):
     return again
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:no round lowered")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", CLASSES)
@@ -143,7 +144,8 @@ def test_nothing_of_a_model_is_forgotten():
     assert set(encoded["certificate"]) == names | {"groups", "shares"}
     held_out = {f.name for f in fields(model.certificate_.held_out)}
     assert set(encoded["certificate"]["held_out"]) == held_out
-    left_out = {"values", "weight", "classes", "chosen", "bounds"}  # no classes, usual bounds
+    # No classes, usual bounds, no exposure.
+    left_out = {"values", "weight", "classes", "chosen", "bounds", "exposed"}
     assert set(encoded["labels"]) == {f.name for f in fields(model.labels)} - left_out | {
         "observed"
     }
@@ -327,6 +329,7 @@ def test_rounds_on_rounds_on_a_callable(tmp_path):
 # --- Estimator ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parity
 @pytest.mark.parametrize("step", [1.0, 0.3])
 @pytest.mark.parametrize(

@@ -71,6 +71,7 @@ def exact_file(tmp_path_factory):
 # --- graphs -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parity
 @pytest.mark.adapter
 @pytest.mark.parametrize("name", BASES)
@@ -90,6 +91,7 @@ def test_a_base_is_saved_as_its_graph(name, tmp_path):
     assert to_bytes(again)[0] == to_bytes(model)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parity
 @pytest.mark.adapter
 def test_a_base_without_names_takes_columns_by_position(tmp_path):
@@ -112,6 +114,7 @@ def test_a_missing_column_is_named(exact_file):
         rc.load(exact_file).predict(new[["x", "sex"]])
 
 
+@pytest.mark.slow
 @pytest.mark.parity
 @pytest.mark.adapter
 def test_loading_runs_nothing(exact_file):

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import xgboost
 from lightgbm import LGBMClassifier
+from sklearn.tree import DecisionTreeClassifier
 
 import recalibrate as rc
 
@@ -34,6 +35,7 @@ WAYS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_the_graph_gives_the_same_margins(way, tmp_path):
     model = rc.fit(SCORES, X, NAMES[Y], classes=NAMES.tolist(), **WAYS[way])
@@ -76,7 +78,7 @@ def test_an_unchanged_model_serves_the_base_itself(tmp_path):
     np.testing.assert_allclose(model.predict(X), expected, atol=1e-12)
 
 
-@pytest.mark.parametrize("pair", [("no", "yes"), (1, 2), (False, True)])
+@pytest.mark.parametrize("pair", [("no", "yes"), (1, 2), (False, True), (1.0, 2.0)])
 def test_labels_of_two_classes_are_their_own(pair, tmp_path):
     y = np.array(pair)[(Y == 2).astype(int)]
     model = rc.fit(SCORES[:, 2], X, y, H=rc.Groups("g"), loop=rc.Loop(levels=1, max_rounds=3))
@@ -84,3 +86,16 @@ def test_labels_of_two_classes_are_their_own(pair, tmp_path):
     label = rc.load(tmp_path / "model.onnx").run(X, SCORES[:, 2])["label"]
     above = (model.predict(X, base=SCORES[:, 2]) > 0.5).astype(int)
     np.testing.assert_array_equal(label, np.array(pair)[above])
+    assert label.dtype == (object if isinstance(pair[0], str) else np.int64)
+
+
+@pytest.mark.parametrize("pair", [(0.0, 1.0), (1.0, 2.0)])
+def test_whole_numbers_are_integers_whatever_their_type(pair, tmp_path):
+    """Labels read from a file are often floats; a signature for serving should not be."""
+    y = np.array(pair)[(Y == 2).astype(int)]
+    base = DecisionTreeClassifier(max_depth=2).fit(X[["a", "b"]], y)
+    model = rc.fit(base, X, y, H=rc.Groups("g"), loop=rc.Loop(levels=1, max_rounds=3))
+    model.to_onnx(tmp_path / "model.onnx", X[:50])
+    label = rc.load(tmp_path / "model.onnx").run(X)["label"]
+    np.testing.assert_array_equal(label, model.classes_[model.predict_proba(X).argmax(axis=1)])
+    assert label.dtype == np.int64

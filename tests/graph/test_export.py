@@ -151,6 +151,7 @@ def test_scores_only(kind, run):
     assert_same(model, odd_rows(X), base=scores)
 
 
+@pytest.mark.slow
 def test_default_fit():
     """All stages: the line, certain gaps, boosting with the score, cells of the level sets."""
     rng = np.random.default_rng(1)
@@ -279,6 +280,7 @@ def test_own_table():
     assert [port.name for port in served.inputs] == ["X", "x0", "x1"]
 
 
+@pytest.mark.slow
 def test_estimators_from_a_constant():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(800, 3)).astype(np.float32)
@@ -333,6 +335,7 @@ def test_reference_evaluator(H):
     np.testing.assert_array_equal(margin, model.margins(rows))
 
 
+@pytest.mark.slow
 def test_an_audit_in_the_metadata_is_its_verdict_or_what_was_given():
     base, X, y = sample(n=300)
     model = rc.fit(base, X, y, CLASSES["groups"], validation=False, loop=rc.Loop(levels=1))
@@ -439,3 +442,16 @@ def test_an_exportable_model_is_asked_for_before_fitting():
     with pytest.raises(ValueError, match="exportable must be True or False"):
         rc.fit(base, X, y, exportable="yes")
     assert_same(rc.fit(base, X, y, rc.Groups("sex"), exportable=True), X)
+
+
+def test_numbers_at_the_end_of_float32_give_no_warning(tmp_path):
+    """Warnings are errors here; rows beyond what was seen are made without one."""
+    xgboost = pytest.importorskip("xgboost")
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.uniform(-3.3e38, 3.3e38, 1500), "b": rng.normal(size=1500)})
+    y = (rng.random(1500) < np.where(X["a"] > 0, 0.7, 0.3)).astype(int)
+    base = xgboost.XGBClassifier(n_estimators=3, n_jobs=1).fit(X, y)
+    model = rc.fit(base, X, y, H=rc.Trees(depth=2), loop=rc.Loop(levels=2, max_rounds=2))
+    model.to_onnx(tmp_path / "model.onnx", X[:100])
+    served = rc.load(tmp_path / "model.onnx")
+    np.testing.assert_array_equal(served.margins(X), model.margins(X))

@@ -89,6 +89,7 @@ def native(model: Any, X: pd.DataFrame) -> np.ndarray:
     return model.predict_proba(X)[:, 1] if hasattr(model, "predict_proba") else model.predict(X)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXACT)
 def test_exact_ones(name):
     make, names = EXACT[name]
@@ -112,6 +113,7 @@ def made_rows(model: rc.Recalibrated, served: ServedModel) -> pd.DataFrame:
     return RowMaker(model, served.inputs, model_thresholds(model)).make(Kinds(infinite=False)).X
 
 
+@pytest.mark.slow
 def test_isotonic_calibration():
     """Steps between numbers of a linear model, which no runtime gives to the last bit."""
     X, y = rows(0)

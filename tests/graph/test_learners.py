@@ -35,6 +35,7 @@ RUNS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.adapter
 @pytest.mark.parametrize("run", RUNS)
 def test_a_tree_per_level_set(run):
@@ -49,6 +50,7 @@ def test_a_tree_per_level_set(run):
     assert report.beyond == 0
 
 
+@pytest.mark.slow
 @pytest.mark.adapter
 def test_a_line_per_level_set():
     """Sums of products are not the same to the last bit everywhere, but to the eye."""
@@ -60,6 +62,7 @@ def test_a_line_per_level_set():
     assert report.beyond == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bins", [255, 40])
 def test_categories_in_the_order_of_their_score(bins):
     """Split one by one and by order, pooled or not; some categories have no rows at all."""
@@ -85,6 +88,7 @@ def test_categories_in_the_order_of_their_score(bins):
     assert_same(model, X, base=scores)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bins", [255, 40])
 def test_many_categories_become_places(bins):
     """Large sets of one tree are prefixes of one order, so that a number stands for each."""

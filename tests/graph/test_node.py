@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 from exported import MODELS, Tensors, exported
 
-pytestmark = [pytest.mark.parity, pytest.mark.adapter]
+pytestmark = [pytest.mark.parity, pytest.mark.adapter, pytest.mark.external]
 
 CLIENT = Path(__file__).parent / "node_client" / "run.js"
 

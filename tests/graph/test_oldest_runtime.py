@@ -8,7 +8,7 @@ import pytest
 from bare import bare_command, run_bare
 from exported import MODELS, Tensors, exported
 
-pytestmark = [pytest.mark.parity, pytest.mark.adapter]
+pytestmark = [pytest.mark.parity, pytest.mark.adapter, pytest.mark.external]
 
 CLIENT = Path(__file__).with_name("bare_client.py")
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"

@@ -11,6 +11,7 @@ pytestmark = [pytest.mark.parity, pytest.mark.adapter]
 FEW = slice(16, 24)  # single rows and batches of seven; all rows would take minutes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.filterwarnings("ignore:divide by zero:RuntimeWarning")  # of a score 0; then clipped
 def test_the_reference_gives_the_same_bits(name):
