@@ -41,6 +41,7 @@ def audit(
     base: Any = None,
     Z: Any = None,
     positive: Any = None,
+    classes: Sequence[Any] | None = None,
     baseline: Any = None,
     H: Any = None,
     richer: Any = None,
@@ -87,7 +88,11 @@ def audit(
     Z : table, optional
         The table that the groups speak of, if X is not one.
     positive : label, optional
-        Of two classes: the label that counts as 1, which the predictions are about.
+        Of two classes: the label that counts as 1. Predictions of a model that names its classes
+        become those of this one; an array's or callable's must be about it.
+    classes : sequence, optional
+        All classes, in the order of the columns of predictions, for arrays and models that do
+        not name them; needed where labels are text. Of two, the predictions are about the second.
     baseline : model, callable, array-like or True, optional
         Predictions to compare with, typically the base model's; True for the model's own base.
     H : class of functions such as Trees or Groups, its short name, or True, optional
@@ -104,6 +109,7 @@ def audit(
     exposure : array-like, optional
         As in `fit`: labels are totals (claims, amounts) over so much of it, and predictions are
         rates per unit. The same as labels y / exposure with weights sample_weight * exposure.
+        Required for a model that was fitted with it.
     loss : {"squared", "log_loss", "poisson", "gamma", "tweedie", "tweedie-1.7"} or float, optional
         Loss to report beside squared error and to take apart, for labels that are means: see
         `recalibrate.metrics.deviance`. By default that of the model, Poisson deviance where

@@ -6,13 +6,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from recalibrate.bases.protocol import ScoreColumn, as_base, classes_of, predicted_mean, takes_base
+import numpy as np
+
+from recalibrate.bases.protocol import (
+    ScoreColumn,
+    as_base,
+    class_of,
+    classes_of,
+    has_unnamed_outputs,
+    predicted_mean,
+    takes_base,
+)
 from recalibrate.core.levels import from_margin
-from recalibrate.data.classes import Known
+from recalibrate.data.classes import NOTHING_KNOWN, Known, read_class_names
 from recalibrate.data.labels import Labels
 from recalibrate.data.scores import read_scores
 from recalibrate.data.vectors import Float64
-from recalibrate.support.notices import warn_user
+from recalibrate.support.notices import listed, warn_user
 
 
 def count_rows(X: Any, y: Any) -> int:
@@ -34,36 +44,85 @@ def raw_predictions(model: Any, X: Any, base: Any, Z: Any) -> Any:
     return source.values if isinstance(source, ScoreColumn) else predicted_mean(source, X)
 
 
-def audited_classes(model: Any, positive: Any, outputs: int = 1) -> Known:
-    """How labels are to be read: as those that the audited model is about."""
+def audited_classes(model: Any, classes: Sequence[Any] | None = None, outputs: int = 1) -> Known:
+    """What a model's predictions are about; ``classes`` for one that does not say."""
     if takes_base(model):
         labels = getattr(model, "labels", None)
-        if isinstance(labels, Labels):
-            return labels.known if positive is None else replace(labels.known, chosen=positive)
-        return Known(chosen=positive)
-    classes = None
-    if not isinstance(model, str):
-        classes = classes_of(as_base(model))
-    if outputs > 1 and isinstance(classes, range):
-        classes = range(outputs)
-    return Known(classes, outputs, positive)
+        known: Known = getattr(model, "known", NOTHING_KNOWN)
+        known = labels.audited if isinstance(labels, Labels) else known
+    else:
+        known = _scored_classes(model, outputs)
+    if known.told or classes is None:
+        return known
+    return Known(read_class_names(classes), outputs)
 
 
-def read_predictions(
-    model: Any, X: Any, base: Any, Z: Any, labels: Labels, argument: str
-) -> Float64:
-    """Predicted means, checked; ``argument`` names them in messages."""
-    return checked_predictions(raw_predictions(model, X, base, Z), labels, argument)
+def _scored_classes(model: Any, outputs: int) -> Known:
+    """The classes of a base model, and which of them its scores are about."""
+    names = (model,) if isinstance(model, str) else model
+    if isinstance(names, list | tuple) and all(isinstance(name, str) for name in names):
+        return Known(outputs=outputs)  # columns of scores
+    base = as_base(model)
+    classes, scored = classes_of(base), class_of(base)
+    if classes is None or isinstance(classes, range):
+        own = classes if classes is None or outputs == 1 else range(outputs)
+        return Known(own, outputs, unnamed=has_unnamed_outputs(base))
+    if len(classes) == 2 and scored == classes[0] and scored is not None:
+        return Known((classes[1], classes[0]))
+    return Known(classes, outputs, scored if len(classes) > 2 and outputs == 1 else None)
 
 
-def read_baseline(
-    baseline: Any, model: Any, X: Any, base: Any, Z: Any, labels: Labels
-) -> Float64 | None:
-    """Predictions to compare with; True asks for those of the model's own base."""
+def choose_positive(known: Known, positive: Any) -> Known:
+    """The same, with the class that counts as 1."""
+    if positive is None or positive == known.chosen:
+        return known
+    scored = known.classes if known.chosen is None else (known.chosen,)
+    if known.told and known.outputs == 1 and positive not in (scored or ()):
+        raise ValueError(
+            f"positive={positive!r}, but the predictions are about {listed(scored or ())}."
+        )
+    return replace(known, chosen=positive)
+
+
+def align(predicted: Any, own: Known, labels: Labels, positive: Any, argument: str) -> Any:
+    """Predictions about the classes ``own`` as predictions about those of the labels.
+
+    Of two classes the model may predict the one that ``positive`` did not name; of more, the
+    columns may have another order.
+    """
+    if labels.kind == "classes":
+        if own.told and set(own.classes or ()) == set(labels.classes):
+            places = [list(own.classes or ()).index(label) for label in labels.classes]
+            return predicted if places == sorted(places) else np.asarray(predicted)[:, places]
+        if own.told or any(isinstance(label, str) for label in labels.classes):
+            whose = f"are {listed(own.classes or ())}" if own.told else "have no names"
+            raise ValueError(
+                f"The columns of {argument} {whose}, but the labels are {listed(labels.classes)}. "
+                "Name the classes in the order of the columns with classes=."
+            )
+        return predicted
+    two = own.told and own.outputs == 1 and len(own.classes or ()) == 2
+    if two and positive is not None and positive == (own.classes or ())[0]:
+        return 1.0 - np.asarray(predicted, dtype=np.float64)
+    return predicted
+
+
+def baseline_classes(
+    baseline: Any, model: Any, classes: Sequence[Any] | None, outputs: int
+) -> Known:
+    """What the predictions to compare with are about, see `raw_baseline`."""
     if baseline is None or baseline is False:
-        return None
+        return NOTHING_KNOWN
     if baseline is not True:
-        return read_predictions(baseline, X, base, Z, labels, "baseline")
+        return audited_classes(baseline, classes, outputs)
+    labels = getattr(model, "labels", None)
+    return labels.known if isinstance(labels, Labels) else NOTHING_KNOWN
+
+
+def raw_baseline(baseline: Any, model: Any, X: Any, base: Any, Z: Any, labels: Labels) -> Any:
+    """Predictions to compare with, not yet checked; True asks for those of the model's own base."""
+    if baseline is not True:
+        return raw_predictions(baseline, X, base, Z)
     own = getattr(model, "base", None)
     if own is None or not takes_base(model):
         raise TypeError(
@@ -71,10 +130,10 @@ def read_baseline(
             f"is {type(model).__name__}. Pass the scores or the model to compare with."
         )
     if base is None:
-        return checked_predictions(predicted_mean(own, X), labels, "baseline")
+        return predicted_mean(own, X)
     n_rows, outputs = len(labels.values), labels.outputs
     scores = read_scores(base, n_rows=n_rows, probability=False, outputs=outputs)
-    return checked_predictions(from_margin(scores, own.link), labels, "baseline")
+    return from_margin(scores, own.link)
 
 
 def checked_predictions(predicted: Any, labels: Labels, argument: str) -> Float64:

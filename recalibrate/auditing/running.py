@@ -17,20 +17,24 @@ from recalibrate.auditing.measure.rates import Tally, find_rates, read_reference
 from recalibrate.auditing.measure.sample import Sample, read_clusters, take_sample
 from recalibrate.auditing.measure.segments import Segments, read_segments
 from recalibrate.auditing.predictions import (
+    align,
     audited_classes,
+    baseline_classes,
     checked_predictions,
+    choose_positive,
     count_rows,
+    raw_baseline,
     raw_predictions,
-    read_baseline,
 )
 from recalibrate.auditing.provenance import find_audited
 from recalibrate.auditing.records import Note
 from recalibrate.auditing.report import AuditReport
 from recalibrate.auditing.slices import Cut, Slices, audit_slices, cut_slices
 from recalibrate.auditing.views.notes import method_notes
-from recalibrate.bases.protocol import as_base, deviance_of, takes_base
+from recalibrate.bases.protocol import as_base, deviance_of, predicts_rates, takes_base
 from recalibrate.data.bounds import NO_BOUNDS
-from recalibrate.data.inputs import is_collection, is_streamed, settle
+from recalibrate.data.classes import Known
+from recalibrate.data.inputs import is_collection, is_streamed, settle_both
 from recalibrate.data.labels import (
     Labels,
     check_aligned,
@@ -41,6 +45,7 @@ from recalibrate.data.labels import (
 from recalibrate.data.scores import count_outputs
 from recalibrate.data.table import Table, read_table
 from recalibrate.data.vectors import Float64
+from recalibrate.data.weights import require_exposure
 from recalibrate.metrics.deviances import Loss, read_loss
 from recalibrate.support.checks import check_number, check_whole
 
@@ -49,7 +54,7 @@ Audit = Callable[..., Any]
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """The arguments of `recalibrate.audit`, and what further labels of the model are read as."""
+    """The arguments of `recalibrate.audit`, and what gathered predictions are about."""
 
     model_or_scores: Any
     X: Any
@@ -58,6 +63,7 @@ class Asked:
     base: Any
     Z: Any
     positive: Any
+    classes: Sequence[Any] | None
     baseline: Any
     H: Any
     richer: Any
@@ -74,7 +80,8 @@ class Asked:
     bands: int
     bins: int
     alpha: float
-    known: Any = None
+    known: Known | None = None
+    known_baseline: Known | None = None
 
     @property
     def searches(self) -> bool:
@@ -107,6 +114,7 @@ class Rows:
 def run(audit: Audit, asked: Asked) -> AuditReport | ClassReport:
     """Audit one model; ``audit`` is the public function, for audits of its parts."""
     given = asked.model_or_scores, asked.baseline
+    require_exposure(any(map(predicts_rates, given)), asked.exposure)
     asked = _gathered(asked)
     _check(asked)
     rows = _read_rows(asked)
@@ -117,7 +125,8 @@ def run(audit: Audit, asked: Asked) -> AuditReport | ClassReport:
 
 def _gathered(asked: Asked) -> Asked:
     """Rows in this process, wherever they were; without groups those of the model."""
-    asked = replace(asked, X=settle(asked.X), Z=settle(asked.Z))
+    X, Z = settle_both(asked.X, asked.Z)
+    asked = replace(asked, X=X, Z=Z)
     fitted = getattr(asked.model_or_scores, "H", None)
     if asked.groups is None and getattr(fitted, "terms", None):
         asked = replace(asked, groups=fitted)  # what it was fitted for is looked at first
@@ -129,6 +138,7 @@ def _gathered(asked: Asked) -> Asked:
     names = ("groups", "base", "Z", "baseline", "H", "cluster", "sample_weight", "exposure")
     roles = {name: getattr(asked, name) for name in names}
     local = gather(asked.model_or_scores, asked.X, asked.y, **roles)
+    outputs = count_outputs(local.predictions)
     return replace(
         asked,
         model_or_scores=local.predictions,
@@ -140,7 +150,10 @@ def _gathered(asked: Asked) -> Asked:
         sample_weight=local.weight,
         exposure=local.exposure,
         loss=asked.loss or _own_loss(asked.model_or_scores),
-        known=audited_classes(asked.model_or_scores, asked.positive),
+        known=audited_classes(asked.model_or_scores, asked.classes, outputs),
+        known_baseline=baseline_classes(
+            asked.baseline, asked.model_or_scores, asked.classes, outputs
+        ),
     )
 
 
@@ -170,7 +183,8 @@ def _read_rows(asked: Asked) -> Rows:
     outputs = count_outputs(predicted)
     if outputs > 1:
         _refuse_means(asked)
-    known = asked.known or audited_classes(asked.model_or_scores, asked.positive, outputs)
+    own = asked.known or audited_classes(asked.model_or_scores, asked.classes, outputs)
+    known = choose_positive(own, asked.positive)
     loss, bounds = _read_loss(asked), None
     if loss is not None and loss.power is not None:
         # 0 and 1 are counts then, no classes.
@@ -185,10 +199,18 @@ def _read_rows(asked: Asked) -> Rows:
     )
     warn_if_one_class(labels)
     check_squares(labels)
+    predicted = align(predicted, own, labels, asked.positive, "model_or_scores")
     after = checked_predictions(predicted, labels, "model_or_scores")
-    before = read_baseline(
-        asked.baseline, asked.model_or_scores, asked.X, asked.base, asked.Z, labels
-    )
+    before = None
+    if asked.baseline is not None and asked.baseline is not False:
+        compared = asked.known_baseline or baseline_classes(
+            asked.baseline, asked.model_or_scores, asked.classes, outputs
+        )
+        raw = raw_baseline(
+            asked.baseline, asked.model_or_scores, asked.X, asked.base, asked.Z, labels
+        )
+        raw = align(raw, compared, labels, asked.positive, "baseline")
+        before = checked_predictions(raw, labels, "baseline")
     clusters = None if asked.cluster is None else read_clusters(asked.cluster, n_rows)
     rows = Rows(labels, clusters, after, before, loss)
     if loss is None or labels.kind == "classes":

@@ -16,9 +16,20 @@ from recalibrate.data.classes import Known
 from recalibrate.data.labels import Seen, read_labels, read_values, scale_labels
 from recalibrate.data.scores import read_scores
 from recalibrate.data.vectors import Float64, to_array
-from recalibrate.data.weights import read_some_weights
+from recalibrate.data.weights import (
+    by_exposure,
+    per_exposure,
+    read_exposure,
+    read_some_weights,
+)
 from recalibrate.monitoring.times import TimeKind
 from recalibrate.support.notices import listed, warn_user
+
+COMPARED_ROWS = 1000
+"""Rows of a batch that tell whether another can be equal to it by chance: enough for any batch."""
+
+LOG_COINCIDENCE = float(np.log(1e-9))
+"""Chance of equal batches below which they are taken for the same one."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +44,15 @@ class Scale:
         Labels of the classes; of two the second counts as 1. Empty where labels are numbers.
     chosen : label or None
         The one class that scores are for, of more than two.
+    exposed : bool
+        Whether scores are rates, and labels are totals over an exposure.
     """
 
     low: float = 0.0
     high: float = 1.0
     classes: tuple[Any, ...] = ()
     chosen: Any = None
+    exposed: bool = False
 
     @property
     def span(self) -> float:
@@ -91,9 +105,10 @@ def _given_or_predicted(model: Any, X: Any, base: Any, Z: Any, scores: Any, scal
         raise ValueError("This monitor has no model: pass the predictions as scores=.")
     if scale.n_scores > 1:
         if takes_base(model):
-            return model.predict_proba(X, base=base, Z=Z)
+            return _by_class(model, model.predict_proba(X, base=base, Z=Z), scale)
         columns = getattr(model, "feature_names_in_", None)
-        return model.predict_proba(X if columns is None else select_columns(X, list(columns)))
+        X = X if columns is None else select_columns(X, list(columns))
+        return _by_class(model, model.predict_proba(X), scale)
     if takes_base(model):
         return model.predict(X, base=base, Z=Z)
     source = as_base(model)
@@ -103,6 +118,14 @@ def _given_or_predicted(model: Any, X: Any, base: Any, Z: Any, scores: Any, scal
             "the monitor with model=None, and pass scores= with every batch."
         )
     return predicted_mean(source, X)
+
+
+def _by_class(model: Any, p: Any, scale: Scale) -> Any:
+    """Probabilities of a model's classes in the order of the monitor's own."""
+    own = np.asarray(getattr(model, "classes_", ())).tolist()
+    if own == list(scale.classes) or set(own) != set(scale.classes):
+        return p
+    return np.asarray(p)[:, [own.index(label) for label in scale.classes]]
 
 
 def _read(values: NDArray[Any], scale: Scale, n_rows: int) -> Float64:
@@ -119,6 +142,16 @@ def _read(values: NDArray[Any], scale: Scale, n_rows: int) -> Float64:
         warn_user(f"{count}the bounds ({scale.low:g}, {scale.high:g}) and count as the nearer one.")
         found = np.clip(found, scale.low, scale.high)
     return (found - scale.low) / scale.span
+
+
+def read_rates(y: Any, exposure: Any, sample_weight: Any, n_rows: int) -> tuple[Any, Any]:
+    """Labels as rates, with the weights that rates have; both as given without exposure."""
+    if exposure is None:
+        return y, sample_weight
+    share = read_exposure(exposure, n_rows)
+    weight = None if sample_weight is None else read_some_weights(sample_weight, n_rows)
+    y = None if y is None else per_exposure(read_values(y, n_rows), share)
+    return y, by_exposure(weight, share)
 
 
 def read_targets(y: Any, scale: Scale, n_rows: int) -> Float64:
@@ -180,10 +213,26 @@ class Batch:
     heaviest: float
 
     def digest(self) -> str:
-        """Hash of the content, to know the same batch again; a count of batches is no content."""
+        """Hash of the rows, to know them again.
+
+        The same rows under another time are the same rows, unless they are so few or so alike
+        that other rows may well be equal to them.
+        """
         found = hashlib.sha256()
         codes = self.codes.astype(np.uint8) if self.codes.max() < 256 else self.codes
-        time = None if self.kind == "batch" else self.time
-        for array in (codes, self.scores, self.target, self.weight, time):
+        content = [codes, self.scores, self.target, self.weight]
+        if self.kind != "batch" and self._log_chance() > LOG_COINCIDENCE:
+            content.append(self.time)
+        for array in content:
             found.update(b"-" if array is None else np.ascontiguousarray(array).tobytes())
         return found.hexdigest()[:16]
+
+    def _log_chance(self) -> float:
+        """Logarithm of the chance that as many rows, drawn like these, are the same ones."""
+        some = slice(COMPARED_ROWS)
+        known: list[NDArray[Any]] = [self.codes[some], self.scores[some], self.weight[some, None]]
+        if self.target is not None:
+            known.append(self.target[some])
+        rows = np.hstack(known)
+        _, counts = np.unique(rows, axis=0, return_counts=True)
+        return len(rows) * float(np.log(((counts / len(rows)) ** 2).sum()))

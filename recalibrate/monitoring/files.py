@@ -78,6 +78,7 @@ def _encode(state: State) -> dict[str, Any]:
             "high": state.scale.high,
             "classes": [tag_value(each) for each in state.scale.classes],
             "chosen": None if state.scale.chosen is None else tag_value(state.scale.chosen),
+            **({"exposed": True} if state.scale.exposed else {}),
         },
         "rules": vars(state.rules),
         "watched": {
@@ -179,7 +180,9 @@ def _decode_scale(entry: dict[str, Any]) -> Scale:
     _require(len(classes) != 1 and len(set(classes)) == len(classes), "bad classes")
     chosen = None if entry["chosen"] is None else untag_value(entry["chosen"])
     _require(chosen is None or chosen in classes, "a chosen class that is none")
-    return Scale(low, high, classes, chosen)
+    exposed = entry.get("exposed", False)
+    _require(isinstance(exposed, bool), f"exposed {exposed!r}")
+    return Scale(low, high, classes, chosen, exposed)
 
 
 def _decode_rules(entry: dict[str, Any]) -> Rules:

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recalibrate.data.inputs import settle
+from recalibrate.data.inputs import settle_both
 from recalibrate.data.labels import check_aligned
 from recalibrate.data.vectors import to_array
+from recalibrate.data.weights import require_exposure
 from recalibrate.monitoring.batches import (
     Batch,
     Scale,
     read_predictions,
+    read_rates,
     read_targets,
     read_weights,
     rows_of,
@@ -24,7 +26,7 @@ from recalibrate.monitoring.opening import check_new, check_time, fingerprint, r
 from recalibrate.monitoring.report import MonitorReport, make_report
 from recalibrate.monitoring.state import Rules, State
 from recalibrate.monitoring.times import TimeKind, read_time
-from recalibrate.monitoring.watched import warn_unknown, watch
+from recalibrate.monitoring.watched import Codes, refuse_unknown, warn_unknown, watch
 from recalibrate.support.checks import check_number, check_whole
 
 if TYPE_CHECKING:
@@ -153,7 +155,7 @@ class Monitor:
         """
         if self._state is not None:
             raise ValueError("This monitor has begun already; make a new one for other groups.")
-        X, Z = settle(X), settle(Z)
+        X, Z = settle_both(X, Z)
         n_rows = rows_of(X, scores, None)
         check_aligned(X, scores=scores, base=base)
         self._state = self._begin(X, scores, base, Z, n_rows)
@@ -169,8 +171,10 @@ class Monitor:
         base: Any = None,
         Z: Any = None,
         sample_weight: Any = None,
+        exposure: Any = None,
         late: bool = False,
         force: bool = False,
+        allow_unknown: bool = False,
     ) -> tuple[str, ...]:
         """Add a batch of any size.
 
@@ -194,10 +198,17 @@ class Monitor:
             Base scores, and H's own table, as for :meth:`recalibrate.Recalibrated.predict`.
         sample_weight : array-like, optional
             Weights of the rows.
+        exposure : array-like, optional
+            As in :func:`recalibrate.fit`: labels are totals over so much of it, predictions are
+            rates, and a row counts as often as it has exposure. Required for a model that was
+            fitted with it.
         late : bool
             Whether labels have arrived late, so that times may be before those of earlier batches.
         force : bool
-            Add the batch although the same one was added before.
+            Add the batch although the same rows were added before.
+        allow_unknown : bool
+            Add the batch although most rows have values that no group is for, in a column of the
+            groups: they then count in the groups of other columns only.
 
         Returns
         -------
@@ -207,23 +218,31 @@ class Monitor:
         Raises
         ------
         ValueError, TypeError
-            If the batch is empty or was added before, columns are missing, labels are outside of
-            their bounds, or time goes backwards.
+            If the batch is empty or was added before, columns are missing, most values of a
+            column are ones that no group is for, labels are outside of their bounds, or time goes
+            backwards.
 
         Warns
         -----
         UserWarning
-            If a column has categories that no group is for.
+            If a column has values that no group is for.
         """
-        X, Z = settle(X), settle(Z)
+        X, Z = settle_both(X, Z)
         n_rows = rows_of(X, scores, y)
-        check_aligned(X, y=y, scores=scores, base=base, sample_weight=sample_weight, time=time)
+        aligned = {"y": y, "scores": scores, "base": base, "time": time, "exposure": exposure}
+        check_aligned(X, sample_weight=sample_weight, **aligned)
+        require_exposure(self._scale.exposed and y is not None, exposure)
+        y, sample_weight = read_rates(y, exposure, sample_weight, n_rows)
         state = self._state or self._begin(X, scores, base, Z, n_rows)
-        batch = self._read(state, X, y, n_rows, time, scores, base, Z, sample_weight)
+        codes, unknown = state.watched.codes(X if Z is None else Z, n_rows)
+        if not allow_unknown:
+            refuse_unknown(unknown, n_rows)
+        batch = self._read(state, codes, X, y, n_rows, time, scores, base, Z, sample_weight)
         check_time(state, batch, late)
         digest = batch.digest()
         if not force:
             check_new(state, digest)
+        warn_unknown(unknown)
         fresh = self._state is not None and not late
         after = state.after(batch, digest, shifts=fresh)
         new = [key for key in after.alarms if key not in state.alarms]
@@ -254,6 +273,7 @@ class Monitor:
         base: Any = None,
         Z: Any = None,
         sample_weight: Any = None,
+        exposure: Any = None,
     ) -> MonitorReport:
         """Everything that the monitor knows, as a record with views.
 
@@ -262,7 +282,7 @@ class Monitor:
         X_recent, y_recent : table, array-like, optional
             Recent rows in the order of time: the model is refitted on the first 60 % of them, and
             the report says what that gains on the others.
-        scores, base, Z, sample_weight
+        scores, base, Z, sample_weight, exposure
             Of these rows, as for `update`.
 
         Returns
@@ -274,6 +294,10 @@ class Monitor:
         if X_recent is not None or y_recent is not None:
             from recalibrate.monitoring.advice import advise
 
+            require_exposure(state.scale.exposed, exposure)
+            if exposure is not None:
+                n_rows = rows_of(X_recent, scores, y_recent)
+                y_recent, sample_weight = read_rates(y_recent, exposure, sample_weight, n_rows)
             advice = advise(self.model, X_recent, y_recent, state, scores, base, Z, sample_weight)
         return make_report(state, advice)
 
@@ -367,6 +391,7 @@ class Monitor:
     def _read(
         self,
         state: State,
+        codes: Codes,
         X: Any,
         y: Any,
         n_rows: int,
@@ -377,14 +402,12 @@ class Monitor:
         sample_weight: Any,
     ) -> Batch:
         found = read_predictions(self.model, X, base, Z, scores, state.scale, n_rows)
-        codes, unknown = state.watched.codes(X if Z is None else Z, n_rows)
         target = None if y is None else read_targets(y, state.scale, n_rows)
         weight, heaviest = read_weights(sample_weight, n_rows, state.max_weight)
         kind: TimeKind = "batch"
         when = np.full(n_rows, state.n_batches + 1.0)
         if time is not None:
             when, kind = read_time(time, n_rows)
-        warn_unknown(unknown)
         return Batch(codes, found, target, weight, when, kind, heaviest)
 
     def __repr__(self) -> str:

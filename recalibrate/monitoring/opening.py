@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from recalibrate.bases.protocol import predicts_rates
 from recalibrate.data.labels import Labels
+from recalibrate.graph.served import ServedModel
 from recalibrate.model import Recalibrated
 from recalibrate.monitoring.batches import Batch, Scale
 from recalibrate.monitoring.state import State
@@ -31,15 +33,21 @@ def read_scale(model: Any, bounds: Any, classes: Sequence[Any] | None) -> Scale:
         if bounds is not None:
             raise ValueError("bounds= is for a regression, but there are classes=.")
         return _with_classes(classes)
+    exposed = predicts_rates(model)
     if bounds is not None:
-        return Scale(*check_range("bounds", bounds))
+        return Scale(*check_range("bounds", bounds), exposed=exposed)
     labels = getattr(model, "labels", None)
     if isinstance(labels, Labels) and labels.kind == "regression":
-        return Scale(labels.low, labels.high)
+        return Scale(labels.low, labels.high, exposed=exposed)
     if isinstance(labels, Labels):
-        return Scale(classes=labels.classes, chosen=labels.chosen)
+        return Scale(
+            classes=tuple(labels.audited.classes or ()) if labels.classes else (),
+            chosen=labels.chosen,
+        )
+    if isinstance(model, ServedModel) and model.known.told:
+        return Scale(classes=tuple(model.known.classes or ()))
     known = getattr(model, "classes_", None)
-    return Scale() if known is None else _with_classes(known)
+    return Scale(exposed=exposed) if known is None else _with_classes(known)
 
 
 def _with_classes(classes: Sequence[Any]) -> Scale:
@@ -72,6 +80,6 @@ def check_new(state: State, digest: str) -> None:
     """Refuse a batch that was added before."""
     if digest in state.seen:
         raise ValueError(
-            "The same batch was added before: labels, scores, groups, weights and times are "
-            "all equal. Nothing was added; pass force=True if these are other rows."
+            "The same rows were added before: labels, scores, groups and weights are all equal. "
+            "Nothing was added; pass force=True if these are other rows."
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,9 +17,11 @@ from recalibrate.auditing.measure.segments import (
     read_segments,
 )
 from recalibrate.data.quantiles import quantile_edges
-from recalibrate.data.table import Table
+from recalibrate.data.splitting import find_columns, split_columns
+from recalibrate.data.table import Column, Table
+from recalibrate.data.values import plain_value
 from recalibrate.data.vectors import Float64
-from recalibrate.groups.cells import BANDS
+from recalibrate.groups.cells import BANDS, BandCells, CategoryCells, PredicateCells, ValueCells
 from recalibrate.groups.groupset import GroupSet
 from recalibrate.monitoring.shift import CUTS, count_scores
 from recalibrate.support.notices import listed, warn_user
@@ -70,10 +73,10 @@ class Watched:
         """Band of every score of class k."""
         return np.searchsorted(self.edges[k], scores, side="right")
 
-    def codes(self, table: Any, n_rows: int) -> tuple[Codes, dict[str, list[Any]]]:
-        """Group of every row within every term, and categories that the groups do not know."""
+    def codes(self, table: Any, n_rows: int) -> tuple[Codes, list[Unknown]]:
+        """Group of every row within every term, and values that the groups do not know."""
         if self.groups is None:
-            return np.ones((n_rows, 1), dtype=np.int32), {}
+            return np.ones((n_rows, 1), dtype=np.int32), []
         if table is None:
             raise ValueError(
                 "The groups are expressions over columns: pass the table X (or Z), also where "
@@ -86,29 +89,75 @@ class Watched:
         found = np.empty((n_rows, own.shape[1] + 1), dtype=np.int32)
         found[:, 0] = 1
         found[:, 1:] = own
-        return found, self._unknown(table, read)
+        return found, self._unknown(table, read, own > 0)
 
-    def _unknown(self, table: Any, read: Table) -> dict[str, list[Any]]:
-        """New categories, looked for only where something is missing in the codes."""
-        import pandas as pd
-
-        from recalibrate.data.splitting import find_columns, split_columns
-        from recalibrate.data.values import category_key, plain_value
-
-        found: dict[str, list[Any]] = {}
+    def _unknown(self, table: Any, read: Table, inside: NDArray[np.bool_]) -> list[Unknown]:
+        """Columns with values that were not among those of the reference."""
+        found = []
         names, columns = split_columns(table)
         for j, column in enumerate(read.schema.columns):
-            codes = read.column(j)
-            if column.kind != "categorical" or not np.isnan(codes).any():
+            values = read.column(j)
+            known = ~np.isnan(values)
+            for cells in self._cells(column.name):
+                if isinstance(cells, ValueCells):
+                    known &= np.isin(values, np.array(cells.values, dtype=np.float32))
+            if known.all():
                 continue
             place = j if names is None else find_columns([column.name], names)[0]
-            values = pd.Series(columns[place])
-            known = {category_key(value) for value in column.categories}
-            present = [plain_value(v) for v in values[np.isnan(codes)].dropna().unique()]
-            new = [value for value in present if category_key(value) not in known]
-            if new:
-                found[column.name] = new
+            found.append(self._look_at(column, columns[place], known, inside))
         return found
+
+    def _look_at(
+        self, column: Column, values: Any, known: NDArray[np.bool_], inside: NDArray[np.bool_]
+    ) -> Unknown:
+        """What the rows hold in which a column has no known value."""
+        import pandas as pd
+
+        missing = ~known & np.asarray(pd.isna(values))
+        new = pd.unique(pd.Series(values)[~known & ~missing])
+        if self._cells(column.name):
+            lost = 0 if self._has_missing(column.name) else int(missing.sum())
+        else:  # conditions only; how many rows they found missing in the reference is not known
+            lost = int(missing.sum()) if missing.all() and not inside.any() else 0
+        shown = [plain_value(value) for value in new]
+        return Unknown(column.name, shown, int((~known & ~missing).sum()), lost)
+
+    def _cells(self, name: str) -> list[CategoryCells | ValueCells | BandCells]:
+        """How terms cut a column into cells."""
+        factors = [] if self.groups is None else [f for t in self.groups.terms for f in t.factors]
+        return [f for f in factors if not isinstance(f, PredicateCells) and f.column == name]
+
+    def _has_missing(self, name: str) -> bool:
+        """Whether missing values of a column that is cut into cells are in a group."""
+        terms = () if self.groups is None else self.groups.terms
+        return any(
+            not isinstance(factor, PredicateCells)
+            and factor.column == name
+            and any(own[k] == factor.count + 1 for own in term.cells)
+            for term in terms
+            for k, factor in enumerate(term.factors)
+        )
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """Values of a column in one batch that no group is for.
+
+    Attributes
+    ----------
+    column : str
+    values : list
+        Values that the reference did not have.
+    rows : int
+        Rows with one of them.
+    missing : int
+        Rows with a missing value, where that is in no group either.
+    """
+
+    column: str
+    values: list[Any]
+    rows: int
+    missing: int
 
 
 def watch(
@@ -139,10 +188,26 @@ def watch(
     return Watched(bound, edges, cuts, counts, names)
 
 
-def warn_unknown(unknown: dict[str, list[Any]]) -> None:
-    """Say which categories no group is for."""
-    for name, values in unknown.items():
-        warn_user(
-            f"Column {name!r} has categories that no group is for: {listed(values, 5)}. Their rows "
-            "count as missing there, and in all other groups. Start a new monitor to watch them."
-        )
+def warn_unknown(unknown: Sequence[Unknown]) -> None:
+    """Say which values no group is for."""
+    for each in unknown:
+        if each.values:
+            warn_user(
+                f"Column {each.column!r} has values that no group is for: "
+                f"{listed(each.values, 5)}, in {each.rows:,} rows. These count as missing there, "
+                "and in the groups of other columns. Start a new monitor to watch them."
+            )
+
+
+def refuse_unknown(unknown: Sequence[Unknown], n_rows: int) -> None:
+    """Refuse a batch most of which is in no group of a column: it was probably recoded."""
+    for each in unknown:
+        if 2 * (each.rows + each.missing) > n_rows:
+            what = f"values that no group is for ({listed(each.values, 5)})" if each.rows else ""
+            lost = "missing values, which no group is for" if each.missing else ""
+            raise ValueError(
+                f"Column {each.column!r} has {' or '.join(filter(None, [what, lost]))} in "
+                f"{each.rows + each.missing:,} of {n_rows:,} rows: its groups would not be "
+                "watched. Nothing was added. Write its values as in the reference, start a new "
+                "monitor, or pass allow_unknown=True to add the rows all the same."
+            )

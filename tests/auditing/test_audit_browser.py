@@ -83,6 +83,7 @@ def brightness(colour: str) -> float:
     return float(np.mean([float(part) for part in colour.strip("rgb()").split(",")]))
 
 
+@pytest.mark.slow
 def test_page_fits_a_phone_and_a_printer(browser, page):
     path, _ = page
     for media, width in (("screen", 400), ("print", 794)):

@@ -179,6 +179,7 @@ def test_equal_reports_give_equal_pages(full, data):
     assert first == second
 
 
+@pytest.mark.slow
 def test_text_of_users_is_escaped_everywhere(data):
     rng = np.random.default_rng(0)
     masks = {f"{EVIL} {k}": rng.random(6_000) < 0.5 for k in range(3)}
@@ -217,6 +218,7 @@ def test_page_is_written_where_asked(tmp_path, full):
     assert [file.name for file in tmp_path.iterdir()] == ["audit.html"]
 
 
+@pytest.mark.slow
 def test_five_hundred_groups_stay_a_small_page(data):
     rng = np.random.default_rng(0)
     masks = {f"group number {k}": rng.random(6_000) < 0.1 for k in range(500)}
@@ -285,6 +287,7 @@ UNUSUAL = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", UNUSUAL.values(), ids=UNUSUAL.keys())
 @pytest.mark.parametrize("baseline", [False, True])
 @pytest.mark.filterwarnings("ignore:all .* are exactly 0 or 1", "ignore:all .* of one class only")
@@ -327,6 +330,7 @@ def test_style_touches_nothing_but_the_report(full):
                for each in plain for one in each.split(","))  # fmt: skip
 
 
+@pytest.mark.slow
 def test_views_of_text_need_no_optional_package():
     code = (
         "import sys; sys.modules['matplotlib'] = sys.modules['jinja2'] = None\n"

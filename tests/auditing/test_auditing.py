@@ -145,6 +145,7 @@ def test_planted_gap_is_found_and_its_sign_means_underprediction(data):
     assert abs(men["gap"]) < 0.04
 
 
+@pytest.mark.slow
 def test_baseline_adds_columns_with_prefix(data):
     report = audit(data.probability, data.X, data.y, ["SEX"], baseline=data.scores)
     alone = audit(data.scores, data.X, data.y, ["SEX"])
@@ -193,6 +194,7 @@ def test_regression_predictions_may_leave_the_range_of_labels():
     assert report.full_table["gap"][0] == pytest.approx(2 - 6)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.integers(0, 2**32 - 1))
 def test_a_row_of_weight_two_is_the_row_twice_except_for_the_standard_error(seed):
@@ -420,6 +422,7 @@ def test_report_is_frozen(data):
 # --- with a baseline ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_baseline_true_is_the_model_s_own_base(data):
     model = rc.fit(lambda X: base_scores(X, gap=0.1), data.X, data.y, H=rc.Groups("SEX"))
     own = audit(model, data.X, data.y, ["SEX"], baseline=True).full_table
@@ -427,6 +430,7 @@ def test_baseline_true_is_the_model_s_own_base(data):
     pd.testing.assert_frame_equal(own, given)
 
 
+@pytest.mark.slow
 def test_baseline_true_for_a_model_on_scores(data):
     margins = np.log(data.probability / (1 - data.probability))
     model = rc.fit(margins, data.X, data.y, H=rc.Groups("SEX"), base_link="logit")
@@ -476,6 +480,7 @@ def test_a_search_needs_a_table_of_the_same_length(data):
 # --- weights and clusters -----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_scale_of_weights_does_not_matter(data):
     weight = data.X["AGEP"].to_numpy(float)
     first = audit(data.scores, data.X, data.y, ["SEX"], sample_weight=weight).full_table

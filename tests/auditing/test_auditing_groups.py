@@ -17,6 +17,7 @@ def data():
     return census(6_000, seed=11, gap=0.1, categorical=True)
 
 
+@pytest.mark.slow
 def test_all_forms_of_groups_agree(data):
     women, young = (data.X["SEX"] == "female").to_numpy(), (data.X["AGEP"] < 25).to_numpy()
     frame = pd.DataFrame({"w": women, "y": young}, index=range(100, 6_100))
@@ -110,6 +111,7 @@ def names(report):
     return report.full_table["group"].tolist()
 
 
+@pytest.mark.slow
 def test_numeric_columns_are_cut_into_bands(data):
     two = names(audit(data.scores, data.X, data.y, ["AGEP"], bands=2))
     assert len(two) == 3
@@ -148,6 +150,7 @@ def test_depth_of_masks(data):
     assert report.left_out == ()
 
 
+@pytest.mark.slow
 def test_min_rows_of_expressions(data):
     rare = audit(data.scores, data.X, data.y, ["RAC1P"]).full_table
     common = audit(data.scores, data.X, data.y, ["RAC1P"], min_rows=300).full_table
@@ -185,6 +188,7 @@ def test_crossings_beyond_reason_are_refused(data):
         audit(data.scores, None, data.y, masks, depth=2)
 
 
+@pytest.mark.slow
 def test_masks_and_expressions_agree_in_every_number(data):
     X = data.X[["SEX", "MAR"]]
     by_expression = audit(data.scores, X, data.y, ["SEX", "MAR"], depth=2).full_table
@@ -208,6 +212,7 @@ def test_many_groups_are_audited_in_blocks(data, monkeypatch):
     pd.testing.assert_frame_equal(whole, cut, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_sample_of_rows_gives_about_the_same_critical_value(data, monkeypatch):
     from recalibrate.auditing.measure import sweep
 

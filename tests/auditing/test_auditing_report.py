@@ -132,6 +132,7 @@ def test_text_is_compact(report):
     assert repr(report) == str(report)
 
 
+@pytest.mark.slow
 def test_text_of_many_groups_fits_a_screen_worst_first(data):
     masks = {f"g{k}" + " and so on" * 9: np.arange(6_000) % 80 == k for k in range(80)}
     masks["worst"] = np.arange(6_000) % 80 > 40
@@ -294,6 +295,7 @@ def test_frames_of_regression_leave_the_log_loss_out():
     assert isinstance(frame, pd.DataFrame)
 
 
+@pytest.mark.slow
 def test_what_a_search_finds_can_fail_the_gate():
     rng = np.random.default_rng(3)
     X = pd.DataFrame({"g": rng.choice(list("abcde"), 6000), "x": rng.normal(size=6000)})

@@ -46,6 +46,7 @@ def covered(report):
     return not ((table["low"] > 0) | (table["high"] < 0)).any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [
@@ -94,6 +95,7 @@ def household_labels(rng, f, size):
     return (ndtr(np.sqrt(0.5) * shared + np.sqrt(0.5) * rng.normal(size=len(f))) < f).astype(float)
 
 
+@pytest.mark.slow
 def test_clusters_make_limits_honest():
     ignored = respected = 0
     for seed in range(RUNS):
@@ -193,6 +195,7 @@ def test_holm_against_a_slow_one():
     assert sorted(found[[1, 5]]) == pytest.approx([0.05, 0.05])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("base", "rows"), [(0.3, 1500), (0.02, 1500), (0.9, 300)])
 def test_detectable_gaps_are_detected_80_times_in_100(base, rows):
     rng = np.random.default_rng(0)
@@ -236,6 +239,7 @@ def test_bin_edges_of_a_regression_reproduce_its_bins(low, width):
     assert tuple(np.bincount(place)) == report.groups[0].after.curve.rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "mapped",
     [
@@ -282,6 +286,7 @@ def test_standard_errors_of_differences_respect_clusters():
         np.testing.assert_allclose(again[f"change_{name}_se"], once[f"change_{name}_se"], rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_bands_of_the_reliability_curve_cover_all_bins():
     inside = 0
     for seed in range(RUNS):

@@ -33,6 +33,7 @@ def wrong():
     return before, fresh, q, outcome
 
 
+@pytest.mark.slow
 def test_the_class_and_group_that_are_off_come_first(wrong):
     _, X, p, y = wrong
     report = rc.audit(p, X, np.array([NAMES.index(v) for v in y]), groups=["g", "s"])
@@ -49,7 +50,7 @@ def test_the_class_and_group_that_are_off_come_first(wrong):
 
 def test_a_recalibrated_model_is_compared_with_its_base(wrong):
     report = wrong[0]
-    assert report.classes == NAMES
+    assert report.classes == tuple(sorted(NAMES))
     assert sum(each.overall_before.n_off for each in report.reports) > 2
     assert report.n_off == 0
     assert "Before: " in report.verdict
@@ -60,6 +61,7 @@ def test_a_recalibrated_model_is_compared_with_its_base(wrong):
     assert top.after.mean_prediction == pytest.approx(top.mean_outcome, abs=0.03)
 
 
+@pytest.mark.slow
 def test_limits_hold_for_all_classes_and_groups_at_once():
     """With probability .95: of 12 audits of right predictions at most 3 flag anything."""
     flagged = 0
@@ -81,12 +83,13 @@ def test_views_are_readable(wrong, tmp_path):
         assert part in page
     assert (tmp_path / "audit.html").read_text() == page
     found = json.loads(report.to_json())
-    assert [each["class"] for each in found["classes"]] == list(NAMES)
+    assert [each["class"] for each in found["classes"]] == sorted(NAMES)
     assert found["top_label"]["rows"] == 6000
     assert "<style>" in report._repr_html_()
     assert "| red | all |" in report.to_markdown().replace("'", "")
 
 
+@pytest.mark.slow
 def test_many_classes_and_groups_stay_readable():
     rng = np.random.default_rng(0)
     n, count = 3000, 10

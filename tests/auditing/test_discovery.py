@@ -52,6 +52,7 @@ def people():
 # --- what is found ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_planted_subgroup_is_found_and_named(people):
     X, scores, y, planted = people
     found = search(scores, X, y)
@@ -67,6 +68,7 @@ def test_a_planted_subgroup_is_found_and_named(people):
     assert first.p <= first.p_holm < 0.01
 
 
+@pytest.mark.slow
 def test_numbers_come_from_the_half_that_did_not_choose_the_rule(people):
     X, scores, y, _ = people
     labels = read_labels(y, n_rows=len(y))
@@ -144,6 +146,7 @@ def test_regression_reports_in_units_of_the_label(people):
 # --- honesty ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_calibrated_data_stay_quiet(people):
     X, scores, _, _ = people
     rng = np.random.default_rng(6)
@@ -152,6 +155,7 @@ def test_calibrated_data_stay_quiet(people):
     assert alarms <= 4  # at 5 % more than that has a chance of 2 %
 
 
+@pytest.mark.slow
 def test_rare_outcomes_do_not_cause_alarms(people):
     X, _, _, _ = people
     rng = np.random.default_rng(7)
@@ -160,6 +164,7 @@ def test_rare_outcomes_do_not_cause_alarms(people):
     assert alarms <= 4
 
 
+@pytest.mark.slow
 def test_clusters_are_not_torn_apart_and_do_not_cause_alarms():
     rng = np.random.default_rng(8)
     alarms = {"by cluster": 0, "by row": 0}
@@ -173,6 +178,7 @@ def test_clusters_are_not_torn_apart_and_do_not_cause_alarms():
     assert alarms["by row"] >= 6  # the same people in both halves: noise repeats itself
 
 
+@pytest.mark.slow
 def test_the_order_of_rows_does_not_matter(people):
     X, scores, y, _ = people
     order = np.random.default_rng(0).permutation(len(X))
@@ -269,6 +275,7 @@ def test_certain_predictions_that_are_wrong_are_found():
     assert found.subgroups[0].rule == "g == 'a'"
 
 
+@pytest.mark.slow
 def test_weights_of_zero_are_absent_rows(people):
     X, scores, y, _ = people
     weight = np.where(np.arange(len(y)) < 8000, 1.0, 0.0)
@@ -277,6 +284,7 @@ def test_weights_of_zero_are_absent_rows(people):
     assert weighted.subgroups == fewer.subgroups
 
 
+@pytest.mark.slow
 def test_weights_enter_the_numbers(people):
     X, scores, y, _ = people
     weight = np.random.default_rng(0).uniform(0.5, 2.0, len(y))
@@ -298,6 +306,7 @@ def test_bad_options_are_refused(options, said):
         search(np.full(500, 0.5), np.zeros((500, 1)), np.arange(500) % 2, **options)
 
 
+@pytest.mark.slow
 def test_the_report_can_be_read(people):
     X, scores, y, _ = people
     found = search(scores, X, y)
@@ -392,6 +401,7 @@ def benchmark():
     return module
 
 
+@pytest.mark.slow
 def test_planted_two_per_cent_are_found_in_most_seeded_runs(benchmark):
     found = 0
     for seed in range(4):
@@ -404,6 +414,7 @@ def test_planted_two_per_cent_are_found_in_most_seeded_runs(benchmark):
     assert found >= 3
 
 
+@pytest.mark.slow
 def test_the_benchmark_prints_its_rates(benchmark, capsys):
     benchmark.main(["--runs", "1", "--rows", "3000"])
     printed = capsys.readouterr().out
@@ -425,6 +436,7 @@ def columns():
     return X, rng.uniform(0.2, 0.6, 8000), rng
 
 
+@pytest.mark.slow
 def test_an_interval_of_a_number_is_a_rule(columns):
     X, scores, rng = columns
     planted = X["age"].between(41, 55)
@@ -484,6 +496,7 @@ def test_gaps_are_corrected_for_being_found():
     assert held >= len(raw) - 3
 
 
+@pytest.mark.slow
 def test_read_only_rows_can_be_searched(people):
     X, scores, y, _ = people
     small = [np.array(values[:3000]) for values in (scores, y)]

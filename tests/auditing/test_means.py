@@ -25,6 +25,7 @@ def claims():
     return X, rng.poisson(rate * more * exposure), rate, exposure
 
 
+@pytest.mark.slow
 def test_observed_over_expected_has_the_limits_of_the_gap(claims):
     X, y, rate, exposure = claims
     report = rc.audit(rate, X, y, ["region"], exposure=exposure)
@@ -81,6 +82,7 @@ def test_labels_that_may_be_negative_have_no_ratio():
     assert [each.loss for each in report.overall.decompositions] == ["squared error"]
 
 
+@pytest.mark.slow
 def test_a_log_loss_and_a_brier_score_are_taken_apart():
     rng = np.random.default_rng(1)
     f = rng.uniform(0.1, 0.9, 800)

@@ -42,6 +42,7 @@ def test_a_model_knows_its_rows_its_base_and_its_seed(data, base, model):
     assert again.fingerprint_ == model.fingerprint_
 
 
+@pytest.mark.slow
 def test_other_rows_and_other_bases_have_other_fingerprints(data, base, model):
     y = data.y.copy()
     y[0] = 1 - y[0]
@@ -56,6 +57,7 @@ def test_other_rows_and_other_bases_have_other_fingerprints(data, base, model):
     assert second.fingerprint_ != model.fingerprint_
 
 
+@pytest.mark.slow
 def test_rows_in_files_have_the_fingerprint_of_rows_in_memory(data, tmp_path):
     X = data.X[["AGEP", "SEX"]].astype({"SEX": str})
     path = tmp_path / "rows.parquet"
@@ -77,6 +79,7 @@ def test_files_and_graphs_carry_it(model, tmp_path):
     assert (facts["seed"], facts["fitted_date"]) == ("3", model.provenance.date)
 
 
+@pytest.mark.slow
 def test_an_audit_says_what_was_audited(data, model, tmp_path):
     report = rc.audit(model, data.X, data.y, ["SEX"], baseline=True)
     own = report.audited
@@ -95,6 +98,7 @@ def test_an_audit_says_what_was_audited(data, model, tmp_path):
     assert (served.model, served.data, served.seed) == (own.model, own.data, 3)
 
 
+@pytest.mark.slow
 def test_the_order_of_audited_rows_does_not_matter_but_the_rows_do(data):
     def audited(rows, scores=data.scores, groups=("SEX",)):
         X, y = data.X.iloc[rows], data.y[rows]
@@ -130,6 +134,7 @@ def test_columns_are_told_apart():
     assert one != other
 
 
+@pytest.mark.slow
 def test_the_date_is_that_of_the_build_where_it_is_set(monkeypatch, data, base):
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
     assert today() == "2023-11-14"

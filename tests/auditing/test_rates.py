@@ -34,6 +34,7 @@ def value_of(report, measure, group, threshold=0.5):
     return found.after
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 def test_rates_are_those_of_scikit_learn(data, weight, weighted):
     f = data.scores.round(2)  # with ties
@@ -74,6 +75,7 @@ def test_limits_of_shares_are_exact_and_for_all_groups(data):
     assert found.high == pytest.approx(beta.ppf(1 - tail, x + 1, n - x), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_rows_of_weight_two_are_two_rows_in_value_and_clusters_widen(data):
     twice = np.repeat(np.arange(3_000), 2)
     X, y, f = data.X.iloc[twice], data.y[twice], data.scores[twice]
@@ -102,6 +104,7 @@ def test_groups_are_compared_with_the_largest_of_their_column_or_all_rows(data):
     assert found["AGEP < 25"] == "all"
 
 
+@pytest.mark.slow
 def test_references_can_be_named(data):
     def pairs(reference, groups=("SEX", "RAC1P", "AGEP < 25")):
         report = audit(
@@ -172,6 +175,7 @@ def test_perfect_ranking_has_limits():
     assert 0.8 < found.low < 1.0
 
 
+@pytest.mark.slow
 def test_rates_have_a_table_and_a_sentence_and_stand_in_every_view(data):
     report = audit(data.scores, data.X, data.y, ["SEX"], thresholds=[0.5], baseline=data.y * 0.9)
     table = report.rates.table
@@ -187,6 +191,7 @@ def test_rates_have_a_table_and_a_sentence_and_stand_in_every_view(data):
         assert "Rates of decisions" in view  # the note
 
 
+@pytest.mark.slow
 def test_limits_cover_the_truth_of_all_groups_at_once():
     """A reduced simulation: 60 draws that each cover with .95 miss 9 times in 1 of 300."""
     sizes = np.array([10, 30, 60, 120, 300, 500])
@@ -232,6 +237,7 @@ def test_limits_cover_the_truth_of_all_groups_at_once():
     assert critical_value(None, 7, 0.05) > 2.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_auc_of_ties_is_exact_across_blocks_of_rows(weighted):
     """A block ends after 16,384 rows, in the middle of a prediction that many rows share."""

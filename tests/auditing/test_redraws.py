@@ -8,6 +8,7 @@ from recalibrate.auditing import audit
 from recalibrate.auditing.measure.redraws import critical_score
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["binary", "soft", "clusters"])
 def test_the_order_of_rows_does_not_matter(kind):
     rng = np.random.default_rng(0)

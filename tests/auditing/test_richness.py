@@ -25,6 +25,7 @@ def exclusive_or(n_rows, seed=0):
     return X, y
 
 
+@pytest.mark.slow
 def test_a_class_that_is_too_weak_is_told_from_one_that_is_not():
     X, y = exclusive_or(6000)
     found = check(np.full(6000, 0.4), X, y, H=Linear(), richer=Trees(depth=2))
@@ -35,6 +36,7 @@ def test_a_class_that_is_too_weak_is_told_from_one_that_is_not():
     assert "too weak" in found.verdict
 
 
+@pytest.mark.slow
 def test_calibrated_scores_are_not_beaten():
     beaten = 0
     for seed in range(10):
@@ -45,6 +47,7 @@ def test_calibrated_scores_are_not_beaten():
     assert "rich enough" in found.verdict or beaten
 
 
+@pytest.mark.slow
 def test_a_default_fit_leaves_nothing_to_trees_of_depth_2():
     cal, test = census(6000, seed=1, gap=0.1), census(6000, seed=2, gap=0.1)
     assert check(test.scores, test.X, test.y).H.beats

@@ -52,6 +52,7 @@ def test_the_table_says_when_it_began(report):
     assert not table[table["group"] == "sex = M"]["off"].any()
 
 
+@pytest.mark.slow
 def test_views(report):
     found = json.loads(report.to_json())["slices"]
     assert len(found) == len(report.slices.table)

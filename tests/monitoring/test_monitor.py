@@ -1,6 +1,7 @@
 """Monitor: planted drift is found in the right group, calibrated streams stay quiet, bad input."""
 
 import json
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -212,6 +213,7 @@ def test_rows_without_labels_only_move_the_hint():
     assert not monitor.report().hints
 
 
+@pytest.mark.slow
 def test_calibrated_streams_hardly_ever_raise_an_alarm():
     """A reduced form of benchmarks/monitoring.py: on the edge of the hypothesis, tolerance 0."""
     alarms = [
@@ -221,6 +223,7 @@ def test_calibrated_streams_hardly_ever_raise_an_alarm():
     assert sum(alarms) <= 0.05 * 40 + 2 * np.sqrt(0.05 * 0.95 * 40)
 
 
+@pytest.mark.slow
 def test_states_do_not_grow_with_the_stream(tmp_path):
     rng = np.random.default_rng(13)
     monitor = rc.Monitor(groups="sex")
@@ -241,10 +244,62 @@ def test_new_categories_are_named():
     monitor.update(X, y, scores=p)
     X, p, y = batch(rng)
     X.loc[:9, "sex"] = "D"
-    with pytest.warns(UserWarning, match="Column 'sex' has categories that no group is for: 'D'"):
+    with pytest.warns(UserWarning, match="Column 'sex' has values that no group is for: 'D'"):
         monitor.update(X, y, scores=p)
     table = rows_of(monitor.table)
     assert table["rows"].tolist()[0] - table["rows"].iloc[1:].sum() == 10
+
+
+RECODED = {
+    "text": ("sex", ["F", "M"], ["female", "male"]),
+    "a text for a code": ("sex", ["1", "2"], ["M", "F"]),
+    "numbers": ("sex", [1, 2], [3, 4]),
+    "most of the numbers": ("sex", [1, 2, 3], [1, 7, 8]),
+    "missing": ("sex", [1, 2], [np.nan, np.nan]),
+    "missing numbers of bands": ("age", [float(k) for k in range(100)], [np.nan] * 100),
+    "a condition": ("sex == 'F'", ["F", "M"], ["f", "m"]),
+    "a condition on what is missing": ("age < 50", [30.0, 60.0], [np.nan, np.nan]),
+}
+
+
+@pytest.mark.parametrize("case", RECODED)
+def test_a_column_that_was_recoded_is_refused(case):
+    term, before, after = RECODED[case]
+    name = term.partition(" ")[0]
+    rng = np.random.default_rng(0)
+    at = np.arange(400) % len(before)
+    p, y = rng.uniform(0.2, 0.8, 400), rng.integers(0, 2, 400)
+    old, new = (pd.DataFrame({name: [own[k] for k in at]}) for own in (before, after))
+    monitor = rc.Monitor(groups=[term]).start(old, scores=p)
+    assert monitor.update(old, y, scores=p) == ()
+    refuse(monitor, f"Column '{name}' has .*allow_unknown=True", new, 1 - y, scores=p)
+    with warnings.catch_warnings(record=True):
+        warnings.simplefilter("always")
+        monitor.update(new, 1 - y, scores=p, allow_unknown=True)
+    assert monitor.report().n_rows == 800
+
+
+def test_missing_values_that_have_a_group_are_welcome():
+    rng = np.random.default_rng(0)
+    p, y = rng.uniform(0.2, 0.8, 400), rng.integers(0, 2, 400)
+    X = pd.DataFrame({"sex": rng.choice(["F", "M", None], 400), "age": 30.0})
+    monitor = rc.Monitor(groups=["sex", "age > 40 or age is missing"]).start(
+        X.assign(age=rng.choice([30.0, np.nan], 400)), scores=p
+    )
+    monitor.update(X.assign(sex=None, age=np.nan), y, scores=p)
+    # Nobody in a group's condition is no sign of other codes.
+    monitor.update(X.assign(age=20.0), 1 - y, scores=p)
+    assert monitor.report().n_rows == 800
+
+
+def test_few_equal_rows_at_another_time_are_other_rows():
+    """One row at a time, or rows that are all alike, are often equal by chance."""
+    monitor = rc.Monitor()
+    for time in range(3):
+        monitor.update(None, [1], scores=[0.5], time=time)
+        monitor.update(None, [0] * 50, scores=[0.1] * 50, time=time)
+    assert monitor.report().n_batches == 6
+    refuse(monitor, "added before", None, [1], scores=[0.5], time=2)
 
 
 def refuse(monitor, match, *args, error=ValueError, **options):
@@ -260,7 +315,8 @@ def test_bad_batches_are_refused_and_change_nothing():
     monitor = rc.Monitor(groups="sex", tolerance=0.01)
     X, p, y = batch(rng, 50)
     monitor.update(X, y, scores=p, time="2024-01-01")
-    refuse(monitor, "The same batch was added before", X, y, scores=p, time="2024-01-01")
+    for time in ("2024-01-01", "2024-01-02"):  # the same rows, whenever they are said to be from
+        refuse(monitor, "The same rows were added before", X, y, scores=p, time=time)
     refuse(monitor, "no rows", X[:0], y[:0], scores=p[:0], time="2024-01-02")
     refuse(monitor, r"inside bounds=\(0, 1\).*2.0 in row 0", X, y + 2, scores=p, time="2024-01-02")
     refuse(monitor, "no column 'sex'", X[["age"]], y, scores=p, time="2024-01-02")
@@ -327,6 +383,7 @@ def test_an_alarm_stays_when_the_evidence_falls():
     assert found["p"] < 0.05
 
 
+@pytest.mark.slow
 def test_advice_on_a_refit(drifted):
     rng = np.random.default_rng(17)
     X, p, y = batch(rng, 3000, gap=0.25)
@@ -397,6 +454,7 @@ def test_two_classes_that_are_named():
     assert fitted.table["gap"][0] == pytest.approx(1 - model.predict(X, base=p).mean())
 
 
+@pytest.mark.slow
 def test_models_of_several_classes_are_asked_for_all_of_them():
     from sklearn.linear_model import LogisticRegression
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import combinations
 from typing import Any, Protocol
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from recalibrate.auditing.records import Coverage, LeftOut
 from recalibrate.data.fingerprints import hash_rows
-from recalibrate.data.table import Table, read_table
+from recalibrate.data.table import Schema, Table, read_table
 from recalibrate.groups.combinations import Assigned
 from recalibrate.groups.expressions import Term, columns_of, parse, to_text
 from recalibrate.groups.groupset import GroupSet, bind_rows
@@ -178,10 +178,12 @@ def read_segments(
         return *_filled(_mask_segments(groups, n_rows, counted, depth), min_rows or 1), ()
     if table is None:
         raise ValueError("Expressions as groups need a table: pass X or Z, or give masks by name.")
-    read = table if isinstance(table, Table) else read_table(table)
+    # Columns that no group is about may hold anything, dates for example.
+    reads = None if groups is True else partial(_columns_read, groups)
+    read = table if isinstance(table, Table) else read_table(table, reads=reads)
     if read.n_rows != n_rows:
         raise ValueError(f"The groups' table has {read.n_rows} rows, but there are {n_rows}.")
-    terms = _crossed(_terms(groups, read), read, depth)
+    terms = _crossed(_terms(groups, read.schema), read, depth)
     least = min_rows if min_rows is not None else getattr(groups, "min_rows", 1)
     check_whole("min_rows", least, least=1)
     bound, rows = bind_rows(terms, read, weight=weight, bands=bands, round_cuts=True)
@@ -227,9 +229,15 @@ def _too_few(count: int, min_rows: int) -> str:
     return f"{count} rows, fewer than min_rows={min_rows}" if count else "no rows with weight"
 
 
-def _terms(groups: Any, table: Table) -> tuple[str, ...]:
+def _columns_read(groups: Any, schema: Schema) -> list[str]:
+    """Columns that the terms speak of."""
+    terms = [term for term in _terms(groups, schema) if isinstance(term, str)]
+    return [name for term in terms for name in columns_of(parse(term, schema))]
+
+
+def _terms(groups: Any, schema: Schema) -> tuple[str, ...]:
     if groups is True:
-        return tuple("`" + name.replace("`", "``") + "`" for name in table.schema.names)
+        return tuple("`" + name.replace("`", "``") + "`" for name in schema.names)
     terms = getattr(groups, "terms", groups)
     if isinstance(terms, str):
         return (terms,)
