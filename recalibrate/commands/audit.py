@@ -21,9 +21,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from recalibrate.commands.console import Console
-from recalibrate.commands.data import CSV, PARQUET, Labelled, encode_frame, read_labelled
-from recalibrate.commands.models import known_text, knows_classes, needs_scores, open_any
-from recalibrate.commands.options import add_base, add_labels, add_reading, add_table
+from recalibrate.commands.data import (
+    CSV,
+    PARQUET,
+    Labelled,
+    encode_frame,
+    read_classes,
+    read_labelled,
+)
+from recalibrate.commands.models import known_text, needs_scores, open_any, told_classes
+from recalibrate.commands.options import add_base, add_classes, add_labels, add_reading, add_table
 from recalibrate.commands.outputs import Outputs
 from recalibrate.commands.texts import read_class, read_groups
 from recalibrate.groups.cells import BANDS
@@ -46,7 +53,9 @@ def add_arguments(parser: ArgumentParser) -> None:
         "(--model old=a.rcal --model new=b.rcal), are compared on the same rows",
     )
     add_base(parser, "column of predictions to audit; with a model: of its base scores, if needed")
-    add_reading(parser.add_argument_group("reading a base model's file"))
+    group = parser.add_argument_group("reading a base model's file")
+    add_reading(group)
+    add_classes(group)
     _add_what(parser)
     group = parser.add_argument_group("gate")
     group.add_argument("--max-gap", type=float, help="fail groups whose gap exceeds this")
@@ -215,7 +224,7 @@ def _audit(args: Namespace, console: Console, models: dict[str, Any]) -> Any:
     rows = read_labelled(
         args,
         known_text=tuple(name for model in models.values() for name in known_text(model)),
-        classes_known=any(knows_classes(model) for model in models.values()),
+        classes=next(filter(None, map(told_classes, models.values())), ()),
         scores=args.score_column,
         cluster=args.cluster,
         exposure=args.exposure,
@@ -235,6 +244,8 @@ def _audit(args: Namespace, console: Console, models: dict[str, Any]) -> Any:
         rows.y,
         groups=groups,
         base=scores if models else None,
+        positive=rows.positive,
+        classes=read_classes(args.classes, rows.y),
         baseline=_baseline(args, alone, rows),
         H=H or None,
         cluster=rows.others.get("cluster"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import warnings
@@ -25,12 +26,15 @@ class Console:
     quiet
         Whether only errors, warnings and what was asked for are shown.
     interrupts
-        Whether Ctrl-C was pressed.
+        Whether the command was asked to stop.
+    lost
+        Why output could not be written, see `flush_streams`.
     """
 
     command: str
     quiet: bool = False
     interrupts: Interrupts = field(default_factory=Interrupts)
+    lost: list[str] = field(default_factory=list)
 
     @property
     def progress(self) -> bool | None:
@@ -38,7 +42,7 @@ class Console:
         return False if self.quiet else None
 
     def check_interrupts(self) -> None:
-        """Stop here if Ctrl-C was pressed: what was going on may have ended early, in silence."""
+        """Stop here if that was asked for: what was going on may have ended early, in silence."""
         if self.interrupts.seen:
             raise KeyboardInterrupt
 
@@ -49,27 +53,29 @@ class Console:
 
     def answer(self, text: str) -> None:
         """Print what the user asked for, quiet or not."""
-        _write(sys.stdout, text)
+        _write(sys.stdout, text, self.lost)
 
     def step(self, text: str) -> None:
         """Say what takes its time, if somebody is looking."""
         if not self.quiet and sys.stderr is not None and sys.stderr.isatty():
-            _write(sys.stderr, f"{text} ...")
+            _write(sys.stderr, f"{text} ...", self.lost)
 
     def fail(self, text: str) -> None:
         """Print why a gate failed."""
-        _write(sys.stderr, in_one_line(text))
+        _write(sys.stderr, in_one_line(text), self.lost)
 
     def warn(self, text: str) -> None:
         """Print a warning."""
-        _write(sys.stderr, f"recalibrate {self.command}: warning: {in_one_line(text)}")
+        line = f"recalibrate {self.command}: warning: {in_one_line(text)}"
+        _write(sys.stderr, line, self.lost)
 
     def error(self, text: str) -> None:
         """Print an error."""
-        _write(sys.stderr, f"recalibrate {self.command}: error: {in_one_line(text)}")
+        line = f"recalibrate {self.command}: error: {in_one_line(text)}"
+        _write(sys.stderr, line, self.lost)
 
 
-def _write(stream: TextIO | None, text: str) -> None:
+def _write(stream: TextIO | None, text: str, lost: list[str]) -> None:
     """A line; characters that the stream cannot or should not show are written as their codes."""
     if stream is None:  # closed before the program began
         return
@@ -78,19 +84,41 @@ def _write(stream: TextIO | None, text: str) -> None:
         stream.write(f"{text}\n")
         stream.flush()
     except UnicodeEncodeError as error:
-        _write(stream, text.encode(error.encoding, "backslashreplace").decode(error.encoding))
-    except (OSError, ValueError):  # whoever read it (head, for example) has seen enough
-        silence(stream)
+        escaped = text.encode(error.encoding, "backslashreplace").decode(error.encoding)
+        _write(stream, escaped, lost)
+    except (OSError, ValueError) as error:
+        _give_up(stream, error, lost)
 
 
-def settle() -> None:
-    """Write what is left, or the interpreter would end with an error of its own."""
+def flush_streams(lost: list[str]) -> None:
+    """Write what is left, or the interpreter would end with an error of its own.
+
+    Why output could not be written is appended to ``lost``. The command itself goes on: a full
+    disk under its log must not cost the model that it fits.
+    """
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             try:
                 stream.flush()
-            except (OSError, ValueError):
-                silence(stream)
+            except (OSError, ValueError) as error:
+                _give_up(stream, error, lost)
+
+
+def report_lost(lost: list[str]) -> None:
+    """Say on standard error, if it can still be written to, which output is incomplete."""
+    for why in lost.copy():
+        _write(sys.stderr, f"recalibrate: error: {why}", lost)
+
+
+def _give_up(stream: TextIO, error: OSError | ValueError, lost: list[str]) -> None:
+    silence(stream)
+    if isinstance(error, OSError) and error.errno not in _CLOSED:
+        name = "standard error" if stream is sys.stderr else "standard output"
+        lost.append(f"cannot write to {name}: {error.strerror or error}; output is incomplete")
+
+
+# Whoever read the stream (head, for example) has seen enough. Windows says so by EINVAL.
+_CLOSED = {errno.EPIPE, *([errno.EINVAL] if os.name == "nt" else [])}
 
 
 def silence(stream: TextIO) -> None:

@@ -18,6 +18,7 @@ from recalibrate.commands.texts import read_names
 from recalibrate.data.inputs import open_frames
 from recalibrate.data.scores import take_scores
 from recalibrate.data.splitting import find_columns
+from recalibrate.support.notices import warn_user
 from recalibrate.support.optional import require
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def read_frame(path: str, *, text: Sequence[str] = (), known_text: Sequence[str]
     path
         The file.
     text
-        Columns of a CSV file to be read as text, as lists with commas.
+        Columns to be read as text although they hold numbers, as lists with commas.
     known_text
         Columns that a model has known as text; those that the file does not have are ignored.
     """
@@ -47,7 +48,9 @@ def read_frame(path: str, *, text: Sequence[str] = (), known_text: Sequence[str]
         import pandas as pd
 
         frames = [frame.rename(columns=str) for frame in open_frames(path)]
-        return _with_rows(path, pd.concat(frames, ignore_index=True) if frames else pd.DataFrame())
+        if not frames:
+            return _with_rows(path, pd.DataFrame())
+        return _as_text(_with_rows(path, pd.concat(frames, ignore_index=True)), text, known_text)
     if not lower.endswith(CSV + PARQUET):
         raise ValueError(f"{path!r} is no table: the name must end in {', '.join(CSV + PARQUET)}")
     check_file(path, "table")
@@ -70,15 +73,35 @@ def _read(path: str, lower: str, text: Sequence[str], known_text: Sequence[str])
     import pandas as pd
 
     if lower.endswith(PARQUET):
-        frame = pd.read_parquet(path)
-        return frame.rename(columns=str)
+        return _as_text(pd.read_parquet(path).rename(columns=str), text, known_text)
     separator = "\t" if lower.endswith(".tsv") else ","
     names = [str(name) for name in pd.read_csv(path, sep=separator, nrows=0).columns]
-    forced = read_names(text, names)
-    find_columns(forced, names)
-    kinds = dict.fromkeys([*forced, *(name for name in known_text if name in names)], str)
+    kinds = dict.fromkeys(_text_columns(names, text, known_text), str)
     # In one piece, or a column's type could change in the middle of a large file.
     return pd.read_csv(path, sep=separator, dtype=kinds, low_memory=False)
+
+
+def _text_columns(
+    names: Sequence[str], text: Sequence[str], known_text: Sequence[str]
+) -> list[str]:
+    forced = read_names(text, names)
+    find_columns(forced, names)
+    return [*forced, *(name for name in known_text if name in names)]
+
+
+def _as_text(frame: pd.DataFrame, text: Sequence[str], known_text: Sequence[str]) -> pd.DataFrame:
+    """Numbers of some columns as a CSV file would have them: codes are codes in any file."""
+    for name in _text_columns(list(frame.columns), text, known_text):
+        column = frame[name]
+        if column.dtype.kind in "iuf":
+            present = column.notna().to_numpy()
+            numbers = column[present]
+            # Whole numbers are floats only because other rows of the column are missing.
+            whole = numbers.astype(object if (numbers % 1 != 0).any() else "int64")
+            texts = np.full(len(column), None, dtype=object)
+            texts[present] = [str(number) for number in whole]
+            frame = frame.assign(**{name: texts})
+    return frame
 
 
 def check_file(path: str, what: str) -> None:
@@ -101,32 +124,67 @@ def encode_frame(frame: pd.DataFrame, path: Path) -> bytes:
 
 @dataclass(frozen=True, eq=False)
 class Labelled:
-    """Features, labels and whatever else belongs to the rows of a table."""
+    """Features, labels and whatever else belongs to the rows of a table.
+
+    ``positive`` is the label that counts as 1 where labels are classes that the model tells.
+    """
 
     X: pd.DataFrame
     y: NDArray[Any]
     weight: NDArray[Any] | None
     others: dict[str, NDArray[Any]]
+    positive: Any = None
 
 
 def read_labelled(
     args: Namespace,
     *,
     known_text: Sequence[str] = (),
-    classes_known: bool = False,
+    classes: Sequence[Any] = (),
     **others: Any,
 ) -> Labelled:
     """The table of a command with its labels; what is no feature is taken out of it.
 
     ``others`` are names of further columns that are no features, or None. Labels may be text if
-    the model has ``classes_known``, or there are scores of several classes.
+    the model tells its ``classes``, or there are scores of several classes.
     """
     frame = read_frame(args.data, text=args.text, known_text=known_text)
     named = {"label": args.label, "weight": args.weight, **others}
     X, values = take_columns(frame, args.data, args.drop, **named)
+    if args.skip_unlabelled:
+        X, values = _labelled_only(X, values, args.label)
     several = any(np.ndim(values[key]) == 2 for key in SCORES if key in values)
-    y = _labels(values.pop("label"), args.label, args.positive, several or classes_known)
-    return Labelled(X, y, values.pop("weight", None), values)
+    positive = find_positive(args.positive, classes)
+    asked = args.positive if positive is None else None
+    y = _labels(values.pop("label"), args.label, asked, several or bool(classes))
+    return Labelled(X, y, values.pop("weight", None), values, positive)
+
+
+def find_positive(text: str | None, classes: Sequence[Any]) -> Any:
+    """Which of two classes an option means; None if it is neither, or there are more.
+
+    Examples
+    --------
+    >>> find_positive("0", (0, 1)), find_positive("yes", (0, 1))
+    (0, None)
+    """
+    found = [label for label in classes if str(label) == text]
+    return found[0] if found and len(classes) == 2 else None
+
+
+def _labelled_only(
+    X: pd.DataFrame, values: dict[str, NDArray[Any]], name: str
+) -> tuple[pd.DataFrame, dict[str, NDArray[Any]]]:
+    """Rows that have a label; how many have none is said in a warning."""
+    import pandas as pd
+
+    labelled = ~pd.isna(values["label"])
+    skipped = int((~labelled).sum())
+    if not labelled.any():
+        raise ValueError(f"no row has a label: all {skipped} values of {name!r} are missing")
+    if skipped:
+        warn_user(f"skipped {skipped:,} of {len(X):,} rows, whose label {name!r} is missing")
+    return X[labelled], {key: own[labelled] for key, own in values.items()}
 
 
 def take_columns(
@@ -188,7 +246,8 @@ def _labels(
     missing = int(pd.isna(values).sum())
     if missing:
         raise ValueError(
-            f"the label column {name!r} has {missing} missing values; remove these rows"
+            f"the label column {name!r} has {missing} missing values; remove these rows, or leave "
+            "them out with --skip-unlabelled"
         )
     present = list(dict.fromkeys(str(value) for value in pd.unique(values)))
     shown = ", ".join(repr(value) for value in present[:SHOWN_LABELS])

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import argparse
+import io
 import re
+import signal
 import traceback
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from typing import NoReturn
 
 from recalibrate import __version__
 from recalibrate.commands import audit, demo, export, fit, inspect, monitor, predict
-from recalibrate.commands.console import Console, settle, shown_warnings
+from recalibrate.commands.console import Console, flush_streams, report_lost, shown_warnings
 from recalibrate.commands.interrupts import watch_interrupts
 from recalibrate.commands.options import add_common
 from recalibrate.groups.expressions import GroupSyntaxError
 
-BAD_INPUT, FAULT, INTERRUPTED = 2, 3, 130
+BAD_INPUT, FAULT = 2, 3
 COMMANDS = (fit, predict, audit, monitor, export, inspect, demo)
 BAD_INPUT_ERRORS = (OSError, ValueError, TypeError, ImportError, MemoryError)
 """What the library raises for things that the user can put right."""
 
 _ARGUMENT = re.compile(r"\b(base_link|target_class|categorical|bounds)=")
+_SWITCH = re.compile(r"\b(force|late|allow_unknown)=True\b")
 """Python's arguments in messages of the library that are options here."""
 
 _EPILOG = """\
@@ -30,7 +34,7 @@ examples:
   recalibrate audit test.csv --label y --model model.rcal --groups "sex, race*sex" --html a.html
 
 exit codes: 0 fine, 1 an audit's gate failed or a monitor has an alarm, 2 usage or bad input,
-3 a fault of this program, 130 interrupted
+3 a fault of this program, 130 interrupted, 143 terminated
 """
 
 
@@ -72,19 +76,26 @@ def build_parser() -> argparse.ArgumentParser:
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Run a command; see `recalibrate.commands.main`."""
+    lost: list[str] = []
     try:
-        return _run(argv)
+        code = _run(argv, lost)
     finally:
-        settle()
+        flush_streams(lost)
+        report_lost(lost)
+    return code or (BAD_INPUT if lost else 0)
 
 
-def _run(argv: Sequence[str] | None) -> int:
+def _run(argv: Sequence[str] | None, lost: list[str]) -> int:
+    asked = io.StringIO()  # argparse would not notice that it cannot write
     try:
-        args = build_parser().parse_args(argv)
-    except SystemExit as end:  # --help, or wrong usage, already explained
+        with redirect_stdout(asked):
+            args = build_parser().parse_args(argv)
+    except SystemExit as end:  # --help, --version, or wrong usage, already explained
+        if asked.getvalue():
+            Console("", lost=lost).answer(asked.getvalue().removesuffix("\n"))
         return int(end.code or 0)
     with watch_interrupts() as interrupts:
-        console = Console(args.command, args.quiet, interrupts)
+        console = Console(args.command, args.quiet, interrupts, lost)
         try:
             with shown_warnings(console):
                 code: int = args.run(args, console)
@@ -101,8 +112,10 @@ def _run(argv: Sequence[str] | None) -> int:
 
 
 def _interrupted(console: Console) -> int:
-    console.error("interrupted; no file was left half-written")
-    return INTERRUPTED
+    number = console.interrupts.number or signal.SIGINT
+    what = "interrupted" if number == signal.SIGINT else "terminated"
+    console.error(f"{what}; no file was left half-written")
+    return 128 + number  # as shells report it
 
 
 def _explain(console: Console, error: Exception, *, debug: bool, fault: bool) -> None:
@@ -112,6 +125,7 @@ def _explain(console: Console, error: Exception, *, debug: bool, fault: bool) ->
     if isinstance(error, GroupSyntaxError):  # a caret needs a line of its own
         text = f"{error.message} (in {error.text!r}, character {error.position + 1})"
     text = _ARGUMENT.sub(lambda found: f"--{found[1].replace('_', '-')} ", text)
+    text = _SWITCH.sub(lambda found: f"--{found[1].replace('_', '-')}", text)
     if fault:
         text = f"{type(error).__name__}: {text} (a fault of this program; --debug shows where)"
     console.error(text)

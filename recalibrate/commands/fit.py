@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from recalibrate.commands.console import Console
 from recalibrate.commands.data import Labelled, read_classes, read_labelled
-from recalibrate.commands.models import knows_classes, open_base
+from recalibrate.commands.models import open_base, told_classes
 from recalibrate.commands.options import (
+    add_classes,
     add_labels,
     add_names,
     add_reading,
@@ -46,11 +47,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     either.add_argument("--model", metavar="FILE", help="the base model's file")
     add_scores(either, "column of the base model's scores instead")
     add_reading(group)
-    group.add_argument(
-        "--classes",
-        metavar="NAMES",
-        help="of several columns of scores: their classes in that order, if not sorted",
-    )
+    add_classes(group)
     add_trust(group)
     group = parser.add_argument_group("fit")
     group.add_argument(
@@ -111,7 +108,7 @@ def run(args: Namespace, console: Console) -> int:
     base = None if args.model is None else open_base(args.model, args)
     console.step(f"reading {args.data}")
     others = {"score": args.score_column, "exposure": args.exposure}
-    rows = read_labelled(args, classes_known=knows_classes(base), **others)
+    rows = read_labelled(args, classes=told_classes(base), **others)
     model = _fit(args, console, rows, rows.others["score"] if base is None else base, H)
     console.check_interrupts()  # an interrupted fit gives the rounds that it has
     if exported is not None:
@@ -142,6 +139,7 @@ def _fit(args: Namespace, console: Console, rows: Labelled, base: Any, H: Any) -
         sample_weight=rows.weight,
         exposure=rows.others.get("exposure"),
         bounds=None if args.bounds is None else tuple(args.bounds),
+        positive=rows.positive,
         classes=read_classes(args.classes, rows.y),
         # A base that was opened from a file has its link already.
         base_link=args.base_link if args.model is None else None,

@@ -6,7 +6,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recalibrate.commands.data import check_file, scores_of
+from recalibrate.commands.data import check_file, find_positive, scores_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,6 +65,10 @@ def open_base(path: str, args: Namespace) -> Base | Recalibrated:
         return open_saved(path, trust=args.trust)
     told = {"link": args.base_link, "target_class": _read_class(args.target_class)}
     base = as_base(path, **told, trust=args.trust)
+    classes = told_classes(base)
+    wanted = find_positive(getattr(args, "positive", None), classes)
+    if wanted is not None and wanted != classes[1] and args.target_class is None:
+        base = as_base(path, link=args.base_link, target_class=wanted, trust=args.trust)
     names = args.model_columns
     if names is None:
         return base
@@ -126,8 +130,9 @@ def _read_class(text: str | None) -> str | int | None:
     return int(text) if text is not None and text.lstrip("-").isdigit() else text
 
 
-def knows_classes(model: Any) -> bool:
-    """Whether a model, or base, tells classes by their labels: then labels may be text."""
-    labels = getattr(getattr(model, "labels", None), "classes", ())
-    classes = getattr(model, "classes", None)
-    return bool(labels) or (classes is not None and not isinstance(classes, range))
+def told_classes(model: Any) -> tuple[Any, ...]:
+    """The classes that a model, or base, tells by their labels: then labels may be text."""
+    classes = getattr(getattr(model, "labels", None), "classes", ())
+    known = getattr(getattr(model, "known", None), "classes", None)
+    classes = classes or known or getattr(model, "classes", None) or ()
+    return () if isinstance(classes, range) else tuple(classes)

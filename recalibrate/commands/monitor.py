@@ -29,7 +29,7 @@ from recalibrate.commands.data import (
     read_labelled,
     take_columns,
 )
-from recalibrate.commands.models import known_text, needs_scores, open_any
+from recalibrate.commands.models import known_text, needs_scores, open_any, told_classes
 from recalibrate.commands.options import (
     add_base,
     add_common,
@@ -39,6 +39,8 @@ from recalibrate.commands.options import (
 )
 from recalibrate.commands.outputs import Outputs
 from recalibrate.commands.texts import read_groups
+from recalibrate.support.checks import check_number
+from recalibrate.support.locking import locked
 
 if TYPE_CHECKING:
     from recalibrate.monitoring import Monitor, MonitorReport
@@ -71,24 +73,53 @@ def add_arguments(parser: ArgumentParser) -> None:
     group.add_argument("--time", metavar="NAME", help="column of the rows' times")
     group.add_argument("--at", metavar="TIME", help="one time for all rows: a date or a number")
     group.add_argument("--late", action="store_true", help="labels that arrived late")
-    group.add_argument("--again", action="store_true", help="add a batch that was added before")
+    group = add.add_argument_group("what is refused otherwise")
+    group.add_argument(
+        "--force",
+        "--again",
+        action="store_true",
+        help="add rows that are equal to those of an earlier batch",
+    )
+    group.add_argument(
+        "--allow-unknown",
+        action="store_true",
+        help="add rows although most have values that no group is for, in a column of the groups",
+    )
+    _add_exposure(add)
     show = actions.add_parser("report", help="show what is known")
     add_table(show, required=False)
     add_labels(show, required=False)
     _add_model(show)
+    _add_exposure(show)
     group = show.add_argument_group("output")
     group.add_argument("--html", metavar="FILE", help="one page that needs no network")
     group.add_argument("--json", metavar="FILE", help="everything, for programs")
     group.add_argument("--table", metavar="FILE", help="one row per group, .csv or .parquet")
+    for action in (begin, add):
+        action.add_argument(
+            "--wait",
+            type=float,
+            metavar="SECONDS",
+            default=60.0,
+            help="for other commands that work on the same state, default 60",
+        )
     for action in (begin, add, show):
         action.add_argument("--state", metavar="FILE", required=True, help="the state, .json")
-        add_common(action, writes=True)
+        add_common(action, writes=action is not add)
 
 
 def _add_model(parser: ArgumentParser) -> None:
     parser.add_argument("--model", metavar="FILE", help="the served model's file")
     add_base(parser, "column of predictions; with a model: of its base scores, if needed")
     add_reading(parser.add_argument_group("reading a base model's file"))
+
+
+def _add_exposure(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--exposure",
+        metavar="NAME",
+        help="column of exposures: labels are totals over them, predictions are rates",
+    )
 
 
 def run(args: Namespace, console: Console) -> int:
@@ -117,7 +148,8 @@ def _init(args: Namespace, console: Console) -> int:
     frame = read_frame(args.data, text=args.text, known_text=known_text(model))
     X, found = take_columns(frame, args.data, (), scores=args.score_column)
     monitor.start(X, **_scores(args, model, found.get("scores")))
-    monitor.save(path, overwrite=args.force)  # type: ignore[arg-type] # the option is required
+    with locked(args.state, timeout=args.wait):  # an update may be under way
+        monitor.save(args.state, overwrite=args.force)
     console.say(f"wrote {path}: {monitor!r}")
     return 0
 
@@ -127,26 +159,33 @@ def _update(args: Namespace, console: Console) -> int:
 
     if args.time is not None and args.at is not None:
         raise ValueError("give either --time NAME (a column) or --at TIME, not both")
+    check_number("--wait", args.wait, least=0.0)
     check_file(args.state, "state")
-    before = Path(args.state).read_bytes()
     model = _model(args)
-    monitor = Monitor.load(args.state, model)
-    console.step(f"reading {args.data}")
-    rows = _rows(args, (*known_text(model), *known_text(monitor.groups)))
-    new = monitor.update(
-        rows.X,
-        None if args.label is None else rows.y,
-        time=rows.others.get("time", _at(args.at)),
-        sample_weight=rows.weight,
-        late=args.late,
-        force=args.again,
-        **_scores(args, model, rows.others.get("scores")),
-    )
-    if Path(args.state).read_bytes() != before:
-        raise ValueError(
-            f"{args.state!r} was changed by somebody else meanwhile; nothing was added, run again"
+    with locked(args.state, timeout=args.wait):
+        before = Path(args.state).read_bytes()
+        monitor = Monitor.load(args.state, model)
+        console.step(f"reading {args.data}")
+        rows = _rows(args, (*known_text(model), *known_text(monitor.groups)), model)
+        new = monitor.update(
+            rows.X,
+            None if args.label is None else rows.y,
+            time=rows.others.get("time", _at(args.at)),
+            sample_weight=rows.weight,
+            exposure=rows.others.get("exposure"),
+            late=args.late,
+            force=args.force,
+            allow_unknown=args.allow_unknown,
+            **_scores(args, model, rows.others.get("scores")),
         )
-    monitor.save(args.state)
+        console.check_interrupts()
+        # Commands wait for each other; a program that calls Monitor.save does not.
+        if Path(args.state).read_bytes() != before:
+            raise ValueError(
+                f"{args.state!r} was changed by another program meanwhile; nothing was added, run "
+                "again"
+            )
+        monitor.save(args.state)
     for group in new:
         console.fail(f"new alarm: {group}")
     return _judge(monitor, console)
@@ -180,8 +219,9 @@ def _with_recent(monitor: Monitor, args: Namespace) -> MonitorReport:
     if args.label is None:
         raise ValueError("--data gives recent rows to try a refit on: name their --label, too")
     model = _model(args) if monitor.model is None else monitor.model
-    rows = _rows(args, (*known_text(model), *known_text(monitor.groups)))
+    rows = _rows(args, (*known_text(model), *known_text(monitor.groups)), model)
     given = _scores(args, model, rows.others.get("scores"))
+    given["exposure"] = rows.others.get("exposure")
     return monitor.report(rows.X, rows.y, sample_weight=rows.weight, **given)
 
 
@@ -196,10 +236,14 @@ def _model(args: Namespace) -> Any:
     return None if args.model is None else open_any(args.model, args)
 
 
-def _rows(args: Namespace, text: tuple[str, ...]) -> Labelled:
-    named = {"scores": args.score_column, "time": getattr(args, "time", None)}
+def _rows(args: Namespace, text: tuple[str, ...], model: Any) -> Labelled:
+    named = {
+        "scores": args.score_column,
+        "time": getattr(args, "time", None),
+        "exposure": args.exposure,
+    }
     if args.label is not None:
-        return read_labelled(args, known_text=text, **named)
+        return read_labelled(args, known_text=text, classes=told_classes(model), **named)
     frame = read_frame(args.data, text=args.text, known_text=text)
     X, found = take_columns(frame, args.data, args.drop, weight=args.weight, **named)
     return Labelled(X, None, found.pop("weight", None), found)  # type: ignore[arg-type]

@@ -23,7 +23,7 @@ def add_table(parser: ArgumentParser, *, required: bool = True) -> None:
         )
     else:
         group.add_argument("--data", metavar="DATA", help="rows to compare on, .csv or .parquet")
-    about = "columns of a CSV file to be read as text although they look like numbers"
+    about = "columns to be read as text although they hold numbers"
     add_names(group, "--text", about)
 
 
@@ -33,6 +33,11 @@ def add_labels(parser: ArgumentParser, *, required: bool = True) -> None:
     group.add_argument("--label", metavar="NAME", required=required, help="column of the labels")
     group.add_argument(
         "--positive", metavar="VALUE", help="the label that counts as 1; all others count as 0"
+    )
+    group.add_argument(
+        "--skip-unlabelled",
+        action="store_true",
+        help="leave out rows whose label is missing, and say how many",
     )
     group.add_argument("--weight", metavar="NAME", help="column of the rows' weights")
     add_names(group, "--drop", "columns to ignore: a,b or several times --drop")
@@ -71,6 +76,16 @@ def add_scores(group: _ActionsContainer, about: str) -> None:
     """A column of scores, or one for every class."""
     group.add_argument(
         "--score-column", metavar="NAMES", help=f"{about}; of several classes one for each: a,b,c"
+    )
+
+
+def add_classes(group: _ActionsContainer) -> None:
+    """Names of the classes, where nothing else tells them."""
+    group.add_argument(
+        "--classes",
+        metavar="NAMES",
+        help="of several columns of scores, or a model that does not name its classes: the classes "
+        "in the order of the scores, needed where labels are text",
     )
 
 

@@ -77,7 +77,7 @@ def _predict(model: Any, decision: Any, frame: Any, scores: Any) -> dict[str, An
     if not hasattr(model, "decide"):  # an exported graph
         found = model.run(frame, base=scores)
         if "score" not in found:
-            return _by_class(model, found["probabilities"])
+            return _by_class(model, model.predict(frame, base=scores))
         columns = {PREDICTION: found["score"]}
         return columns | ({ACTION: found[ACTION]} if ACTION in found else {})
     mean = model.predict(frame, base=scores)

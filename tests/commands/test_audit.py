@@ -46,6 +46,7 @@ def test_the_report_is_that_of_python(run, folder, new_rows):
     assert pd.read_csv("a.csv")["group"].tolist() == report.table["group"].tolist()
 
 
+@pytest.mark.slow
 def test_the_gate(run, folder, new_rows):
     code, _, err = run(*base("--max-gap", "0.05", "--quiet"))
     assert code == 1
@@ -181,6 +182,7 @@ def test_wrong_suffixes(refused, new_rows):
     assert "must end in .json" in refused(*base("--json", "a.txt"))
 
 
+@pytest.mark.slow
 def test_several_models_are_compared_with_the_first(run, folder, new_rows):
     rows = new_rows.assign(e=1.0)
     rows.to_csv("test.csv", index=False)
@@ -214,3 +216,26 @@ def test_exposure_makes_rates(run, new_rows):
     assert found["kind"] == "regression"
     assert found["groups"][0]["mean_outcome"] == pytest.approx(rows["y"].mean() / 2)
     assert found["overall"]["after"]["deviance"] > 0
+
+
+def test_columns_that_no_group_is_about_may_hold_anything(run, refused, frame):
+    frame.assign(when=pd.Timestamp("2024-05-01")).to_parquet("dated.parquet")
+    audit = ["audit", "dated.parquet", "--label", "y", "--score-column", "p", "--drop", "id"]
+    code, out, err = run(*audit, "--groups", "sex, age")
+    assert (code, err) == (0, "")
+    assert "sex = F" in out
+    assert "Column 'when' holds datetime64" in refused(*audit, "--groups", "sex, when")
+    assert "Column 'when' holds datetime64" in refused(*audit)
+
+
+def test_names_of_groups_can_be_pasted_back(run, frame):
+    frame.to_csv("rows.csv", index=False)
+    audit = ["audit", "rows.csv", "--label", "y", "--score-column", "p", "--drop", "id"]
+    assert run(*audit, "--groups", "sex, age, zip", "--text", "zip", "--table", "all.csv")[0] == 0
+    printed = pd.read_csv("all.csv").set_index("group")
+    names = [name for name in printed.index if name != "all"]
+    pasted = ["--groups", ", ".join(names), "--text", "zip", "--table", "again.csv"]
+    assert run(*audit, *pasted)[0] == 0
+    again = pd.read_csv("again.csv")
+    assert again["rows"].tolist() == printed["rows"].tolist()
+    assert again["gap"].tolist() == printed["gap"].tolist()

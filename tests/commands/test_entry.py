@@ -42,12 +42,14 @@ def test_version(capsys):
     assert capsys.readouterr().out == f"recalibrate {recalibrate.__version__}\n"
 
 
+@pytest.mark.slow
 def test_the_module_runs_as_a_program(folder):
     done = program("inspect", folder / "model.rcal", "--json")
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["rows"] == 1200
 
 
+@pytest.mark.slow
 def test_errors_of_a_process_are_one_line_without_a_traceback():
     done = program("inspect", "none.rcal")
     assert (done.returncode, done.stdout) == (2, "")
@@ -72,6 +74,7 @@ def test_faults_of_the_program_are_told_apart(capsys, monkeypatch):
     assert said.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_is_no_error(folder):
     """As in ``recalibrate inspect model.rcal | true``."""
     read, write = os.pipe()
@@ -86,6 +89,47 @@ def test_a_closed_pipe_is_no_error(folder):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    "command",
+    [["inspect", "model.rcal"], ["--help"], ["fit", "--help"], ["--version"]],
+    ids=" ".join,
+)
+def test_a_full_disk_is_an_error(folder, command, unbuffered):
+    env = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    with open("/dev/full", "w") as full:
+        done = program(
+            *command, cwd=folder, env=env, stdout=full, stderr=subprocess.PIPE, capture_output=False
+        )
+        assert done.returncode == 2
+        assert done.stderr == (
+            "recalibrate: error: cannot write to standard output: No space left on device; "
+            "output is incomplete\n"
+        )
+        # Where there is no place for the message, the exit code still says it.
+        assert (
+            program(*command, cwd=folder, stdout=full, stderr=full, capture_output=False).returncode
+            == 2
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
+def test_a_full_disk_does_not_hide_a_failed_gate_or_stop_the_work(folder, tmp_path):
+    gate = ["audit", folder / "rows.csv", "--label", "y", "--score-column", "p", "--drop", "id"]
+    gate += ["--max-gap", "0.0001", "--rule", "estimate", "--groups", "sex"]
+    page = tmp_path / "audit.html"
+    with open("/dev/full", "w") as full:
+        done = program(
+            *gate, "--html", page, stdout=full, stderr=subprocess.PIPE, capture_output=False
+        )
+    assert done.returncode == 1
+    assert "cannot write to standard output" in done.stderr
+    assert page.exists()
+
+
 def shell(line, folder):
     """Exit code of the first command of a pipe, or of one whose streams were closed."""
     script = f"{line}; exit ${{PIPESTATUS[0]}}"
@@ -96,6 +140,7 @@ def shell(line, folder):
     return done.returncode, done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="bash")
 def test_exit_codes_do_not_depend_on_who_listens(folder):
     """A gate that fails must not pass because its output is cut, or goes nowhere."""
@@ -119,8 +164,8 @@ def test_deep_lists_in_arguments_are_bad_input(option, folder, capsys):
         assert capsys.readouterr().err.count("\n") == 1
 
 
-def interrupt(script, args, folder):
-    """Run a script until it says that it waits, then press Ctrl-C; what it said, and errors."""
+def interrupt(script, args, folder, number=signal.SIGINT):
+    """Run a script until it says that it waits, then send a signal; what it said, and errors."""
     process = subprocess.Popen(
         [sys.executable, "-c", script, *map(str, args)],
         cwd=folder,
@@ -137,13 +182,13 @@ def interrupt(script, args, folder):
             line = process.stdout.readline()
             assert line, process.communicate()
             said += line
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         _, err = process.communicate(timeout=60)
     finally:
         process.kill()
     # Python ends itself by the signal where code made from text was interrupted; shells call
     # that 130, too.
-    assert process.returncode in (130, -signal.SIGINT)
+    assert process.returncode in (128 + number, -signal.SIGINT)
     return said, err
 
 
@@ -164,6 +209,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
 def test_an_interrupted_fit_leaves_nothing_behind(folder, tmp_path):
     """Interrupted at the worst moment: while the file is being written."""
@@ -196,6 +242,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
 def test_an_interrupted_fit_is_no_fit(folder, tmp_path):
     """In Python it gives the rounds that it has; a pipeline must not take that for a model."""
@@ -226,14 +273,19 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
-def test_an_interruption_that_a_framework_swallows(tmp_path):
-    said, err = interrupt(SWALLOWED, ["demo", "made", "--rows", "1000"], tmp_path)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_that_a_framework_swallows(tmp_path, number):
+    """SIGTERM is how containers are stopped."""
+    said, err = interrupt(SWALLOWED, ["demo", "made", "--rows", "1000"], tmp_path, number)
     assert "['.recalibrate-" in said  # the hidden folder
-    assert err == f"recalibrate demo: {MESSAGE}"
+    what = "interrupted" if number == signal.SIGINT else "terminated"
+    assert err == f"recalibrate demo: {MESSAGE.replace('interrupted', what)}"
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_names_that_the_terminal_cannot_show(folder, frame, tmp_path):
     table = tmp_path / "größe.csv"
     frame.to_csv(table, index=False)

@@ -1,5 +1,7 @@
 """recalibrate fit: what comes out is what Python's fit gives; what is wrong is said in a line."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -41,7 +43,8 @@ def test_all_options_arrive(run, folder, frame, tmp_path):
         "--H", "trees(depth=1)", "--categorical", "age", "--cv", "3", "--levels", "2",
         "--seed", "7", "--threads", "1", "-o", "m.rcal",
     )  # fmt: skip
-    assert (code, err) == (0, "")
+    assert code == 0
+    assert "is worse than the constant base rate" in err  # its scores are drawn at random
     model = rc.load("m.rcal")
     assert model.schema.columns[1].kind == "categorical"
     python = rc.fit(
@@ -219,6 +222,16 @@ def test_exposure_link_and_bounds(run, folder, frame):
     assert code == 0
     model = rc.load("c.rcal")
     assert (model.rounds.link, model.bounds_) == ("log-poisson", (0.0, None))
+    audit = [*given[1:4], "--model", "c.rcal", *given[4:]]
+    code, _, err = run("audit", *audit)
+    assert (code, "--exposure" in err) == (2, True)
+    code, _, _ = run("audit", *audit, "--exposure", "years")
+    assert code == 0
+    watched = ["claims.csv", "--model", "c.rcal", "--score-column", "p", "--state", "s.json"]
+    assert run("monitor", "init", *watched)[0] == 0
+    code, _, err = run("monitor", "update", *watched, "--label", "claims")
+    assert (code, "--exposure" in err) == (2, True)
+    assert run("monitor", "update", *watched, "--label", "claims", "--exposure", "years")[0] == 0
     code, _, _ = run(*given, "--link", "log-tweedie-1.3", "--H", "groups(sex)", "-o", "t.rcal")
     assert code == 0
     assert rc.load("t.rcal").rounds.link == "log-tweedie-1.3"
@@ -274,3 +287,32 @@ class TestModelFiles:
         np.testing.assert_array_equal(
             rc.load("m.rcal").predict(mixed), rc.load("m.rcal").predict(frame)
         )
+
+
+@pytest.mark.parametrize("positive", ["admitted", "home"])
+def test_positive_chooses_the_class_of_a_model_that_names_its_classes(run, tmp_path, positive):
+    """The base scores the alphabetically last class, 'home'; --positive may name the other."""
+    from skl2onnx import to_onnx
+    from sklearn.linear_model import LogisticRegression
+
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.normal(size=900), "b": rng.normal(size=900)})
+    y = np.where(X["a"] + rng.logistic(size=900) > 0.5, "admitted", "home")
+    base = LogisticRegression().fit(X.to_numpy(np.float32), y)
+    graph = to_onnx(base, X.to_numpy(np.float32)[:1], options={"zipmap": False})
+    (tmp_path / "base.onnx").write_bytes(graph.SerializeToString())
+    X.assign(y=y).to_csv("rows.csv", index=False)
+    shared = ["rows.csv", "--label", "y", "--positive", positive]
+    code, out, err = run(
+        "fit", *shared, "--model", "base.onnx", "--H", "groups(b < 0)", "-o", "m.rcal"
+    )
+    assert (code, err) == (0, "")
+    assert f"probability of '{positive}'" in out
+    model = rc.load("m.rcal")
+    assert np.corrcoef(model.predict(X), y == positive)[0, 1] > 0.3
+    assert model.classes_.tolist() == ["admitted", "home"]
+    for audited in ("m.rcal", "base.onnx"):
+        assert run("audit", *shared, "--model", audited, "--json", f"{audited}.json")[0] == 0
+        found = json.loads((tmp_path / f"{audited}.json").read_text())["groups"][0]
+        assert found["mean_outcome"] == pytest.approx(np.mean(y == positive))
+        assert abs(found["after"]["gap"]) < 0.03

@@ -1,6 +1,8 @@
 """recalibrate monitor: a state that goes from command to command, and alarms as exit codes."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 
 import recalibrate as rc
 from commands.conftest import make_rows
+from recalibrate.support.locking import locked
 
 
 @pytest.fixture
@@ -79,7 +82,8 @@ def test_late_labels_rows_without_labels_and_batches_twice(run, refused, weeks):
     assert "time goes backwards" in refused(*update("week1"))
     assert Path("m.json").read_bytes() == before
     assert run(*update("week1", "--late"))[0] == 0
-    assert run(*update("week2", "--again"))[0] == 0
+    assert "pass --force if these are other rows" in refused(*update("week2"))
+    assert run(*update("week2", "--force"))[0] == 0
     unlabelled = [word for word in update("week3") if word not in ("--label", "y")]
     assert run(*unlabelled, "--drop", "y")[0] == 0
     report = rc.Monitor.load("m.json").report()
@@ -107,6 +111,102 @@ def test_what_is_wrong_is_said(run, refused, weeks):
     Path("m.json").write_text("{}")
     assert "not the state of a monitor" in refused(*update("week1"))
     assert "must end in .json" in refused(*init()[:-1], "m.txt")
+
+
+def test_a_recoded_column_is_an_error_unless_it_is_allowed(run, refused, weeks):
+    assert run(*init())[0] == 0
+    before = Path("m.json").read_bytes()
+    rows = pd.read_csv("week1.csv", dtype={"zip": str})
+    rows.assign(sex=rows["sex"].map({"F": "2", "M": "1"})).to_csv("week1.csv", index=False)
+    said = refused(*update("week1"))
+    assert "Column 'sex' has values that no group is for" in said
+    assert "pass --allow-unknown" in said
+    assert Path("m.json").read_bytes() == before
+    code, _, err = run(*update("week1", "--allow-unknown"))
+    assert (code, "warning: Column 'sex' has values" in err) == (0, True)
+
+
+def test_codes_are_the_same_in_every_kind_of_file(run, weeks):
+    """Numbers of a Parquet file stand for the text that a CSV file of them would have."""
+    for name in ("reference", "week1", "week2"):
+        rows = pd.read_csv(f"{name}.csv", dtype={"zip": str})
+        rows["zip"] = rows["zip"].map({"01234": 1, "02345": 2, "10000": 30})
+        if name == "week2":  # missing values make floats of integers
+            rows.loc[:2, "zip"] = np.nan
+        rows.astype({"zip": "Int64"}).to_csv(f"{name}.csv", index=False)
+        rows.to_parquet(f"{name}.parquet", index=False)
+    tables = []
+    for suffix in (".csv", ".parquet"):
+        command = [word.replace(".csv", suffix) for word in init("--force")]
+        assert run(*command)[0] == 0
+        for week in ("week1", "week2"):
+            assert run(*[word.replace(".csv", suffix) for word in update(week)])[0] == 0
+        tables.append(rc.Monitor.load("m.json").table)
+    pd.testing.assert_frame_equal(*tables)
+    assert "zip = 30" in tables[0]["group"].tolist()
+    assert rc.Monitor.load("m.json").groups.schema.columns[1].categories == ("1", "2", "30")
+
+
+def test_rows_without_a_label_are_skipped_on_request(run, refused, weeks):
+    assert run(*init())[0] == 0
+    rows = pd.read_csv("week1.csv", dtype={"zip": str})
+    rows.loc[:99, "y"] = np.nan
+    rows.to_csv("week1.csv", index=False)
+    assert "has 100 missing values; remove these rows, or leave" in refused(*update("week1"))
+    code, _, err = run(*update("week1", "--skip-unlabelled"))
+    assert (code, err) == (
+        0,
+        "recalibrate monitor: warning: skipped 100 of 800 rows, whose label 'y' is missing\n",
+    )
+    monitor = rc.Monitor.load("m.json")
+    own = rc.Monitor(groups=["sex", "zip"])
+    reference = pd.read_csv("reference.csv", dtype={"zip": str})
+    kept = rows[100:]
+    own.start(reference, scores=reference["p"])
+    own.update(kept, kept["y"], scores=kept["p"], time=kept["day"])
+    pd.testing.assert_frame_equal(monitor.table, own.table)
+    rows.assign(y=np.nan).to_csv("week1.csv", index=False)
+    assert "no row has a label" in refused(*update("week1", "--skip-unlabelled"))
+
+
+@pytest.mark.slow
+def test_eight_updates_at_once(run, weeks):
+    """Each waits for the others: what a command says it has added is in the state."""
+    assert run(*init())[0] == 0
+    for k in range(8):
+        make_rows(50, seed=k).to_csv(f"batch{k}.csv", index=False)
+    running = [
+        subprocess.Popen(
+            [
+                *(sys.executable, "-m", "recalibrate", "monitor", "update", f"batch{k}.csv"),
+                *("--label", "y", "--wait", "500", *SCORES),
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for k in range(8)
+    ]
+    said = [(*process.communicate(timeout=500), process.returncode) for process in running]
+    assert all(code in (0, 1) for _, _, code in said), said
+    report = rc.Monitor.load("m.json").report()
+    assert (report.n_batches, report.n_rows) == (8, 400)
+    assert sorted(out.partition(":")[2].split(" in ")[0] for out, _, _ in said) == sorted(
+        f" {50 * k} rows" for k in range(1, 9)
+    )
+    assert [file for file in Path().iterdir() if file.name.startswith(".")] == []
+
+
+def test_a_state_that_is_in_use_is_an_error_after_a_while(run, refused, weeks):
+    assert run(*init())[0] == 0
+    before = Path("m.json").read_bytes()
+    with locked("m.json", timeout=0):
+        for command in (update("week1"), init("--force")):
+            assert "another process has been working on 'm.json'" in refused(
+                *command, "--wait", "0"
+            )
+    assert Path("m.json").read_bytes() == before
+    assert "--wait must be" in refused(*update("week1", "--wait", "-1"))
 
 
 def test_one_time_for_all_rows(run, weeks):

@@ -93,3 +93,9 @@ def test_a_backslash_before_the_closing_quote_of_a_text():
 
     assert split_commas(r"race == 'a\\', sex") == [r"race == 'a\\'", "sex"]
     assert split_commas(r"race == 'a\', sex'") == [r"race == 'a\', sex'"]
+
+
+def test_intervals_of_reports_are_not_cut_at_their_comma():
+    assert split_commas("AGEP in [44, 57), SEX = 1") == ["AGEP in [44, 57)", "SEX = 1"]
+    with pytest.raises(ValueError, match="closing ]"):
+        split_commas("features=[a, b")
