@@ -111,6 +111,7 @@ def test_bad_weights(weight, words):
     refused(words, sample_weight=weight)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("H", [rc.Trees(), rc.Linear(), rc.Groups("sex", "age")], ids=repr)
 @pytest.mark.parametrize("options", [PLAIN, {}, {"alpha": 0.1}], ids=["plain", "default", "paper"])
 @pytest.mark.filterwarnings("ignore:no round lowered")
@@ -227,6 +228,12 @@ def test_lengths_that_differ():
     refused(["200", "150"], Z=X[:150])
 
 
+def test_names_of_several_levels():
+    _, X, _ = sample()
+    columns = pd.MultiIndex.from_tuples([("all", name) for name in X.columns])
+    refused(["2 levels", "'all'", "X.columns = "], X=X.set_axis(columns, axis=1))
+
+
 def test_empty_table():
     base, X, y = sample()
     refused(["no rows|empty"], base_model=base[:0], X=X[:0], y=y[:0])
@@ -289,6 +296,7 @@ def test_no_group_with_rows():
     refused(["no group is left", "age > 200"], H=rc.Groups("age > 200"))
 
 
+@pytest.mark.slow
 def test_many_categories():
     n = 300_000
     rng = np.random.default_rng(0)
@@ -382,6 +390,7 @@ def test_dates_are_refused():
 # --- kinds of columns ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("H", [rc.Trees(), rc.Linear(), rc.Groups("sex", "age < 30")], ids=repr)
 def test_every_dtype_of_the_same_table_is_the_same_table(H):
     base, X, y = sample()
@@ -434,6 +443,7 @@ def test_object_arrays():
 # --- options ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("H", "error", "words"),
     [

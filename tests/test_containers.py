@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import recalibrate
 
 PROGRAM = """
@@ -25,6 +27,7 @@ print(rc.__file__, len(told), found[y == 1].min() > found[y == 0].max())
 """
 
 
+@pytest.mark.slow
 def test_nowhere_to_keep_compiled_code(tmp_path):
     # Permissions would not stop the superuser, who runs many containers: files in the places of
     # the folders do.

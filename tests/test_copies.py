@@ -1,12 +1,15 @@
 """Models can be copied, pickled and sent to other processes; sessions are opened anew there."""
 
 import copy
+import gc
 import pickle
 
 import joblib
 import numpy as np
 import pandas as pd
+import psutil
 import pytest
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
 import recalibrate as rc
@@ -55,3 +58,30 @@ def test_copies_predict_the_same(name, way, models, rows, tmp_path):
     again = WAYS[way](model, tmp_path)
     np.testing.assert_array_equal(again.predict(rows[0]), expected)
     np.testing.assert_array_equal(model.predict(rows[0]), expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("H", [rc.Trees(), rc.Linear(), rc.Groups("a > 0", "b > 0")], ids=repr)
+def test_mapped_models_need_few_file_handles_and_give_them_back(H, rows, tmp_path):
+    """joblib maps every array of a pickle by a handle; a process may have about 1,000."""
+    X, y = rows
+    base = RandomForestClassifier(n_estimators=2, random_state=0).fit(X, y)
+    loop = rc.Loop(max_rounds=30, levels=3, step=0.05)
+    model = rc.fit(base, X, 1 - y, H, loop=loop, validation=False)
+    expected = model.predict(X)
+    path = tmp_path / "model.joblib"
+    joblib.dump(model, path)
+    used = file_handles()
+    gc.disable()
+    try:
+        mapped = joblib.load(path, mmap_mode="r")
+        assert file_handles() - used < 30
+        np.testing.assert_array_equal(mapped.predict(X), expected)
+        del mapped
+        assert file_handles() <= used
+    finally:
+        gc.enable()
+
+
+def file_handles():
+    return psutil.Process().num_fds()

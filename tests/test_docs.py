@@ -113,8 +113,22 @@ def name_of(page: Path) -> str:
 WITH_CODE = [page for page in PAGES if blocks_of(page.read_text(encoding="utf-8"))]
 
 
-@pytest.mark.parametrize("page", WITH_CODE, ids=name_of)
+def imports_torch(page: Path) -> bool:
+    return any("import torch" in block.source for block in blocks_of(page.read_text("utf-8")))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=[pytest.mark.external] if imports_torch(page) else [])
+        for page in WITH_CODE
+    ],
+    ids=name_of,
+)
 def test_code_prints_what_the_page_says(page, tmp_path):
+    if imports_torch(page):
+        pytest.importorskip("torch")
     for block, printed in run_page(page, tmp_path):
         assert printed == block.printed, f"{name_of(page)}, line {block.line}"
 
@@ -122,6 +136,7 @@ def test_code_prints_what_the_page_says(page, tmp_path):
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=name_of)
 def test_notebooks_print_what_they_show(path):
     tools = runpy.run_path(str(ROOT / "docs" / "notebook.py"))

@@ -85,6 +85,7 @@ MODES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", [*CLASSES, None])
@@ -307,6 +308,7 @@ def small_table(seed):
     return X, labels[kind], p if kind < 2 else np.where(p < 0.2, zeros, 90 * p), weight, rng
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("name", SMALL)

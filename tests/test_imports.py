@@ -40,6 +40,7 @@ def loaded_roots(statement: str) -> set[str]:
     return {name.partition(".")[0] for name in json.loads(run(code))}
 
 
+@pytest.mark.slow
 def test_the_probe_sees_a_heavy_import():
     assert "pandas" in loaded_roots("import pandas")
 
@@ -53,6 +54,7 @@ def test_dir_and_hasattr_load_no_framework():
     assert loaded_roots(statement) & HEAVY == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", LIGHT_MODULES)
 def test_core_modules_load_no_framework(module):
     assert loaded_roots(f"import {module}") & HEAVY == set()
@@ -71,6 +73,7 @@ def test_metrics_is_a_module_without_being_imported_first():
     assert run("import recalibrate; print(recalibrate.metrics.__name__)") == "recalibrate.metrics\n"
 
 
+@pytest.mark.slow
 def test_loading_submodules_does_not_shadow_public_functions():
     code = (
         "import recalibrate.auditing, recalibrate; "

@@ -135,6 +135,7 @@ def arithmetic() -> str:
 
 
 # Dask's own housekeeping: sockets, and a port that another cluster has.
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.filterwarnings("ignore:.*port .* is already in use.*:UserWarning")
 @pytest.mark.parametrize("name", FITS)

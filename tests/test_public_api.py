@@ -92,9 +92,9 @@ def test_audit_takes_its_options_by_name():
     assert list(parameters)[:4] == ["model_or_scores", "X", "y", "groups"]
     by_name = {n for n, p in parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY}
     assert by_name == {
-        "base", "Z", "positive", "baseline", "H", "richer", "cluster", "sample_weight", "by",
+        "base", "Z", "positive", "classes", "baseline", "H", "richer", "cluster", "by",
         "time", "thresholds", "reference", "depth", "min_rows", "bands", "bins", "alpha",
-        "exposure", "loss",
+        "exposure", "loss", "sample_weight",
     }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ def beside_its_kinds(monkeypatch):
     monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
 
 
+@pytest.mark.slow
 def test_coverage_has_a_line_per_kind(capsys):
     found = load("audit").main(["coverage", "--runs", "2", "--kinds", "small", "small noisy"])
     lines = capsys.readouterr().out.splitlines()
@@ -22,6 +23,7 @@ def test_coverage_has_a_line_per_kind(capsys):
     assert np.isnan(found["small noisy"]["off"])  # its gaps are real
 
 
+@pytest.mark.slow
 def test_speed_measures_a_fresh_process(capsys):
     (measured,) = load("audit").main(["speed", "--rows", "6000"])
     assert measured.groups == 1 + 11 * 3 + 55 * 9

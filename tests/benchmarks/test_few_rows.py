@@ -10,6 +10,7 @@ from scripts import load
 pytest.importorskip("lightgbm")
 
 
+@pytest.mark.slow
 def test_few_rows_of_a_simulated_case(capsys):
     few_rows = load("few_rows")
     command = ["--rows", "3000", "--sizes", "100,900", "--draws", "1", "--threads", "1"]

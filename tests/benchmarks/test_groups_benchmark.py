@@ -9,6 +9,7 @@ from scripts import load
 pytest.importorskip("lightgbm")
 
 
+@pytest.mark.slow
 def test_named_groups_of_a_simulated_case(capsys):
     groups = load("groups")
     found = groups.main(["--rows", "6000", "--sizes", "500,all", "--threads", "1", "--crossed"])
@@ -34,6 +35,7 @@ def test_others_get_the_groups_as_they_are_named():
             assert [first[k] for k in own.tolist()] == banded.X[part][column].tolist()
 
 
+@pytest.mark.slow
 def test_figures_of_predictions_that_are_right_and_of_a_gap_that_is_known():
     groups, cases = load("groups"), load("quality_cases")
     case = cases.simulate_case(6000)

@@ -7,6 +7,7 @@ from scripts import load
 pytest.importorskip("lightgbm")
 
 
+@pytest.mark.slow
 def test_only_calibration_rows_are_used_and_level_sets_compared(capsys):
     halves = load("halves")
     case = load("quality_cases").simulate_case(3000)

@@ -9,6 +9,7 @@ import pytest
 from scripts import load
 
 
+@pytest.mark.slow
 def test_it_says_how_far_the_truth_was_left(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

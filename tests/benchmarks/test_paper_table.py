@@ -39,6 +39,7 @@ def paper_table() -> ModuleType:
 SMALL = ["--rows", "3000", "--learners", "20,60", "--depths", "1,2", "--levels", "10"]
 
 
+@pytest.mark.slow
 def test_paper_table_has_a_line_per_cell_and_ratios(
     paper_table: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -62,6 +63,7 @@ def test_paper_table_has_a_line_per_cell_and_ratios(
     assert len(re.findall(r"^(?:20|60) learners, (?:plain|GBR): \d+ to \d+", printed, re.M)) == 4
 
 
+@pytest.mark.slow
 def test_paper_table_skips_gradient_boosting_on_request(
     paper_table: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -73,6 +75,7 @@ def test_paper_table_skips_gradient_boosting_on_request(
     assert "GBR: skipped" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_paper_table_times_the_authors_code_at_the_end_of_rounds(
     paper_table: ModuleType, tmp_path: Path
 ) -> None:
@@ -86,6 +89,7 @@ def test_paper_table_times_the_authors_code_at_the_end_of_rounds(
     assert seconds[3] < seconds[7]
 
 
+@pytest.mark.slow
 def test_paper_table_says_when_the_authors_code_is_not_there(
     paper_table: ModuleType, tmp_path: Path
 ) -> None:

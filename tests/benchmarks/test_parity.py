@@ -13,6 +13,7 @@ def benchmark():
     return load("parity")
 
 
+@pytest.mark.slow
 def test_no_row_differs(benchmark, capsys):
     assert benchmark.main(SMALL) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -21,6 +22,7 @@ def test_no_row_differs(benchmark, capsys):
     assert lines[-1] == "0 rows differ"
 
 
+@pytest.mark.slow
 def test_rows_that_differ_are_counted(benchmark, monkeypatch, capsys):
     draw = benchmark.draw_rows
 

@@ -352,6 +352,7 @@ def test_worst_group_before_and_after(make_pair: Callable[..., Any]) -> None:
 # --- whole runs ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_run_without_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     written = tmp_path / "out.json"
 
@@ -400,6 +401,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_run_on_a_folder(
     folder: Path,
     capsys: pytest.CaptureFixture[str],
@@ -426,6 +428,7 @@ def test_run_on_a_folder(
     assert "12.50" in printed
 
 
+@pytest.mark.slow
 def test_cases_and_bases_can_be_chosen(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quality, "warm_up", lambda threads: None)
     chosen = [str(folder), "--cases", "money", "--bases", "flat", "--threads", "1"]

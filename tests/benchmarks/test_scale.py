@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from scripts import load
 
 scale = load("scale")
 
 
+@pytest.mark.slow
 def test_both_ways_are_measured_in_fresh_processes(capsys, tmp_path):
     quick = ["--rounds", "2", "--levels", "5", "--threads", "1", "--block-rows", "1000"]
     results = scale.main(["--both", "3000", "--blocks", "2000", "--cache", str(tmp_path), *quick])

@@ -16,6 +16,7 @@ def scaling() -> ModuleType:
     return load("scaling")
 
 
+@pytest.mark.slow
 def test_measures_in_fresh_processes(
     scaling: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -33,6 +34,7 @@ def test_measures_in_fresh_processes(
     assert "times its float32 size on top of the input" in printed
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the mark is not inherited")
 def test_does_not_count_the_memory_of_the_starting_process(
     scaling: ModuleType, tmp_path: Path

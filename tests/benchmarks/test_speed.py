@@ -24,6 +24,7 @@ def speed() -> ModuleType:
     return load("speed")
 
 
+@pytest.mark.slow
 def test_a_line_per_base_with_ratios(speed, capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(speed, "PREDICTED_ROWS", 3000)
     lines = speed.main([*QUICK, "--json", str(tmp_path / "out.json")])
@@ -41,6 +42,7 @@ def test_a_line_per_base_with_ratios(speed, capsys, tmp_path, monkeypatch):
     assert [each["fit"]["cpu"] for each in written] == [line.ours.cpu for line in lines]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["binary", "regression"])
 def test_lgbmcv_starts_at_the_base_score_and_lowers_the_loss(speed, task):
     case = simulate_case(6000)
@@ -68,6 +70,7 @@ RegressionMCGrad = None
 """
 
 
+@pytest.mark.slow
 def test_mcgrad_is_timed_in_another_environment(speed, capsys, tmp_path, monkeypatch):
     (tmp_path / "mcgrad").mkdir()
     (tmp_path / "mcgrad" / "methods.py").write_text(MCGRAD_STUB)

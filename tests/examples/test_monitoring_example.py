@@ -3,9 +3,12 @@
 import runpy
 from pathlib import Path
 
+import pytest
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "monitoring.py"
 
 
+@pytest.mark.slow
 def test_the_drift_is_found_where_it_is(capsys, tmp_path):
     page = tmp_path / "monitor.html"
     monitor = runpy.run_path(str(EXAMPLE))["main"](["--weeks", "35", "--html", str(page)])

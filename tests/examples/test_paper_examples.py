@@ -85,6 +85,7 @@ def test_a_run_that_never_stops_is_told_apart(load: Load) -> None:
     assert common.count(None, 100) == "> 100"
 
 
+@pytest.mark.slow
 def test_c0_is_learned_and_shown_beside_the_paper(
     load: Load, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -98,6 +99,7 @@ def test_c0_is_learned_and_shown_beside_the_paper(
     assert_pictures(tmp_path / "new", "c0_maps", "c0_errors")
 
 
+@pytest.mark.slow
 def test_c1_is_learned_by_trees_and_not_by_lines(
     load: Load, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -111,6 +113,7 @@ def test_c1_is_learned_by_trees_and_not_by_lines(
     assert_pictures(tmp_path, "c1_classes", "c1_levels")
 
 
+@pytest.mark.slow
 def test_census_compares_errors_by_round(
     load: Load, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -136,6 +139,7 @@ def documented(*beginning: str) -> list[str]:
     return [cell.strip() for cell in line.strip("|").split("|")][len(beginning) :]
 
 
+@pytest.mark.slow
 def test_the_documented_numbers_of_c1_are_the_scripts(load: Load) -> None:
     surfaces, common = load("surfaces"), load("common")
     data = surfaces.sample(surfaces.C1, 1_000_000, 100_000, 0)
@@ -144,6 +148,7 @@ def test_the_documented_numbers_of_c1_are_the_scripts(load: Load) -> None:
     assert documented("50", "depth 1")[0] == f"{explained:.3f} ({stop})"
 
 
+@pytest.mark.slow
 def test_the_documented_numbers_of_the_census_are_the_scripts(load: Load) -> None:
     script = load("census_income")
     data = script.split(*script.simulated(500_000, 0), 0)
@@ -219,6 +224,7 @@ def test_survey_says_what_a_file_lacks(load: Load, tmp_path: Path) -> None:
         load("survey").read_income([path], drop_above_cap=False)
 
 
+@pytest.mark.slow
 def test_timing_shows_the_benchmark_beside_the_paper(
     load: Load, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -85,6 +85,7 @@ def asking(port):
 
 
 @pytest.mark.parity
+@pytest.mark.external
 def test_the_environment_has_nothing_else():
     others = ["recalibrate", "onnx", "pandas", "sklearn", "scipy", "google", "pip"]
     code = "import importlib.util, sys; print(*filter(importlib.util.find_spec, sys.argv[1:]))"
@@ -92,6 +93,7 @@ def test_the_environment_has_nothing_else():
 
 
 @pytest.mark.parity
+@pytest.mark.external
 def test_one_file_of_rows(served, tmp_path):
     path, rows, model = served
     asked = tmp_path / "rows.json"
@@ -100,6 +102,7 @@ def test_one_file_of_rows(served, tmp_path):
 
 
 @pytest.mark.parity
+@pytest.mark.external
 def test_over_http(served):
     path, rows, model = served
     process = subprocess.Popen(
@@ -209,6 +212,7 @@ def test_other_graphs_are_refused(tmp_path):
         example.Model(tmp_path / "base.onnx")
 
 
+@pytest.mark.slow
 def test_the_demonstration(capsys, monkeypatch):
     monkeypatch.setattr(sys, "argv", [str(EXAMPLE)])
     example.main()

@@ -8,6 +8,7 @@ from samples import CLOSE, samples
 from recalibrate.metrics import ece, ece_debiased, worst_group_ece
 
 
+@pytest.mark.slow
 @given(samples())
 def test_ece_equals_a_slow_loop(sample):
     f, y, h, w = sample

@@ -34,6 +34,7 @@ REPEATABLE = [k1, k2, kinf, covariance_form]  # a row of weight 2 is the row twi
 # ---- agreement with the definitions
 
 
+@pytest.mark.slow
 @given(samples())
 def test_measures_equal_a_slow_loop(sample):
     f, y, h, w = sample
@@ -54,6 +55,7 @@ def test_measures_equal_a_slow_loop(sample):
     assert msce(f, y, sample_weight=w) == pytest.approx(sum(p * m * m for p, m, _ in flat), **CLOSE)
 
 
+@pytest.mark.slow
 @given(samples())
 def test_group_k2_is_the_error_of_the_group_alone(sample):
     f, y, h, w = sample
@@ -79,6 +81,7 @@ def test_known_values():
 # ---- relations of the paper
 
 
+@pytest.mark.slow
 @given(samples())
 def test_relations_between_the_errors_for_h_bounded_by_one(sample):
     f, y, h, w = sample
@@ -91,6 +94,7 @@ def test_relations_between_the_errors_for_h_bounded_by_one(sample):
     assert one <= levels * top + slack
 
 
+@pytest.mark.slow
 @given(samples(), st.floats(0.01, 25))
 def test_covariance_form_is_bounded(sample, bound):
     f, y, h, w = sample
@@ -157,6 +161,7 @@ def test_best_responses_bound_the_error_of_every_function_of_a_group(sample):
 # ---- weights, order, many functions
 
 
+@pytest.mark.slow
 @given(samples())
 def test_a_row_of_weight_two_is_the_row_twice(sample):
     f, y, h, w = sample
@@ -174,6 +179,7 @@ def test_a_row_of_weight_two_is_the_row_twice(sample):
         )
 
 
+@pytest.mark.slow
 @given(samples(), st.randoms(use_true_random=False))
 def test_row_order_and_the_scale_of_weights_do_not_matter(sample, random):
     f, y, h, w = sample
@@ -232,6 +238,7 @@ def test_bias_removed_keeps_a_true_gap():
     assert np.mean(found) == pytest.approx(0.01, abs=4 * np.std(found) / 20)
 
 
+@pytest.mark.slow
 @given(samples())
 def test_bias_is_the_variance_over_the_effective_number_of_rows(sample):
     f, y, h, w = sample

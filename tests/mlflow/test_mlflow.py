@@ -45,6 +45,7 @@ def model(rows):
     return rc.fit(LogisticRegression().fit(X[["age"]], y), X, y, rc.Groups("sex"))
 
 
+@pytest.mark.slow
 def test_a_logged_model_is_served_in_three_flavors(model, rows):
     import onnxruntime
 
@@ -75,6 +76,7 @@ def test_an_audit_is_logged(model, rows):
     assert "<html" in mlflow.artifacts.load_text(f"runs:/{run.info.run_id}/audit/audit.html")
 
 
+@pytest.mark.slow
 def test_means_are_served_as_means(rows, tmp_path):
     X, y = rows
     income = 20.0 + 5 * y + X["age"]
