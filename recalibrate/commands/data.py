@@ -78,7 +78,17 @@ def _read(path: str, lower: str, text: Sequence[str], known_text: Sequence[str])
     names = [str(name) for name in pd.read_csv(path, sep=separator, nrows=0).columns]
     kinds = dict.fromkeys(_text_columns(names, text, known_text), str)
     # In one piece, or a column's type could change in the middle of a large file.
-    return pd.read_csv(path, sep=separator, dtype=kinds, low_memory=False)
+    options: dict[str, Any] = {"sep": separator, "dtype": kinds, "low_memory": False}
+    if _pandas_version() < (3, 1):  # where the default parser can be wrong in the last bit
+        options["float_precision"] = "round_trip"
+    return pd.read_csv(path, **options)
+
+
+def _pandas_version() -> tuple[int, ...]:
+    """Major and minor version."""
+    import pandas as pd
+
+    return tuple(int(part) for part in pd.__version__.split(".")[:2])
 
 
 def _text_columns(

@@ -1,7 +1,5 @@
 """recalibrate predict: the model's predictions and actions, in the file that was asked for."""
 
-from functools import partial
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,9 +8,7 @@ from sklearn.linear_model import LogisticRegression
 import recalibrate as rc
 from commands.conftest import make_rows
 from recalibrate.commands import main
-
-# pandas 2 rounds the last bit of numbers by default.
-read_csv = partial(pd.read_csv, float_precision="round_trip")
+from recalibrate.commands.data import read_frame
 
 
 @pytest.fixture
@@ -26,12 +22,20 @@ def options(folder, *more, out="p.csv"):
     return ["predict", "new.csv", "--model", folder / "model.rcal", "-o", out, *more]
 
 
-@pytest.mark.parametrize(("out", "read"), [("p.csv", read_csv), ("p.parquet", pd.read_parquet)])
-def test_predictions_are_those_of_python(run, folder, new, out, read):
+def test_numbers_of_csv_files_are_read_to_the_last_bit(tmp_path):
+    rng = np.random.default_rng(0)
+    values = rng.random(2000) * 10.0 ** rng.integers(-20, 20, 2000)
+    file = tmp_path / "numbers.csv"
+    file.write_text("\n".join(["x", *map(repr, values.tolist())]))
+    np.testing.assert_array_equal(read_frame(str(file))["x"], values)
+
+
+@pytest.mark.parametrize("out", ["p.csv", "p.parquet"])
+def test_predictions_are_those_of_python(run, folder, new, out):
     code, said, err = run(*options(folder, "--score-column", "p", "--keep", "id,sex", out=out))
     assert (code, err) == (0, "")
     assert f"wrote {out}: 50 rows, id, sex, prediction" in said
-    found = read(out)
+    found = read_frame(out)
     assert found.columns.tolist() == ["id", "sex", "prediction"]
     assert found["id"].tolist() == new["id"].tolist()
     model = rc.load(folder / "model.rcal")
@@ -43,7 +47,7 @@ def test_predictions_are_those_of_python(run, folder, new, out, read):
 def test_actions(run, folder, new, loss):
     code, _, _ = run(*options(folder, "--score-column", "p", "--decide", loss))
     assert code == 0
-    found = read_csv("p.csv")
+    found = read_frame("p.csv")
     decision = rc.load(folder / "model.rcal").decide(loss)
     expected = decision.actions(new, base=new["p"])
     np.testing.assert_array_equal(found["action"], expected)
@@ -59,7 +63,7 @@ def test_exported_graphs_predict_and_decide(run, refused, folder, new):
     assert "--score-column" in refused(*args)
     assert "needs the saved model" in refused(*args, "--decide", "hinge")
     assert run(*args, "--score-column", "p")[0] == 0
-    found, model = read_csv("p.csv"), rc.load(rcal)
+    found, model = read_frame("p.csv"), rc.load(rcal)
     mean = model.predict(new, base=new["p"])
     np.testing.assert_allclose(found["prediction"], mean, rtol=1e-7)  # float32 in the graph
     np.testing.assert_array_equal(found["action"], model.decide("pinball(0.9)").best(mean))
@@ -110,7 +114,7 @@ def test_a_base_model_that_is_not_in_the_file(run, folder, new, frame):
     assert code == 2
     assert "'xgb.json', which is not in" in err
     assert run(*args, "--base", "moved.json")[0] == 0
-    np.testing.assert_array_equal(read_csv("p.csv")["prediction"], scored.predict(new))
+    np.testing.assert_array_equal(read_frame("p.csv")["prediction"], scored.predict(new))
 
 
 def test_a_folder_of_parquet_files_is_a_table(tmp_path, folder, frame):
@@ -139,7 +143,7 @@ def test_a_column_for_every_class(run, tmp_path):
         "predict", tmp_path / "rows.csv", "--model", tmp_path / "model.rcal", "-o", out
     )
     assert code == 0, err
-    found = read_csv(tmp_path / "p.csv")
+    found = read_frame(str(tmp_path / "p.csv"))
     assert list(found.columns) == ["prediction_x", "prediction_y", "prediction_z"]
     np.testing.assert_allclose(found.to_numpy(), model.predict(X[["a"]]), atol=1e-12)
 
@@ -169,7 +173,7 @@ def test_scores_of_several_classes_are_a_column_for_each(run, refused, tmp_path,
     assert rc.load("g.rcal").classes_.tolist() == labels.tolist()
     predict = ["predict", "rows.parquet", "--model", "m.rcal", "--force", "-o", "p.csv"]
     assert run(*predict, "--score-column", scores)[0] == 0
-    found = read_csv("p.csv")
+    found = read_frame("p.csv")
     assert found.columns.tolist() == ["prediction_low", "prediction_mid", "prediction_top"]
     np.testing.assert_allclose(found, model.predict(rows, base=p), rtol=1e-12)  # digits of a CSV
     assert run("audit", "rows.parquet", *told, "--groups", "sex")[0] == 0
