@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from recalibrate.auditing.gate import AuditFailed, Rule, Violation
 from recalibrate.auditing.report import AuditReport
+from recalibrate.auditing.running import Asked, Audit, fitted_groups, run
 from recalibrate.auditing.views import sidebyside
 from recalibrate.auditing.views.shown import Path, write
 
@@ -130,13 +131,18 @@ class AuditComparison(Mapping[str, AuditReport]):
 
 
 def audit_each(
-    audit: Callable[..., AuditReport],
+    audit: Audit,
     model_or_scores: Mapping[str, Any],
     *,
+    groups: Any,
     baseline: Any,
     **options: Any,
 ) -> AuditComparison:
-    """Audit every model; without a baseline all but the first are compared with the first."""
+    """Audit every model; without a baseline all but the first are compared with the first.
+
+    All are about the same event, that of the first model or ``positive``, and the same groups,
+    by default those that the first of them was fitted for.
+    """
     for name in model_or_scores:
         if not isinstance(name, str) or not name:
             raise TypeError(
@@ -145,12 +151,14 @@ def audit_each(
             )
     if not model_or_scores:
         raise ValueError("there is no model to audit: the mapping of names to models is empty")
+    if groups is None:
+        fitted = map(fitted_groups, model_or_scores.values())
+        groups = next((own for own in fitted if own is not None), None)
     alone = baseline is None or baseline is False
-    first = next(iter(model_or_scores))
-    reports = {}
+    first = next(iter(model_or_scores.values()))
+    reports: dict[str, Any] = {}
     for name, model in model_or_scores.items():
-        against = baseline
-        if alone and name != first:
-            against = model_or_scores[first]
-        reports[name] = audit(model, baseline=against, **options)
+        against = first if alone and reports else baseline
+        asked = Asked(model, groups=groups, baseline=against, first=first, **options)
+        reports[name] = run(audit, asked)
     return AuditComparison(reports)

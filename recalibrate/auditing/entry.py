@@ -82,14 +82,16 @@ def audit(
         Expressions over columns such as ``["sex", "sex * race", "age < 25"]`` (a numeric column
         with many values is cut into quantile bands); True for every column; or masks by name,
         matched to the rows by position. Groups may overlap. Without groups: those that the model
-        was fitted for, if it was fitted for named groups, else all rows together.
+        was fitted for, if it was fitted for named groups, else all rows together; of several
+        models those of the first that has any.
     base : array-like, optional
         Scores of the base model for these rows, for models fitted on an array of scores.
     Z : table, optional
         The table that the groups speak of, if X is not one.
     positive : label, optional
-        Of two classes: the label that counts as 1. Predictions of a model that names its classes
-        become those of this one; an array's or callable's must be about it.
+        Of two classes: the label that counts as 1, by default the one that the model (of several
+        the first) predicts. Predictions of models and baselines that name their classes become
+        those of this one; an array's or callable's must be about it.
     classes : sequence, optional
         All classes, in the order of the columns of predictions, for arrays and models that do
         not name them; needed where labels are text. Of two, the predictions are about the second.

@@ -14,6 +14,7 @@ from recalibrate.bases.protocol import (
     class_of,
     classes_of,
     has_unnamed_outputs,
+    numbers_classes,
     predicted_mean,
     takes_base,
 )
@@ -66,7 +67,8 @@ def _scored_classes(model: Any, outputs: int) -> Known:
     classes, scored = classes_of(base), class_of(base)
     if classes is None or isinstance(classes, range):
         own = classes if classes is None or outputs == 1 else range(outputs)
-        return Known(own, outputs, unnamed=has_unnamed_outputs(base))
+        unnamed, numbered = has_unnamed_outputs(base), numbers_classes(base)
+        return Known(own, outputs, scored, unnamed=unnamed, numbered=numbered)
     if len(classes) == 2 and scored == classes[0] and scored is not None:
         return Known((classes[1], classes[0]))
     return Known(classes, outputs, scored if len(classes) > 2 and outputs == 1 else None)
@@ -84,27 +86,52 @@ def choose_positive(known: Known, positive: Any) -> Known:
     return replace(known, chosen=positive)
 
 
-def align(predicted: Any, own: Known, labels: Labels, positive: Any, argument: str) -> Any:
-    """Predictions about the classes ``own`` as predictions about those of the labels.
+def classes_of_labels(labels: Labels, known: Known) -> Known:
+    """What the labels are about, read by ``known``: shares are those of the predicted class."""
+    if labels.kind == "soft":
+        return known
+    if labels.kind == "regression":
+        return NOTHING_KNOWN
+    return replace(labels.known, classes=labels.classes or (0, 1))
 
-    Of two classes the model may predict the one that ``positive`` did not name; of more, the
-    columns may have another order.
+
+def align(predicted: Any, own: Known, about: Known, argument: str) -> Any:
+    """Predictions about the classes ``own`` as predictions ``about`` those of the labels.
+
+    Of two classes the model may predict the other one; of more, the columns may have another
+    order.
     """
-    if labels.kind == "classes":
-        if own.told and set(own.classes or ()) == set(labels.classes):
-            places = [list(own.classes or ()).index(label) for label in labels.classes]
-            return predicted if places == sorted(places) else np.asarray(predicted)[:, places]
-        if own.told or any(isinstance(label, str) for label in labels.classes):
-            whose = f"are {listed(own.classes or ())}" if own.told else "have no names"
-            raise ValueError(
-                f"The columns of {argument} {whose}, but the labels are {listed(labels.classes)}. "
-                "Name the classes in the order of the columns with classes=."
-            )
-        return predicted
-    two = own.told and own.outputs == 1 and len(own.classes or ()) == 2
-    if two and positive is not None and positive == (own.classes or ())[0]:
-        return 1.0 - np.asarray(predicted, dtype=np.float64)
+    if about.outputs == 1:
+        return _turned(predicted, own, about, argument)
+    mine, classes = list(own.classes or ()), tuple(about.classes or ())
+    if own.told and set(mine) == set(classes):
+        places = [mine.index(label) for label in classes]
+        return predicted if places == sorted(places) else np.asarray(predicted)[:, places]
+    if own.told or any(isinstance(label, str) for label in classes):
+        whose = f"are {listed(mine)}" if own.told else "have no names"
+        raise ValueError(
+            f"The columns of {argument} {whose}, but the labels are {listed(classes)}. "
+            "Name the classes in the order of the columns with classes=."
+        )
     return predicted
+
+
+def _turned(predicted: Any, own: Known, about: Known, argument: str) -> Any:
+    """Predictions about one class, or of two about the other one."""
+    mine, event = own.event, about.event
+    if own.outputs > 1 or mine is None or event is None or mine == event:
+        return predicted
+    names, labels = set(own.classes or ()), set(about.classes or ())
+    if names == labels and len(names) == 2:
+        return 1.0 - np.asarray(predicted, dtype=np.float64)
+    # Of 0 and 1 the latter can stand for any event.
+    if {0, 1} in (names, labels):
+        return predicted
+    raise ValueError(
+        f"The predictions of {argument} are about {mine!r} of the classes "
+        f"{listed(own.classes or ())}, but the labels are about {event!r} of "
+        f"{listed(about.classes or ())}. Compare models of the same class."
+    )
 
 
 def baseline_classes(

@@ -22,6 +22,7 @@ from recalibrate.auditing.predictions import (
     baseline_classes,
     checked_predictions,
     choose_positive,
+    classes_of_labels,
     count_rows,
     raw_baseline,
     raw_predictions,
@@ -54,7 +55,10 @@ Audit = Callable[..., Any]
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """The arguments of `recalibrate.audit`, and what gathered predictions are about."""
+    """The arguments of `recalibrate.audit`, and what gathered predictions are about.
+
+    Of several models that are compared ``first`` is the first one: it says how labels are read.
+    """
 
     model_or_scores: Any
     X: Any
@@ -82,6 +86,7 @@ class Asked:
     alpha: float
     known: Known | None = None
     known_baseline: Known | None = None
+    first: Any = None
 
     @property
     def searches(self) -> bool:
@@ -127,9 +132,8 @@ def _gathered(asked: Asked) -> Asked:
     """Rows in this process, wherever they were; without groups those of the model."""
     X, Z = settle_both(asked.X, asked.Z)
     asked = replace(asked, X=X, Z=Z)
-    fitted = getattr(asked.model_or_scores, "H", None)
-    if asked.groups is None and getattr(fitted, "terms", None):
-        asked = replace(asked, groups=fitted)  # what it was fitted for is looked at first
+    if asked.groups is None:  # what it was fitted for is looked at first
+        asked = replace(asked, groups=fitted_groups(asked.model_or_scores))
     streamed = asked.Z is None and asked.X is not None and is_streamed(asked.X)
     if not is_collection(asked.X) and not streamed:
         return asked
@@ -155,6 +159,12 @@ def _gathered(asked: Asked) -> Asked:
             asked.baseline, asked.model_or_scores, asked.classes, outputs
         ),
     )
+
+
+def fitted_groups(model: Any) -> Any:
+    """The named groups that a model was fitted for; None if it was fitted for none."""
+    fitted = getattr(model, "H", None)
+    return fitted if getattr(fitted, "terms", None) else None
 
 
 def _check(asked: Asked) -> None:
@@ -184,7 +194,9 @@ def _read_rows(asked: Asked) -> Rows:
     if outputs > 1:
         _refuse_means(asked)
     own = asked.known or audited_classes(asked.model_or_scores, asked.classes, outputs)
-    known = choose_positive(own, asked.positive)
+    first = asked.first
+    reads = own if first is None else audited_classes(first, asked.classes, outputs)
+    known = choose_positive(reads, asked.positive)
     loss, bounds = _read_loss(asked), None
     if loss is not None and loss.power is not None:
         # 0 and 1 are counts then, no classes.
@@ -199,7 +211,9 @@ def _read_rows(asked: Asked) -> Rows:
     )
     warn_if_one_class(labels)
     check_squares(labels)
-    predicted = align(predicted, own, labels, asked.positive, "model_or_scores")
+    about = classes_of_labels(labels, known)
+    _check_names(asked.y, own, about, n_rows)
+    predicted = align(predicted, own, about, "model_or_scores")
     after = checked_predictions(predicted, labels, "model_or_scores")
     before = None
     if asked.baseline is not None and asked.baseline is not False:
@@ -209,7 +223,8 @@ def _read_rows(asked: Asked) -> Rows:
         raw = raw_baseline(
             asked.baseline, asked.model_or_scores, asked.X, asked.base, asked.Z, labels
         )
-        raw = align(raw, compared, labels, asked.positive, "baseline")
+        _check_names(asked.y, compared, about, n_rows)
+        raw = align(raw, compared, about, "baseline")
         before = checked_predictions(raw, labels, "baseline")
     clusters = None if asked.cluster is None else read_clusters(asked.cluster, n_rows)
     rows = Rows(labels, clusters, after, before, loss)
@@ -223,6 +238,12 @@ def _read_rows(asked: Asked) -> Rows:
             raise
         return replace(rows, loss=None)  # nobody asked for it
     return rows
+
+
+def _check_names(y: Any, own: Known, about: Known, n_rows: int) -> None:
+    """Refuse labels that a model could not be audited on by itself: text beside 0 and 1."""
+    if own.told and about.told and set(own.classes or ()) != set(about.classes or ()):
+        read_labels(y, n_rows=n_rows, known=own)
 
 
 def _read_loss(asked: Asked) -> Loss | None:

@@ -355,6 +355,11 @@ def has_unnamed_outputs(base: Base) -> bool:
     return bool(getattr(base, "unnamed_outputs", False))
 
 
+def numbers_classes(base: Base) -> bool:
+    """Whether a base itself numbers its classes from 0, one for every output."""
+    return isinstance(getattr(base, "classes", None), range)
+
+
 def deviance_of(base: Base) -> str:
     """The deviance that a base was trained by: "poisson", "gamma", "tweedie-1.5"; "" for others."""
     return str(getattr(base, "deviance", ""))

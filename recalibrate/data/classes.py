@@ -44,6 +44,8 @@ class Known:
         Whether they may not even be 0.
     unnamed
         Whether the score is one of two outputs of a model that does not name its classes.
+    numbered
+        Whether the model itself numbers its classes from 0: labels 0 and 1 are these numbers.
     """
 
     classes: Sequence[Any] | None = None
@@ -52,11 +54,20 @@ class Known:
     positive: bool = False
     above_zero: bool = False
     unnamed: bool = False
+    numbered: bool = False
 
     @property
     def told(self) -> bool:
         """Whether the base model calls its classes by their labels."""
         return self.classes is not None and not isinstance(self.classes, range)
+
+    @property
+    def event(self) -> Any:
+        """The class that one number per row is the probability of; None if that is not known."""
+        if self.chosen is not None:
+            return self.chosen
+        named = self.told or self.numbered
+        return self.classes[1] if named and self.classes and len(self.classes) == 2 else None
 
 
 NOTHING_KNOWN = Known()

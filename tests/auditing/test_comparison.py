@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 import recalibrate as rc
 from recalibrate.auditing import AuditComparison
@@ -90,3 +91,58 @@ def test_masks_by_name_are_still_groups(data):
     masks = {"young": (data.X["AGEP"] < 30).to_numpy()}
     report = rc.audit(data.scores, data.X, data.y, masks)
     assert isinstance(report.table, pd.DataFrame)
+
+
+@pytest.fixture(scope="module")
+def events():
+    """Text labels, a classifier of them, and models about either class."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"u": rng.normal(size=1000), "g": rng.integers(0, 3, 1000)})
+    y = np.where(rng.random(1000) < 1 / (1 + np.exp(1 - X["u"])), "admitted", "home")
+    base = LogisticRegression().fit(X, y)
+    home = rc.fit(base, X, y, H=["g"])
+    admitted = rc.fit(base, X, y, H=["g"], positive="admitted")
+    return X, y, base, home, admitted
+
+
+def test_models_about_different_events_are_compared_on_one(events):
+    X, y, base, home, admitted = events
+    truth = (y == "admitted").mean() - base.predict_proba(X)[:, 0].mean()
+    table = rc.audit(admitted, X, y, baseline=base).table
+    assert table["before_gap"][0] == pytest.approx(truth)
+    assert table["mean_outcome"][0] == pytest.approx((y == "admitted").mean())
+    both = rc.audit({"home": home, "admitted": admitted}, X, y, groups=["g"])
+    # One model is fitted to the log-odds of the other's negated, which are rounded.
+    np.testing.assert_allclose(both.table["gap_home"], both.table["gap_admitted"], atol=1e-6)
+    assert abs(both.overall["change_mse"][1]) < 1e-6
+    turned = rc.audit({"home": home, "admitted": admitted}, X, y, ["g"], positive="admitted")
+    np.testing.assert_allclose(turned.table["gap_home"], -both.table["gap_home"], atol=1e-6)
+
+
+def test_an_array_that_comes_first_is_about_the_larger_label(events):
+    X, y, base, _, admitted = events
+    both = rc.audit({"p": base.predict_proba(X)[:, 1], "m": admitted}, X, y, groups=["g"])
+    assert both.table["mean_outcome"][0] == pytest.approx((y == "home").mean())
+    expected = (y == "home").mean() - 1 + admitted.predict(X).mean()
+    assert both.table["gap_m"][0] == pytest.approx(expected)
+
+
+def test_events_that_cannot_be_matched_are_refused(events):
+    X, y, base, _, admitted = events
+    numbers = LogisticRegression().fit(X, y == "home")
+    for given in (admitted, {"a": admitted, "b": numbers}):
+        with pytest.raises(ValueError, match="not classes of the base model: 'admitted', 'home'"):
+            rc.audit(given, X, y, baseline=numbers)
+    assert rc.audit(base, X, y == "home", baseline=numbers).n_rows == len(X)
+    k = np.arange(1000) % 3
+    several = LogisticRegression().fit(X, k)
+    of_0, of_1 = (rc.fit(several, X, k, H=["g"], target_class=c) for c in (0, 1))
+    with pytest.raises(ValueError, match="baseline are about 1 of the classes 0, 1, 2, but"):
+        rc.audit(of_0, X, k, baseline=of_1)
+
+
+def test_without_groups_all_have_those_of_the_first_model_that_has_any(events):
+    X, y, base, home, _ = events
+    table = rc.audit({"base": base, "m": home}, X, y).table
+    assert table["group"].tolist() == ["all", "g = 0", "g = 1", "g = 2"]
+    assert rc.audit({"a": base, "b": base}, X, y).table["group"].tolist() == ["all"]
