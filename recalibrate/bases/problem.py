@@ -193,7 +193,8 @@ def by_column(values: NDArray[np.float64]) -> list[NDArray[np.float64]]:
 
 def known_classes(base: Base | None, reading: Reading, outputs: int = 1) -> Known:
     """What is known of the classes before labels are read."""
-    chosen = reading.target_class if reading.positive is None else reading.positive
+    told = (reading.positive, reading.target_class, None if base is None else class_of(base))
+    chosen = next((label for label in told if label is not None), None)
     classes = None if base is None else classes_of(base)
     if reading.classes is not None:
         if classes is not None and not isinstance(classes, range):

@@ -281,7 +281,8 @@ def as_base(
     if hasattr(type(model), "as_base"):
         model = model.as_base()
     if _is_base(model):
-        _refuse_target_class(target_class, "a base that was made already")
+        if target_class != class_of(model):
+            _refuse_target_class(target_class, "a base that was made already")
         return _with_link_checked(model, link)
     if isinstance(model, (bytes, bytearray, memoryview)):
         return _adapt(reader_of(".onnx", "bytes"), bytes(model), options)

@@ -205,9 +205,12 @@ class ChainedBase:
     def classes(self) -> Sequence[Any] | None:
         """The classes that the model was fitted to."""
         labels = self.model.labels
-        if labels.kind == "regression" or labels.chosen is not None:
-            return None
-        return labels.classes or None
+        return None if labels.kind == "regression" else labels.classes or None
+
+    @property
+    def target_class(self) -> Any:
+        """The class that the model predicts, where it is one of several."""
+        return self.model.labels.chosen
 
     def columns(self) -> tuple[str, ...] | None:
         """Columns of the first base and of H."""

@@ -23,6 +23,11 @@ PAIRS = ({-1, 1}, {1, 2})
 """Two numbers that people give to classes; as numbers of a regression they would be odd."""
 
 
+_AS_BOOLEANS = (
+    "If the labels say whether a row is of the target class, pass them as booleans, y == the class."
+)
+
+
 @dataclass(frozen=True)
 class Known:
     """What is known of the classes before labels are read.
@@ -209,18 +214,19 @@ def _against_rest(distinct: Sequence[Any], known: Known) -> Coding:
     chosen = classes[1] if known.chosen is None else known.chosen
     named = classes if several else (_other(classes, chosen), chosen)
     counts = chosen if several else None
-    flags = not any(isinstance(c, bool) for c in classes) and all(
+    spoken = isinstance(known.chosen, bool | np.bool_)  # as a class that labels name
+    flags = not (spoken or any(isinstance(c, bool) for c in classes)) and all(
         isinstance(v, bool) for v in distinct
     )
     plain = set(distinct) <= {0, 1} and not set(distinct) <= set(classes) and not several
     if flags or plain:  # they say whether a row is of the class
         return Coding(named, {label: int(bool(label)) for label in distinct}, counts)
-    _refuse_unknown(distinct, classes)
+    indicators = several and set(distinct) <= {0, 1}
+    _refuse_unknown(distinct, classes, f" {_AS_BOOLEANS}" if indicators else "")
     if several and chosen not in distinct:
         raise ValueError(
             f"No row has the label {chosen!r}, which target_class= asks for; the labels are "
-            f"{listed(distinct, 5)}. If they say whether a row is of that class, pass them as "
-            "booleans, y == the class."
+            f"{listed(distinct, 5)}. {_AS_BOOLEANS}"
         )
     if several and set(distinct) == {0, 1} and chosen != 1:
         raise ValueError(
@@ -255,12 +261,12 @@ def _of_two(distinct: Sequence[Any], chosen: Any) -> Coding:
     return Coding(classes, {label: classes.index(label) for label in distinct})
 
 
-def _refuse_unknown(distinct: Sequence[Any], classes: Sequence[Any]) -> None:
+def _refuse_unknown(distinct: Sequence[Any], classes: Sequence[Any], advice: str = "") -> None:
     unknown = [label for label in distinct if label not in classes]
     if unknown:
         raise ValueError(
             f"y holds labels that are not classes of the base model: {listed(unknown, 5)}. Its "
-            f"classes are {listed(classes, 10)}."
+            f"classes are {listed(classes, 10)}.{advice}"
         )
 
 

@@ -125,7 +125,7 @@ def cross_fit(
     """
     known = known_classes(None, reading)
     if _is_classifier(estimator):
-        known = _known_to(y, known)
+        known = _known_to(y, known, reading.target_class)
     table, labels = read_labelled(X, y, Z, reading, known)
     folds = _folds(table, labels, cv, seed)
     training = _Training(estimator, X, labels, seed, fit_params or {})
@@ -135,7 +135,8 @@ def cross_fit(
         return open_base(fitted, reading)
 
     several = labels.kind == "classes"
-    total = np.zeros((table.n_rows, labels.outputs) if several else table.n_rows)
+    columns = several and reading.target_class is None
+    total = np.zeros((table.n_rows, labels.outputs) if columns else table.n_rows)
     count = np.zeros(table.n_rows)
     for train, held_out in folds:
         if several and len(np.unique(training.y[train])) < labels.outputs:
@@ -149,7 +150,7 @@ def cross_fit(
     times = np.maximum(count, 1)
     own = [(train[scored[train]], held_out) for train, held_out in folds]
     usable = [(train, held_out) for train, held_out in own if len(train)]
-    mean = total / (times[:, None] if several else times)
+    mean = total / (times[:, None] if columns else times)
     return CrossFitted(base(None), mean, scored, usable)
 
 
@@ -229,15 +230,31 @@ def _is_classifier(estimator: Any) -> bool:
     return bool(is_classifier(estimator))
 
 
-def _known_to(y: Any, known: Known) -> Known:
-    """What the labels tell about the classes that a classifier will be trained on."""
+def _known_to(y: Any, known: Known, target_class: Any) -> Known:
+    """What the labels tell about the classes that a classifier will be trained on.
+
+    It is trained on all of them, also if ``target_class`` is the only one to be recalibrated.
+    """
     shape = np.shape(y)
-    if known.chosen is None and known.classes is None and shape:
-        found = Seen.of(read_values(y, shape[0])).distinct or ()
-        whole = all(not isinstance(label, float) for label in found)
-        if len(found) > 2 and whole:
-            return replace(known, classes=found, outputs=len(found))
-    return known if known.classes is not None else replace(known, classes=range(2))
+    if known.classes is not None or not shape:
+        return known if known.classes is not None else replace(known, classes=range(2))
+    found = Seen.of(read_values(y, shape[0])).distinct or ()
+    if found and all(isinstance(label, bool) for label in found):
+        _refuse_flags(target_class)
+        return replace(known, classes=(False, True))
+    whole = all(not isinstance(label, float) for label in found)
+    if known.chosen == target_class and len(found) > 2 and whole:
+        return replace(known, classes=found, outputs=len(found), chosen=None)
+    return replace(known, classes=range(2))
+
+
+def _refuse_flags(target_class: Any) -> None:
+    """A classifier that is trained on booleans does not know the classes behind them."""
+    if target_class is not None and not isinstance(target_class, bool | np.bool_):
+        raise ValueError(
+            f"y holds booleans, so an estimator that is trained on it has no class "
+            f"{target_class!r}. Pass the class of every row, or leave target_class= out."
+        )
 
 
 def _labels_for(estimator: Any, labels: Labels) -> NDArray[Any]:

@@ -97,3 +97,20 @@ def test_exported_file_is_a_base(task, tmp_path):
     again = rc.fit(path, X, y, H=rc.Trees(depth=2), loop=rc.Loop(max_rounds=10))
     direct = rc.fit(model, X, y, H=rc.Trees(depth=2), loop=rc.Loop(max_rounds=10))
     np.testing.assert_allclose(again.predict(X), direct.predict(X), rtol=1e-6)
+
+
+def test_one_of_several_classes_is_refitted_on_the_classes(tmp_path):
+    X, margin, rng = sample()
+    k = np.clip((margin + rng.logistic(size=len(X)) + 1.5) // 1.5, 0, 2).astype(int)
+    forest = RandomForestClassifier(20, max_depth=4, random_state=0).fit(X[COLUMNS], k)
+    model = rc.fit(forest, X, k, H=["sex"], target_class=0)
+    for y in (k, k == 0):
+        again = model.refit(X, y)
+        assert (again.labels.classes, again.labels.chosen) == ((0, 1, 2), 0)
+        assert np.corrcoef(again.predict(X), k == 0)[0, 1] > 0.3
+    two = k < 2
+    with pytest.raises(ValueError, match="1 can mean that a row is of class 0"):
+        model.refit(X[two], k[two])
+    again.save(tmp_path / "again.rcal")
+    given = rc.load(tmp_path / "again.rcal", base=model)
+    np.testing.assert_array_equal(given.predict(X), again.predict(X))

@@ -8,6 +8,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import recalibrate as rc
+from recalibrate.bases.protocol import as_base
 
 RNG = np.random.default_rng(5)
 N = 600
@@ -313,3 +314,38 @@ def test_soft_labels_may_have_any_number_of_values(name, n):
     assert model.predict(rows).mean() == pytest.approx(p.mean(), abs=0.02)
     with pytest.raises(ValueError, match="labels are not classes"):
         rc.fit(base, rows, 2.0 * p, H=rc.Groups("b < 0"))
+
+
+def test_a_base_that_was_told_its_class_says_which_label_counts():
+    base = LogisticRegression().fit(X[["a"]], spelled(("no", "yes")))
+    model = rc.fit(as_base(base, target_class="no"), X, spelled(("no", "yes")), **PLAIN)
+    assert model.labels.classes == ("yes", "no")
+    assert model.predict(X).mean() == pytest.approx(1 - Y.mean(), abs=0.05)
+
+
+def test_one_of_several_classes_is_cross_fitted():
+    k = np.clip((X["a"] + RNG.logistic(size=N) + 1.5) // 1.5, 0, 2).astype(int).to_numpy()
+    for y, wanted in ((k, 0), (np.array(["x", "y", "z"])[k], "x")):
+        model = rc.fit(LogisticRegression(), X[["a"]], y, cv=3, target_class=wanted)
+        assert (model.labels.chosen, model.labels.classes) == (wanted, tuple(np.unique(y)))
+        assert np.corrcoef(model.predict(X[["a"]]), y == wanted)[0, 1] > 0.3
+    with pytest.raises(ValueError, match="trained on it has no class 0"):
+        rc.fit(LogisticRegression(), X[["a"]], k == 0, cv=3, target_class=0)
+
+
+def test_booleans_stay_booleans_when_cross_fitted():
+    base = LogisticRegression()
+    assert rc.fit(base, X[["a"]], Y == 1, cv=3).classes_.tolist() == [False, True]
+    numbers = LogisticRegression().fit(X[["a"]], Y)
+    for model in (base, numbers):
+        options = {"cv": 3} if model is base else {}
+        other = rc.fit(model, X[["a"]], Y == 1, positive=False, **options)
+        assert other.predict(X[["a"]]).mean() == pytest.approx(1 - Y.mean(), abs=0.05)
+
+
+@pytest.mark.parametrize("names", [(1, 2, 3), ("a", "b", "c")])
+def test_refused_indicators_are_told_of_booleans(names):
+    k = np.arange(N) % 3
+    base = LogisticRegression().fit(X[["a"]], np.array(names)[k])
+    with pytest.raises(ValueError, match="pass them as booleans, y == the class"):
+        rc.fit(base, X, (k == 0).astype(int), target_class=names[0], **PLAIN)
