@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.data.classes import NOTHING_KNOWN
 from recalibrate.graph.facts import MARK, Facts, read_facts
 from recalibrate.scores import Link
 from recalibrate.support.errors import ModelFileError
@@ -103,8 +104,12 @@ class OnnxBase(DecidedBase):
         self.target_class = target_class
         self.unnamed_outputs = False
         self.classes: Sequence[Any] | None = None
-        if self._facts is not None and self._facts.positive is not None:
-            self.classes = self._facts.known.classes  # the second is what the score is about
+        self._wanted = target_class  # of several outputs
+        known = NOTHING_KNOWN if self._facts is None else self._facts.known
+        if self._facts is not None and self._facts.classes and known.outputs == 1:
+            self.classes = known.classes  # of two the second is what the score is about
+            self.target_class = known.chosen if target_class is None else target_class
+            self._wanted = None if target_class == known.chosen else target_class
         self.link: Link = self._read_link(link)
         self._reading: Reading | None = None
         values = self._try_zeros()
@@ -159,7 +164,7 @@ class OnnxBase(DecidedBase):
         if self._facts is not None and width > 1:  # logits of classes, which the file names
             output = replace(output, classes=self._facts.classes, speaks_of_classes="")
             self._output, link = output, "logit"
-        reading = read_output(output, values, link, self.target_class, self._facts)
+        reading = read_output(output, values, link, self._wanted, self._facts)
         # A row of zeros does not tell logits of two classes from log-odds with either sign.
         open_still = made and width == 2 and link == "logit" and output.speaks_of_classes
         self._reading = None if open_still else reading

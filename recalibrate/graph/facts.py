@@ -46,10 +46,12 @@ class Facts:
     classes
         The classes that labels name, in the order of the graph's columns, where they have names;
         of one against the rest False and True.
-    positive
-        Of two named classes the one that counts as 1; else None.
+    known
+        How labels are to be read that predictions are compared with.
     exposed
         Whether predictions are rates per unit of an exposure.
+    kind
+        Kind of the labels: "binary", "soft", "regression" or "classes".
     """
 
     inputs: tuple[Input, ...]
@@ -61,17 +63,9 @@ class Facts:
     low: float
     high: float
     classes: tuple[Any, ...] = ()
-    positive: Any = None
+    known: Known = NOTHING_KNOWN
     exposed: bool = False
-
-    @property
-    def known(self) -> Known:
-        """How labels are to be read that predictions are compared with."""
-        if len(self.classes) > 2:
-            return Known(sort_classes(self.classes), len(self.classes))
-        if self.positive is None:
-            return NOTHING_KNOWN
-        return Known((next(c for c in self.classes if c != self.positive), self.positive))
+    kind: str = ""
 
     @property
     def family(self) -> Family:
@@ -114,7 +108,6 @@ def read_facts(metadata: Mapping[str, str], shown: str) -> Facts:
         raise _damaged(shown, "link") from None
     scaled = labels["kind"] == "regression"
     classes = (False, True) if "chosen" in labels else tuple(labels.get("classes", ()))
-    two = len(classes) == 2 and "chosen" not in labels
     return Facts(
         tuple(map(_input, _value(metadata, "inputs", shown, _are_inputs))),
         columns["named"],
@@ -125,9 +118,23 @@ def read_facts(metadata: Mapping[str, str], shown: str) -> Facts:
         float(labels["low"]) if scaled else 0.0,
         float(labels["high"]) if scaled else 1.0,
         classes,
-        labels.get("positive", classes[1]) if two else None,
+        _known(labels),
         labels.get("exposed", False),
+        labels["kind"],
     )
+
+
+def _known(labels: Mapping[str, Any]) -> Known:
+    """How further labels are to be read, as `Labels.audited` of the exported model says."""
+    classes = tuple(labels.get("classes", ()))
+    if "chosen" in labels:
+        return Known(classes, 1, labels["chosen"])
+    if len(classes) > 2:
+        return Known(sort_classes(classes), len(classes))
+    if len(classes) == 2:
+        event = labels.get("positive", classes[1])
+        return Known((next(c for c in classes if c != event), event))
+    return Known((0, 1)) if labels["kind"] == "binary" else NOTHING_KNOWN
 
 
 def _entry(metadata: Mapping[str, str], key: str, shown: str) -> str:
@@ -174,6 +181,8 @@ def _are_labels(value: Any) -> bool:
     if not isinstance(classes, list) or not all(
         type(c) in (str, int, float, bool) for c in classes
     ):
+        return False
+    if "chosen" in value and (len(set(classes)) < 3 or value["chosen"] not in classes):
         return False
     if "positive" in value and (len(set(classes)) != 2 or value["positive"] not in classes):
         return False

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.bases.problem import has_no_rows
+from recalibrate.bases.protocol import Base, as_base
 from recalibrate.bases.wrappers import select_columns
 from recalibrate.data.classes import Known, sort_classes
 from recalibrate.graph.decisions import ACTION
@@ -70,6 +71,10 @@ class ServedModel:
     def predicts_rates(self) -> bool:
         """Whether the model was fitted with ``exposure=``: it predicts y per unit of exposure."""
         return self.facts.exposed
+
+    def as_base(self) -> Base:
+        """The graph as a base: `fit` appends rounds to it on new labels."""
+        return as_base(self.content)
 
     @property
     def outputs(self) -> tuple[str, ...]:

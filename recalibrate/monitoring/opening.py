@@ -10,6 +10,7 @@ import numpy as np
 
 from recalibrate.bases.protocol import predicts_rates
 from recalibrate.data.labels import Labels
+from recalibrate.graph.facts import Facts
 from recalibrate.graph.served import ServedModel
 from recalibrate.model import Recalibrated
 from recalibrate.monitoring.batches import Batch, Scale
@@ -36,18 +37,16 @@ def read_scale(model: Any, bounds: Any, classes: Sequence[Any] | None) -> Scale:
     exposed = predicts_rates(model)
     if bounds is not None:
         return Scale(*check_range("bounds", bounds), exposed=exposed)
-    labels = getattr(model, "labels", None)
-    if isinstance(labels, Labels) and labels.kind == "regression":
-        return Scale(labels.low, labels.high, exposed=exposed)
-    if isinstance(labels, Labels):
+    labels = model.facts if isinstance(model, ServedModel) else getattr(model, "labels", None)
+    if isinstance(labels, Labels | Facts):
+        if labels.kind == "regression":
+            return Scale(labels.low, labels.high, exposed=exposed)
+        known = labels.audited if isinstance(labels, Labels) else labels.known
         return Scale(
-            classes=tuple(labels.audited.classes or ()) if labels.classes else (),
-            chosen=labels.chosen,
+            classes=tuple(known.classes or ()) if labels.classes else (), chosen=known.chosen
         )
-    if isinstance(model, ServedModel) and model.known.told:
-        return Scale(classes=tuple(model.known.classes or ()))
-    known = getattr(model, "classes_", None)
-    return Scale(exposed=exposed) if known is None else _with_classes(known)
+    named = getattr(model, "classes_", None)
+    return Scale(exposed=exposed) if named is None else _with_classes(named)
 
 
 def _with_classes(classes: Sequence[Any]) -> Scale:

@@ -4,9 +4,11 @@ import numpy as np
 import onnx
 import pandas as pd
 import pytest
+from sklearn.linear_model import LogisticRegression, PoissonRegressor
 from treebase import TreeBase, random_ensemble
 
 import recalibrate as rc
+from recalibrate.data.classes import Known
 from recalibrate.graph import load_served
 from recalibrate.support.errors import ModelFileError
 
@@ -145,3 +147,86 @@ def test_bands_of_pandas_cut_are_categories_of_a_served_graph(tmp_path):
     expected = model.predict(X, base=scores).astype(np.float32)
     assert len(np.unique(expected)) > 1
     np.testing.assert_array_equal(served.predict(X, base=scores), expected)
+
+
+@pytest.fixture(scope="module")
+def of_several():
+    """One class of three against the rest, and the labels that name all three."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"u": rng.normal(size=1000), "g": rng.integers(0, 3, 1000)})
+    k = np.clip((X["u"] + rng.logistic(size=1000) + 1.5) // 1.5, 0, 2).astype(int).to_numpy()
+    model = rc.fit(LogisticRegression().fit(X, k), X, k, H=["g"], target_class=0)
+    return model, load_served(model.to_onnx(X_sample=X[:50]).SerializeToString()), X, k
+
+
+def test_one_of_several_classes_is_known_by_its_label(of_several):
+    model, served, X, k = of_several
+    assert served.known == Known((0, 1, 2), 1, 0)
+    truth = (k == 0).mean() - model.predict(X).mean()
+    for y in (k, k == 0):
+        assert rc.audit(served, X, y).table["gap"][0] == pytest.approx(truth, abs=1e-6)
+        monitor = rc.Monitor(served, groups=["g"])
+        monitor.update(X, y)
+        assert monitor.table["gap"][0] == pytest.approx(truth, abs=1e-6)
+    with pytest.raises(ValueError, match="1 can mean that a row is of class 0"):
+        rc.audit(served, X, (k == 0).astype(int))
+
+
+def test_a_graph_that_does_not_say_which_class_is_one_of_two(of_several):
+    """Files of early versions do not name the classes."""
+    model, _, X, k = of_several
+    graph = model.to_onnx(X_sample=X[:50])
+    for entry in graph.metadata_props:
+        if entry.key == "labels":
+            entry.value = '{"kind": "binary", "low": 0.0, "high": 1.0}'
+    served = load_served(graph.SerializeToString())
+    assert rc.audit(served, X, k == 0).n_rows == len(X)
+    with pytest.raises(ValueError, match="not classes of the base model: 2"):
+        rc.audit(served, X, k)
+
+
+def test_a_served_class_of_several_is_recalibrated_again(of_several, tmp_path):
+    model, served, X, k = of_several
+    model.to_onnx(tmp_path / "t.onnx", X[:50])
+    for base in (served, tmp_path / "t.onnx"):
+        again = rc.fit(base, X, k, H=["g"])
+        assert again.labels.chosen == 0
+        assert np.corrcoef(again.predict(X), model.predict(X))[0, 1] > 0.9
+    again.save(tmp_path / "again.rcal", base=tmp_path / "t.onnx")
+    loaded = rc.load(tmp_path / "again.rcal")
+    np.testing.assert_allclose(loaded.predict(X), again.predict(X), atol=1e-6)  # float32 graphs
+
+
+@pytest.mark.parametrize("pair", [(1, 2), (-1, 1)])
+def test_labels_of_a_graph_without_class_names_are_0_and_1(pair):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"g": rng.integers(0, 3, 500)})
+    p = rng.uniform(0.1, 0.9, 500)
+    y = (rng.random(500) < p).astype(int)
+    model = rc.fit(p, X, y, H=["g"])
+    served = load_served(model.to_onnx().SerializeToString())
+    for each in (model, served):
+        with pytest.raises(ValueError, match="Its classes are 0, 1"):
+            rc.audit(each, X, np.array(pair)[1 - y], base=p)
+        assert rc.audit(each, X, y, base=p).n_rows == 500
+
+
+def test_rates_of_a_graph_are_watched_and_recalibrated_again():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"u": rng.normal(size=900), "g": rng.integers(0, 2, 900)})
+    exposure = rng.uniform(0.5, 2, 900)
+    y = rng.poisson(np.exp(1 + 0.3 * X["u"]) * exposure)
+    base = PoissonRegressor().fit(X, y / exposure, sample_weight=exposure)
+    model = rc.fit(base, X, y, H=["g"], exposure=exposure)
+    served = load_served(model.to_onnx(X_sample=X[:50]).SerializeToString())
+    reports = []
+    for each in (model, served):
+        monitor = rc.Monitor(each, groups=["g"])
+        with pytest.raises(ValueError, match="exposure="):
+            monitor.update(X, y)
+        monitor.update(X, y, exposure=exposure)
+        reports.append(monitor.table["gap"])
+    np.testing.assert_allclose(*reports, atol=1e-5)  # float32 graphs
+    again = rc.fit(served, X, y, H=["g"], exposure=exposure)
+    assert again.predicts_rates
+    np.testing.assert_allclose(again.predict(X), model.predict(X), rtol=0.1)
