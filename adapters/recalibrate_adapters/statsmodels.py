@@ -75,11 +75,9 @@ class StatsmodelsBase:
         self.deviance = _deviance(model, kind)
         self.classes = _classes(model, kind)
         several = kind == "MNLogit"
-        choices = tuple(self.classes or ()) if several else ()
+        choices = tuple(self.classes or ())
         if target_class is not None and target_class not in choices:
-            told = (
-                f"; these are: {listed(choices)}." if several else ", which has one score per row."
-            )
+            told = f"; these are: {listed(choices)}." if choices else ", which has none."
             raise ValueError(f"target_class={target_class!r} is not a class of {self.name}{told}")
         self.outputs = len(choices) if several and target_class is None else 1
 
@@ -98,7 +96,8 @@ class StatsmodelsBase:
                 "out rows with missing values. Fill them in first."
             )
         if self.target_class is not None:
-            found = found[:, list(self.classes or ()).index(self.target_class)]
+            both = found if found.ndim == 2 else np.stack([1.0 - found, found], axis=1)
+            found = both[:, list(self.classes or ()).index(self.target_class)]
         return check_finite(found, self.name)
 
     @staticmethod

@@ -152,7 +152,7 @@ class TorchBase(DecidedBase):
             if self._class is not None:
                 raise ValueError(
                     f"target_class={self._class} was given, but the torch model gives one number "
-                    "per row, not one per class. Leave target_class out."
+                    "per row, not one per class. Leave target_class (or positive) out."
                 )
             return None
         count = outputs.shape[1]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from recalibrate.bases.protocol import (
     Base,
+    CallableBase,
     ProbabilityBase,
     ScoreColumn,
     as_base,
@@ -20,6 +21,8 @@ from recalibrate.bases.protocol import (
     count_rows,
     deviance_of,
     has_unnamed_outputs,
+    may_number_classes,
+    numbers_classes,
     predicts_rates,
 )
 from recalibrate.bases.suspicion import warn_if_too_good
@@ -170,12 +173,17 @@ def open_base(model: Any, reading: Reading) -> Base:
     base = as_base(model, target_class=reading.target_class, **options)
     require_exposure(predicts_rates(base), reading.exposure)
     wanted, classes = reading.positive, classes_of(base)
-    # Some tell their classes only by the columns of what they give.
-    if wanted is not None and classes is None and isinstance(base, ProbabilityBase):
-        return as_base(model, target_class=wanted, **options)
-    if wanted is None or classes is None or isinstance(classes, range):
+    if wanted is None:
         return base
-    scored = classes[1] if class_of(base) is None else class_of(base)
+    # Some tell their classes only by the columns of what they give.
+    if classes is None and isinstance(base, ProbabilityBase):
+        return as_base(model, target_class=wanted, **options)
+    told = classes is not None and not isinstance(classes, range)
+    outputs: Sequence[Any] = classes if told and classes is not None else range(2)
+    labels = outputs if told else _output_labels(base, reading)
+    if not labels:
+        return base
+    scored = labels[1 if class_of(base) is None else list(outputs).index(class_of(base))]
     if wanted == scored:
         return base
     if base is model or hasattr(type(model), "as_base"):
@@ -183,7 +191,26 @@ def open_base(model: Any, reading: Reading) -> Base:
             f"positive={wanted!r}, but the base model predicts the probability of {scored!r} and "
             "keeps doing so. Leave positive= out, or fit its own base model with positive=."
         )
-    return as_base(model, target_class=wanted, **options)
+    known = dict(zip(labels, outputs, strict=True))
+    return as_base(model, target_class=known.get(wanted, wanted), **options)
+
+
+def _output_labels(base: Base, reading: Reading) -> Sequence[Any]:
+    """Labels of the two outputs of a base that only numbers them.
+
+    Empty where nothing says which is which: then the score is about ``positive``.
+    """
+    labels = (0, 1) if reading.classes is None else read_class_names(reading.classes)
+    if len(labels) != 2 or reading.positive not in labels:
+        return ()
+    if isinstance(base, ScoreColumn | CallableBase):
+        if reading.classes is not None and reading.positive == labels[0]:
+            raise ValueError(
+                f"By classes={list(labels)!r} the scores are about {labels[1]!r}, by "
+                f"positive={labels[0]!r} about the other class. Leave one of the two out."
+            )
+        return ()
+    return labels if may_number_classes(base) else ()
 
 
 def by_column(values: NDArray[np.float64]) -> list[NDArray[np.float64]]:
@@ -213,7 +240,8 @@ def known_classes(base: Base | None, reading: Reading, outputs: int = 1) -> Know
     own = None if base is None else log_family(base, reading)
     if own is None:
         unnamed = base is not None and has_unnamed_outputs(base)
-        return Known(classes, outputs, chosen, unnamed=unnamed)
+        numbered = base is not None and numbers_classes(base)
+        return Known(classes, outputs, chosen, unnamed=unnamed, numbered=numbered)
     if classes is not None:
         raise ValueError(
             f"link={own.name!r} is for counts, amounts and rates, but the base model is a "

@@ -361,6 +361,12 @@ def numbers_classes(base: Base) -> bool:
     return isinstance(getattr(base, "classes", None), range)
 
 
+def may_number_classes(base: Base) -> bool:
+    """Whether a base numbers its two classes, or may do so once it has scored some rows."""
+    classes = getattr(base, "classes", None)
+    return len(classes) == 2 if isinstance(classes, range) else hasattr(base, "unnamed_outputs")
+
+
 def deviance_of(base: Base) -> str:
     """The deviance that a base was trained by: "poisson", "gamma", "tweedie-1.5"; "" for others."""
     return str(getattr(base, "deviance", ""))

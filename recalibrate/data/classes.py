@@ -143,6 +143,8 @@ def find_classes(
     if known.told or len(known.classes or ()) > 2:
         return _against_rest(distinct, known)
     if known.chosen is not None:
+        if known.numbered and numeric and known.chosen == 0:
+            _refuse_other_numbers(distinct)
         return _of_two(distinct, known.chosen)
     if numeric and set(distinct) <= {0, 1}:
         return None
@@ -259,6 +261,16 @@ def _of_two(distinct: Sequence[Any], chosen: Any) -> Coding:
     chosen = distinct[1] if chosen is None else chosen
     classes = (_other(distinct, chosen), chosen)
     return Coding(classes, {label: classes.index(label) for label in distinct})
+
+
+def _refuse_other_numbers(distinct: Sequence[Any]) -> None:
+    """Beside another number, 0 can be either of two numbered outputs."""
+    if not set(distinct) <= {0, 1}:
+        raise ValueError(
+            f"The base model numbers its two classes 0 and 1, but y holds {listed(distinct, 5)}: "
+            "that does not say which of its outputs 0 is. Name the classes in the order of the "
+            "outputs with classes=[...]."
+        )
 
 
 def _refuse_unknown(distinct: Sequence[Any], classes: Sequence[Any], advice: str = "") -> None:

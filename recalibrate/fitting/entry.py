@@ -145,9 +145,11 @@ def fit(
         Of a multiclass base: the one class whose probability is recalibrated against the rest;
         ``y`` holds classes, or booleans that say whether a row is of that class.
     positive
-        Of two classes: the label that counts as 1, which the scores of an array or a callable are
-        about, and ``predict``, audits and the summary speak of. ``classes_`` and the columns of
-        ``predict_proba`` stay sorted.
+        Of two classes: the label that counts as 1, which ``predict``, audits and the summary speak
+        of. It chooses the output of a base model that names its classes; of one that numbers them
+        if ``classes`` names them, or labels are 0 and 1. All other scores, as those of an array
+        or a callable, must be about it. ``classes_`` and the columns of ``predict_proba`` stay
+        sorted.
     classes
         All classes, in the order of the base model's outputs, where it does not tell them and
         labels are text, or ``y`` does not hold all of them.

@@ -152,3 +152,46 @@ def test_a_saved_model_brings_its_base(name, fitted, tmp_path):
     made = rc.fit(model, X, NAMES, rc.Groups("a < 0"), loop=rc.Loop(levels=1, max_rounds=2))
     again = rc.load(made.save(tmp_path / "model.rcal"))
     np.testing.assert_allclose(again.predict(NEW), made.predict(NEW), atol=1e-12)
+
+
+def two_numbers(kind, folder):
+    """A model of two classes that it only numbers."""
+    y = (Y > 0).astype(int)
+    if kind.startswith("xgboost"):
+        model = xgboost.XGBClassifier(n_estimators=8, n_jobs=1).fit(X, y)
+        model.get_booster().save_model(folder / "x.json")
+        return model.get_booster() if kind == "xgboost" else folder / "x.json"
+    model = LGBMClassifier(**LIGHT).fit(X, y)
+    model.booster_.save_model(folder / "l.txt")
+    return model.booster_ if kind == "lightgbm" else folder / "l.txt"
+
+
+@pytest.mark.parametrize("kind", ["xgboost", "xgboost file", "lightgbm", "lightgbm file"])
+def test_positive_chooses_the_first_of_two_numbered_classes(kind, tmp_path):
+    base = two_numbers(kind, tmp_path)
+    y = (Y > 0).astype(int)
+    words = np.array(["low", "other"])[y]
+    second = from_margin(as_base(base).scores(X), "logit")
+    options = {"H": rc.Groups("a < 0"), "validation": False, "loop": rc.Loop(levels=1)}
+    for labels, first, more in ((y, 0, {}), (words, "low", {"classes": ["low", "other"]})):
+        model = rc.fit(base, X, labels, positive=first, **more, **options)
+        assert model.labels.classes[1] == first
+        scores = from_margin(model.base.scores(X), "logit")
+        np.testing.assert_allclose(scores, 1 - second, atol=1e-9)
+        assert np.corrcoef(model.predict(X), labels == first)[0, 1] > 0.5
+        table = rc.audit(base, X, labels, positive=first, **more).table
+        assert table["gap"][0] == pytest.approx((labels == first).mean() - 1 + second.mean())
+    with pytest.raises(ValueError, match="predicts the probability of 1 and keeps doing so"):
+        rc.fit(as_base(base), X, y, positive=0, **options)
+    with pytest.raises(ValueError, match="does not say which of its outputs 0 is"):
+        rc.fit(base, X, 2 * y, positive=0, **options)
+
+
+def test_positive_without_names_of_the_outputs_is_what_the_score_is_about(tmp_path):
+    base = two_numbers("xgboost", tmp_path)
+    words = np.array(["b", "a"])[(Y > 0).astype(int)]
+    model = rc.fit(base, X, words, positive="a", H=rc.Groups("a < 0"), validation=False)
+    np.testing.assert_array_equal(model.base.scores(X), as_base(base).scores(X))
+    p = from_margin(as_base(base).scores(X), "logit")
+    with pytest.raises(ValueError, match="the scores are about 'a', by positive='b'"):
+        rc.fit(p, X, words, classes=["b", "a"], positive="b")

@@ -100,6 +100,15 @@ def test_arrays_are_taken_as_they_are(sm, people):
     np.testing.assert_array_equal(base.scores(exog), results.predict(exog))
 
 
+def test_positive_chooses_the_first_of_two_classes(sm, people):
+    results = sm.Logit(people["y"], sm.add_constant(people[["age"]])).fit(disp=0)
+    model = rc.fit(results, people, people["y"], ["sex"], positive=0, validation=False)
+    expected = 1 - results.predict(sm.add_constant(people[["age"]]))
+    np.testing.assert_allclose(model.base.scores(people), expected)
+    with pytest.raises(ValueError, match="target_class=7 is not a class of statsmodels Logit"):
+        StatsmodelsBase(results, target_class=7)
+
+
 @pytest.mark.slow
 def test_several_classes(sm, people):
     exog = sm.add_constant(people[["age"]])

@@ -487,6 +487,23 @@ def test_a_class_of_several_by_the_labels_themselves():
     np.testing.assert_array_equal(both[0].predict(X), both[1].predict(X))
 
 
+@pytest.mark.parametrize("named", [False, True])
+def test_positive_chooses_the_first_of_two_outputs(named):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(600, 2)).astype(np.float32), rng.integers(0, 2, 600)
+    labels, first = (np.array(["well", "sick"])[y], "well") if named else (y, 0)
+    more = {"classes": ["well", "sick"]} if named else {}
+    net = nn.Sequential(nn.Linear(2, 2), nn.Softmax(1))
+    options = {"H": rc.Groups("x0 < 0"), "loop": rc.Loop(levels=1)}
+    model = rc.fit(net, X, labels, positive=first, **more, **options)
+    assert model.labels.classes[1] == first
+    expected = net(torch.tensor(X)).detach().numpy()[:, 0]
+    np.testing.assert_allclose(model.base.scores(X), expected, atol=1e-6)  # float32 outputs
+    one = nn.Sequential(nn.Linear(2, 1), nn.Sigmoid())
+    with pytest.raises(ValueError, match=r"one number per row.*\(or positive\) out"):
+        rc.fit(one, X, labels, positive=first, **more, **options)
+
+
 def as_program(model):
     rows = {0: torch.export.Dim("N")}
     return torch.export.export(model.eval(), (torch.zeros(2, 4),), dynamic_shapes=(rows,))
