@@ -18,6 +18,7 @@ from recalibrate.commands.texts import read_names
 from recalibrate.data.inputs import open_frames
 from recalibrate.data.scores import take_scores
 from recalibrate.data.splitting import find_columns
+from recalibrate.data.values import plain_value
 from recalibrate.support.notices import warn_user
 from recalibrate.support.optional import require
 
@@ -136,7 +137,7 @@ def encode_frame(frame: pd.DataFrame, path: Path) -> bytes:
 class Labelled:
     """Features, labels and whatever else belongs to the rows of a table.
 
-    ``positive`` is the label that counts as 1 where labels are classes that the model tells.
+    ``positive`` is the label that counts as 1 where labels are classes, as they are in the table.
     """
 
     X: pd.DataFrame
@@ -156,7 +157,8 @@ def read_labelled(
     """The table of a command with its labels; what is no feature is taken out of it.
 
     ``others`` are names of further columns that are no features, or None. Labels may be text if
-    the model tells its ``classes``, or there are scores of several classes.
+    the model tells its ``classes``, there are scores of several classes, or ``--positive`` names
+    one of two. They stay as they are then; else ``--positive`` makes booleans of them.
     """
     frame = read_frame(args.data, text=args.text, known_text=known_text)
     named = {"label": args.label, "weight": args.weight, **others}
@@ -164,22 +166,50 @@ def read_labelled(
     if args.skip_unlabelled:
         X, values = _labelled_only(X, values, args.label)
     several = any(np.ndim(values[key]) == 2 for key in SCORES if key in values)
+    y = values.pop("label")
+    if args.positive is not None and not (classes or several or _are_means(args)):
+        classes = _two_classes(y)
+    texts = several or any(isinstance(label, str) for label in classes)
     positive = find_positive(args.positive, classes)
-    asked = args.positive if positive is None else None
-    y = _labels(values.pop("label"), args.label, asked, several or bool(classes))
+    y = _labels(y, args.label, args.positive if positive is None else None, texts)
     return Labelled(X, y, values.pop("weight", None), values, positive)
 
 
 def find_positive(text: str | None, classes: Sequence[Any]) -> Any:
-    """Which of two classes an option means; None if it is neither, or there are more.
+    """Which of the classes an option means; None if it is none of them.
 
     Examples
     --------
-    >>> find_positive("0", (0, 1)), find_positive("yes", (0, 1))
-    (0, None)
+    >>> find_positive("0", (0, 1)), find_positive("1.0", (0, 1)), find_positive("yes", (0, 1))
+    (0, 1, None)
     """
-    found = [label for label in classes if str(label) == text]
-    return found[0] if found and len(classes) == 2 else None
+    for label in classes:
+        spellings = [str(label)] if isinstance(label, str | bool) else [str(label), f"{label:.1f}"]
+        if text in spellings:
+            return label
+    return None
+
+
+def _are_means(args: Namespace) -> bool:
+    """Whether options make numbers of the labels, so that these cannot be classes."""
+    given = (getattr(args, name, None) for name in ("bounds", "exposure", "loss"))
+    link = getattr(args, "link", None) or ""
+    return any(each is not None for each in given) or link.startswith("log-") or link == "log"
+
+
+def _two_classes(values: NDArray[Any]) -> tuple[Any, ...]:
+    """Labels of two different values that can be classes, text or whole numbers; else nothing.
+
+    Examples
+    --------
+    >>> _two_classes(np.array(["no", "yes", "no"])), _two_classes(np.array([0.5, 1.5]))
+    (('no', 'yes'), ())
+    """
+    import pandas as pd
+
+    found = [plain_value(value) for value in pd.unique(values[~pd.isna(values)])]
+    whole = all(not isinstance(value, float) or value.is_integer() for value in found)
+    return tuple(found) if len(found) == 2 and whole else ()
 
 
 def _labelled_only(
@@ -248,9 +278,9 @@ def read_classes(text: str | None, y: NDArray[Any]) -> list[Any] | None:
 
 
 def _labels(
-    values: NDArray[Any], name: str, positive: str | None, several: bool = False
+    values: NDArray[Any], name: str, positive: str | None, named: bool = False
 ) -> NDArray[Any]:
-    """Labels as numbers, or of ``several`` classes as they are; ``positive`` is what is 1."""
+    """Labels as they are, or whether they are ``positive``; text only if the classes are known."""
     import pandas as pd
 
     missing = int(pd.isna(values).sum())
@@ -262,7 +292,7 @@ def _labels(
     present = list(dict.fromkeys(str(value) for value in pd.unique(values)))
     shown = ", ".join(repr(value) for value in present[:SHOWN_LABELS])
     if positive is None:
-        if values.dtype.kind not in "biuf" and not several:
+        if values.dtype.kind not in "biuf" and not named:
             raise ValueError(
                 f"the label column {name!r} holds {shown}; say which value counts as 1 with "
                 f"--positive, for example --positive {present[-1]!r}"

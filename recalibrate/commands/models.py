@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recalibrate.commands.data import check_file, find_positive, scores_of
+from recalibrate.commands.texts import read_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,9 +66,8 @@ def open_base(path: str, args: Namespace) -> Base | Recalibrated:
         return open_saved(path, trust=args.trust)
     told = {"link": args.base_link, "target_class": _read_class(args.target_class)}
     base = as_base(path, **told, trust=args.trust)
-    classes = told_classes(base)
-    wanted = find_positive(getattr(args, "positive", None), classes)
-    if wanted is not None and wanted != classes[1] and args.target_class is None:
+    wanted = None if args.target_class is not None else _wanted_class(base, args)
+    if wanted is not None:
         base = as_base(path, link=args.base_link, target_class=wanted, trust=args.trust)
     names = args.model_columns
     if names is None:
@@ -78,6 +78,25 @@ def open_base(path: str, args: Namespace) -> Base | Recalibrated:
             f"{', '.join(base.columns() or ())}"
         )
     return NamedBase(base, tuple(name.strip() for name in names.split(",")))
+
+
+def _wanted_class(base: Base, args: Namespace) -> Any:
+    """The class to score that ``--positive`` names, if it is not the one that is scored anyway."""
+    from recalibrate.bases.protocol import may_number_classes
+
+    text, classes = getattr(args, "positive", None), told_classes(base)
+    wanted = find_positive(text, classes)
+    if wanted is not None and len(classes) > 2:
+        raise ValueError(
+            f"--positive names one of two classes, but the model has {len(classes)}: choose the "
+            f"one to score with --target-class {text}"
+        )
+    if classes:
+        return None if wanted == classes[1] else wanted
+    names = getattr(args, "classes", None)
+    labels = ["0", "1"] if names is None else read_names([names], [])
+    first = len(labels) == 2 and labels[0] == text and may_number_classes(base)
+    return 0 if first else None
 
 
 def known_text(model: Any) -> tuple[str, ...]:
@@ -132,7 +151,6 @@ def _read_class(text: str | None) -> str | int | None:
 
 def told_classes(model: Any) -> tuple[Any, ...]:
     """The classes that a model, or base, tells by their labels: then labels may be text."""
-    classes = getattr(getattr(model, "labels", None), "classes", ())
-    known = getattr(getattr(model, "known", None), "classes", None)
-    classes = classes or known or getattr(model, "classes", None) or ()
-    return () if isinstance(classes, range) else tuple(classes)
+    known = getattr(getattr(model, "labels", model), "known", None)
+    classes = getattr(model, "classes", None) if known is None else known.classes
+    return () if classes is None or isinstance(classes, range) else tuple(classes)

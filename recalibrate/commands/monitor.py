@@ -15,6 +15,7 @@ long as there is an alarm, for cron and CI.
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -243,7 +244,11 @@ def _rows(args: Namespace, text: tuple[str, ...], model: Any) -> Labelled:
         "exposure": args.exposure,
     }
     if args.label is not None:
-        return read_labelled(args, known_text=text, classes=told_classes(model), **named)
+        classes = told_classes(model)
+        rows = read_labelled(args, known_text=text, classes=classes, **named)
+        if classes or rows.positive is None:
+            return rows
+        return replace(rows, y=rows.y == rows.positive)  # scores are about this label
     frame = read_frame(args.data, text=args.text, known_text=text)
     X, found = take_columns(frame, args.data, args.drop, weight=args.weight, **named)
     return Labelled(X, None, found.pop("weight", None), found)  # type: ignore[arg-type]

@@ -32,7 +32,9 @@ def add_labels(parser: ArgumentParser, *, required: bool = True) -> None:
     group = parser.add_argument_group("labels")
     group.add_argument("--label", metavar="NAME", required=required, help="column of the labels")
     group.add_argument(
-        "--positive", metavar="VALUE", help="the label that counts as 1; all others count as 0"
+        "--positive",
+        metavar="VALUE",
+        help="the label that counts as 1; a fit on two labels keeps both. Others count as 0",
     )
     group.add_argument(
         "--skip-unlabelled",

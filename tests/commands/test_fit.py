@@ -316,3 +316,71 @@ def test_positive_chooses_the_class_of_a_model_that_names_its_classes(run, tmp_p
         found = json.loads((tmp_path / f"{audited}.json").read_text())["groups"][0]
         assert found["mean_outcome"] == pytest.approx(np.mean(y == positive))
         assert abs(found["after"]["gap"]) < 0.03
+
+
+@pytest.fixture
+def admissions(tmp_path):
+    """Rows whose label is text, 0/1 and 1/2, with the probability of being admitted."""
+    from xgboost import XGBClassifier
+
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.normal(size=900), "b": rng.normal(size=900)})
+    p = 1 / (1 + np.exp(0.8 - X["a"]))
+    event = rng.random(900) < p
+    base = XGBClassifier(n_estimators=8, max_depth=2, n_jobs=1).fit(X, event.astype(int))
+    base.save_model(tmp_path / "x.json")
+    X.assign(
+        p=p, y=np.where(event, "admitted", "home"), y01=event.astype(int), y12=2 - event
+    ).to_csv(tmp_path / "rows.csv", index=False)
+    return event
+
+
+@pytest.mark.parametrize(
+    ("label", "positive", "other", "model"),
+    [
+        ("y", "admitted", "home", ["--score-column", "p"]),
+        ("y12", 1, 2, ["--score-column", "p"]),
+        ("y01", 1, 0, ["--score-column", "p"]),
+        ("y", "admitted", "home", ["--model", "x.json"]),
+        ("y01", 0, 1, ["--model", "x.json"]),
+    ],
+)
+def test_positive_is_remembered(run, tmp_path, admissions, label, positive, other, model):
+    drop = ["--drop", ",".join({"y", "y01", "y12"} - {label})]
+    fit = ["fit", "rows.csv", "--label", label, "--positive", positive, *model, *drop]
+    code, out, err = run(
+        *fit, "--H", "groups(b < 0)", "-o", "m.rcal", "--onnx", "m.onnx", "--force"
+    )
+    assert (code, err) == (0, "")
+    assert f"probability of {positive!r} (the other class is {other!r})" in out
+    scores = model if model[0] == "--score-column" else []
+    counted = ~admissions if positive == 0 else admissions
+    for audited in ("m.rcal", "m.onnx"):
+        shared = ["audit", "rows.csv", "--label", label, "--model", audited, *scores, *drop]
+        for more, share in (([], counted.mean()), (["--positive", other], 1 - counted.mean())):
+            assert run(*shared, *more, "--json", "found.json", "--force")[0] == 0
+            found = json.loads((tmp_path / "found.json").read_text())["groups"][0]
+            assert found["mean_outcome"] == pytest.approx(share)
+            assert abs(found["after"]["gap"]) < 0.03
+
+
+def test_positive_of_a_model_beside_its_calibration(run, admissions):
+    fit = ["fit", "rows.csv", "--label", "y01", "--positive", "0", "--model", "x.json"]
+    fit += ["--drop", "y,y12", "--H", "groups(b < 0)"]
+    assert run(*fit, "-o", "inside.rcal")[0] == 0
+    assert run(*fit, "-o", "beside.rcal", "--by-reference")[0] == 0
+    rows = pd.read_csv("rows.csv")
+    inside, beside = (rc.load(name).predict(rows) for name in ("inside.rcal", "beside.rcal"))
+    np.testing.assert_allclose(inside, beside, atol=1e-6)  # one of them by a float32 graph
+    assert np.corrcoef(inside, rows["y01"] == 0)[0, 1] > 0.3
+
+
+def test_positive_is_not_for_several_classes(refused, admissions):
+    from catboost import CatBoostClassifier
+
+    rows = pd.read_csv("rows.csv")
+    model = CatBoostClassifier(iterations=2, verbose=0, allow_writing_files=False)
+    model.fit(rows[["a", "b"]], np.array(["x", "y", "z"])[np.arange(900) % 3])
+    model.save_model("three.cbm")
+    fit = ["fit", "rows.csv", "--label", "y", "--model", "three.cbm", "-o", "m.rcal"]
+    assert "--target-class x" in refused(*fit, "--positive", "x")

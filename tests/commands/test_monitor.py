@@ -233,3 +233,26 @@ def test_the_report_says_whether_a_refit_would_help(run, refused, weeks):
     assert "A refit on 480 recent rows would help" in " ".join(out.split())
     assert "name their --label" in refused(*report)
     assert "say what to watch" in refused(*report, "--label", "y")
+
+
+def test_positive_says_what_scores_are_about_and_models_know(run, weeks):
+    rows = pd.read_csv("week1.csv", dtype={"zip": str})
+    rows.assign(y=np.where(rows["y"] == 1, "late", "on time")).to_csv("words.csv", index=False)
+    fit = ["fit", "week2.csv", "--label", "y", "--score-column", "p", "--drop", "id,day,age,zip"]
+    assert run(*fit, "--H", "groups(sex)", "-o", "m.rcal")[0] == 0
+    gaps = {}
+    for name, batch, more in (
+        ("numbers", "week1", []),
+        ("words", "words", ["--positive", "late"]),
+        ("model", "week1", ["--model", "m.rcal"]),
+        ("model of 1", "week1", ["--model", "m.rcal", "--positive", "0"]),
+    ):
+        own = ["--model", "m.rcal"] if "--model" in more else []
+        assert run(*init("--force", *own))[0] == 0
+        assert run(*update(batch, *more))[::2] == (0, "")
+        shown = ["monitor", "report", "--state", "m.json", "--table", "t.csv", "--force"]
+        assert run(*shown)[0] == 0
+        gaps[name] = pd.read_csv("t.csv")["gap"][0]
+    assert gaps["words"] == gaps["numbers"]
+    assert gaps["model of 1"] == gaps["model"]
+    assert max(map(abs, gaps.values())) < 0.05
