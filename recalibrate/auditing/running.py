@@ -241,8 +241,12 @@ def _read_rows(asked: Asked) -> Rows:
 
 
 def _check_names(y: Any, own: Known, about: Known, n_rows: int) -> None:
-    """Refuse labels that a model could not be audited on by itself: text beside 0 and 1."""
-    if own.told and about.told and set(own.classes or ()) != set(about.classes or ()):
+    """Refuse labels that a model could not be audited on by itself: text beside 0 and 1.
+
+    Beside one class of several a model of 0 and 1 says whether a row is of that class.
+    """
+    two = about.told and about.chosen is None
+    if own.told and two and set(own.classes or ()) != set(about.classes or ()):
         read_labels(y, n_rows=n_rows, known=own)
 
 

@@ -216,10 +216,8 @@ def _against_rest(distinct: Sequence[Any], known: Known) -> Coding:
     chosen = classes[1] if known.chosen is None else known.chosen
     named = classes if several else (_other(classes, chosen), chosen)
     counts = chosen if several else None
-    spoken = isinstance(known.chosen, bool | np.bool_)  # as a class that labels name
-    flags = not (spoken or any(isinstance(c, bool) for c in classes)) and all(
-        isinstance(v, bool) for v in distinct
-    )
+    # Of the classes 0 and 1 False and True are these two, whichever counts.
+    flags = set(classes) != {0, 1} and all(isinstance(v, bool) for v in distinct)
     plain = set(distinct) <= {0, 1} and not set(distinct) <= set(classes) and not several
     if flags or plain:  # they say whether a row is of the class
         return Coding(named, {label: int(bool(label)) for label in distinct}, counts)

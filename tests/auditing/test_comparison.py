@@ -139,6 +139,10 @@ def test_events_that_cannot_be_matched_are_refused(events):
     of_0, of_1 = (rc.fit(several, X, k, H=["g"], target_class=c) for c in (0, 1))
     with pytest.raises(ValueError, match="baseline are about 1 of the classes 0, 1, 2, but"):
         rc.audit(of_0, X, k, baseline=of_1)
+    whether = LogisticRegression().fit(X, k == 0)
+    gap = (k == 0).mean() - whether.predict_proba(X)[:, 1].mean()
+    table = rc.audit(of_0, X, k, baseline=whether).table
+    assert table["before_gap"][0] == pytest.approx(gap, abs=1e-9)
 
 
 def test_without_groups_all_have_those_of_the_first_model_that_has_any(events):

@@ -339,8 +339,10 @@ def test_booleans_stay_booleans_when_cross_fitted():
     numbers = LogisticRegression().fit(X[["a"]], Y)
     for model in (base, numbers):
         options = {"cv": 3} if model is base else {}
-        other = rc.fit(model, X[["a"]], Y == 1, positive=False, **options)
-        assert other.predict(X[["a"]]).mean() == pytest.approx(1 - Y.mean(), abs=0.05)
+        for label in (False, 0):
+            other = rc.fit(model, X[["a"]], Y == 1, positive=label, **options)
+            assert other.predict(X[["a"]]).mean() == pytest.approx(1 - Y.mean(), abs=0.05)
+            assert abs(rc.audit(other, X[["a"]], Y == 1).table["gap"][0]) < 0.05
 
 
 @pytest.mark.parametrize("names", [(1, 2, 3), ("a", "b", "c")])
