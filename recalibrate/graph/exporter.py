@@ -249,6 +249,8 @@ class _Export:
         classes = np.array(named if labels.chosen is None else ())
         if classes.dtype.kind == "f" and (classes == np.round(classes)).all():
             classes = classes.astype(np.int64)
+        if classes.dtype.kind == "b" and self._event_first:  # the number is that of the event
+            classes = classes.astype(np.int64)
         kinds = {"U": "string", "i": "int64", "f": "float64"}
         if not len(classes) or classes.dtype.kind not in kinds:
             builder.same(number, "label")

@@ -99,3 +99,14 @@ def test_whole_numbers_are_integers_whatever_their_type(pair, tmp_path):
     label = rc.load(tmp_path / "model.onnx").run(X)["label"]
     np.testing.assert_array_equal(label, model.classes_[model.predict_proba(X).argmax(axis=1)])
     assert label.dtype == np.int64
+
+
+def test_the_label_of_booleans_is_that_of_the_class_and_not_of_the_event(tmp_path):
+    y = Y == 2
+    model = rc.fit(
+        SCORES[:, 2], X, y, H=rc.Groups("g"), positive=False, loop=rc.Loop(levels=1, max_rounds=3)
+    )
+    model.to_onnx(tmp_path / "model.onnx", X[:50], base=SCORES[:50, 2])
+    label = rc.load(tmp_path / "model.onnx").run(X, SCORES[:, 2])["label"]
+    both = model.predict_proba(X, base=SCORES[:, 2])
+    np.testing.assert_array_equal(label, model.classes_[both.argmax(axis=1)])
