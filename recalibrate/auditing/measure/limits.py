@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.auditing.measure.law import Law
+from recalibrate.auditing.measure.law import Law, law_factors
 from recalibrate.auditing.measure.noise import Noise, shrink
 from recalibrate.auditing.measure.sample import Sample
 from recalibrate.auditing.measure.shift import label_model
@@ -197,6 +197,7 @@ def score_rows(
     weight: Float64,
     place: NDArray[np.integer],
     cluster: NDArray[np.integer] | None,
+    exposure: Float64 | None = None,
 ) -> float:
     """Normal score of the sum of some rows' gaps (weight times residual)."""
     apart = gaps - weight * (gaps.sum() / weight.sum())
@@ -205,7 +206,8 @@ def score_rows(
     if cluster is not None:
         apart = np.bincount(np.unique(cluster, return_inverse=True)[1], weights=apart)
         count = float(len(apart))
-    pooled, third = weight**2 @ law.variance[place], weight**3 @ law.third[place]
+    by_variance, by_third = law_factors(weight, exposure)
+    pooled, third = by_variance @ law.variance[place], by_third @ law.third[place]
     if count < FEWEST or squares == 0.0 or pooled == 0.0:
         return 0.0
     own = float(apart @ apart) * count / (count - 1.0)
