@@ -214,9 +214,11 @@ def _finds(rows: Rows, X: Any) -> bool:
     from recalibrate.data.table import read_table
 
     weight, cluster = rows.options.get("sample_weight"), rows.options.get("cluster")
-    labels = read_labels(rows.y, n_rows=len(rows.y), sample_weight=weight)
+    exposure = rows.options.get("exposure")
+    labels = read_labels(rows.y, n_rows=len(rows.y), sample_weight=weight, exposure=exposure)
     own = None if cluster is None else read_clusters(cluster, len(rows.y))
-    return bool(discover(rows.f, read_table(X), labels, cluster=own).subgroups)
+    found = discover(rows.f, read_table(X), labels, cluster=own, exposure=exposure)
+    return bool(found.subgroups)
 
 
 def coverage(names: Sequence[str], runs: int, first: int, processes: int) -> dict[str, Any]:

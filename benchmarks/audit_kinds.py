@@ -311,6 +311,23 @@ def frequencies(rng: np.random.Generator, X: pd.DataFrame) -> Rows:
     return Rows(rate, rate, y, {"exposure": exposure})
 
 
+def without_events(rng: np.random.Generator, X: pd.DataFrame) -> Rows:
+    """Outcomes of 1 in 20, but twenty times rarer for two races: most of their groups have none."""
+    f = np.clip(0.05 * rng.lognormal(-0.32, 0.8, len(X)), 1e-5, 0.9)
+    return events(rng, f, np.where(X["race"].isin(["c", "d"]), 0.05 * f, f))
+
+
+def rates(shortest: float) -> Draw:
+    """Claims over exposures of very different length, log-uniform from the shortest to 1."""
+
+    def draw(rng: np.random.Generator, X: pd.DataFrame) -> Rows:
+        rate = rng.gamma(4.0, 0.05, len(X))
+        exposure = np.exp(rng.uniform(np.log(shortest), 0.0, len(X)))
+        return Rows(rate, rate, rng.poisson(rate * exposure).astype(float), {"exposure": exposure})
+
+    return draw
+
+
 KINDS = {
     "binary": Kind(binary),
     "rare": Kind(rare),
@@ -364,6 +381,9 @@ KINDS = {
     "medium claims": Kind(regression(claims), rows=8_000),
     "one heavy": Kind(regression(one_heavy)),
     "frequencies": Kind(frequencies),
+    "without events": Kind(without_events, calibrated=False),
+    "rates from 0.1": Kind(rates(0.1)),
+    "rates from 0.003": Kind(rates(0.003)),
 }
 
 

@@ -110,7 +110,8 @@ def audit(
         Weights of the rows.
     exposure : array-like, optional
         As in `fit`: labels are totals (claims, amounts) over so much of it, and predictions are
-        rates per unit. The same as labels y / exposure with weights sample_weight * exposure.
+        rates per unit: those of y / exposure with weights sample_weight * exposure. The longer
+        the exposure, the less rates vary, which limits and tests rely on.
         Required for a model that was fitted with it.
     loss : {"squared", "log_loss", "poisson", "gamma", "tweedie", "tweedie-1.7"} or float, optional
         Loss to report beside squared error and to take apart, for labels that are means: see

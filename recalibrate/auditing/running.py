@@ -46,7 +46,7 @@ from recalibrate.data.labels import (
 from recalibrate.data.scores import count_outputs
 from recalibrate.data.table import Table, read_table
 from recalibrate.data.vectors import Float64
-from recalibrate.data.weights import require_exposure
+from recalibrate.data.weights import read_exposure, require_exposure
 from recalibrate.metrics.deviances import Loss, read_loss
 from recalibrate.support.checks import check_number, check_whole
 
@@ -109,6 +109,7 @@ class Rows:
     after: Float64
     before: Float64 | None
     loss: Loss | None
+    exposure: Float64 | None
 
     @property
     def predictions(self) -> list[Float64]:
@@ -227,7 +228,8 @@ def _read_rows(asked: Asked) -> Rows:
         raw = align(raw, compared, about, "baseline")
         before = checked_predictions(raw, labels, "baseline")
     clusters = None if asked.cluster is None else read_clusters(asked.cluster, n_rows)
-    rows = Rows(labels, clusters, after, before, loss)
+    rates = None if exposure is None else read_exposure(exposure, n_rows)
+    rows = Rows(labels, clusters, after, before, loss, rates)
     if loss is None or labels.kind == "classes":
         return rows
     try:
@@ -282,7 +284,7 @@ def _report(audit: Audit, asked: Asked, rows: Rows, given: tuple[Any, Any]) -> A
         bands=asked.bands,
     )
     named = read_references(segments, asked.reference)
-    sample = take_sample(labels, rows.clusters, rows.loss)
+    sample = take_sample(labels, rows.clusters, rows.loss, rows.exposure)
     predictions = [f[sample.rows] for f in rows.predictions]
     tallies = [Tally(segments, sample, f, asked.thresholds) for f in predictions]
     scaled = [labels.scale(f) for f in predictions]
@@ -398,6 +400,6 @@ def _search(
     wanted = None if asked.H is True else read_class(asked.H)
     rules = wanted if wanted is not None and wanted.has_rules else None
     given = {"table": table, "labels": rows.labels, "cluster": rows.clusters}
-    discoveries = discover(rows.after, H=rules, alpha=asked.alpha, **given)
+    discoveries = discover(rows.after, H=rules, alpha=asked.alpha, exposure=rows.exposure, **given)
     rich = richness(rows.after, H=wanted, richer=asked.richer, **given)
     return discoveries, rich.beside([each.name for each in found.groups() if each.after.off])

@@ -140,6 +140,10 @@ def audit_slices(
     y = labels.unscale(labels.values)
     present = np.unique(slice_of)
     reports = []
+    weight, exposure = labels.weight, np.ones(len(y))
+    if sample.exposure is not None and weight is not None:
+        exposure[sample.rows] = sample.exposure
+        y, weight = y * exposure, weight / exposure
     for number in present.tolist():
         own = np.flatnonzero(slice_of == number)
         rows = sample.rows[own]
@@ -152,7 +156,8 @@ def audit_slices(
                 groups=masks or None,
                 baseline=None if before is None else before[rows],
                 cluster=None if sample.cluster is None else sample.cluster[own],
-                sample_weight=None if labels.weight is None else labels.weight[rows],
+                sample_weight=None if weight is None else weight[rows],
+                exposure=None if sample.exposure is None else exposure[rows],
                 bins=bins,
                 loss=loss,
                 alpha=alpha / len(present),

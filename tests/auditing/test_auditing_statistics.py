@@ -299,3 +299,20 @@ def test_bands_of_the_reliability_curve_cover_all_bins():
             (np.array(curve.low) <= truth).all() and (truth <= np.array(curve.high)).all()
         )
     assert inside >= 88
+
+
+@pytest.mark.parametrize("outcome", [0, 1])
+def test_a_group_whose_outcomes_are_all_equal_has_useful_limits(outcome):
+    """Close to those of Clopper and Pearson for as many groups, instead of all there can be."""
+    rng = np.random.default_rng(1)
+    f = np.clip(0.05 * np.exp(0.8 * rng.normal(size=6000) - 0.32), 1e-5, 0.9)
+    y = (rng.random(6000) < f).astype(float)
+    y[:200] = 0.0
+    if outcome:
+        f, y = 1.0 - f, 1.0 - y
+    X = pd.DataFrame({"g": np.where(np.arange(6000) < 200, "s", "rest")})
+    own = audit(f, X, y, groups=["g"]).full_table.set_index("group").loc["g = s"]
+    exact = 1.0 - (0.05 / 3 / 2) ** (1 / 200)  # the most events that none of 200 may mean
+    near = own["gap"] - own["low"] if outcome else own["high"] - own["gap"]
+    assert 0.5 * exact < near < 1.1 * exact
+    assert abs(own["low"] if not outcome else own["high"]) < 0.1

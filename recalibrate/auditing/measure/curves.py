@@ -13,7 +13,16 @@ from recalibrate.auditing.measure.noise import Noise, effective_rows, sum_varian
 from recalibrate.auditing.measure.sample import Sample
 from recalibrate.auditing.measure.shift import label_model
 from recalibrate.auditing.measure.simultaneous import critical_value
-from recalibrate.auditing.measure.sweep import ROWS, W2, W2V, W3, WEIGHT, F, R, Sums
+from recalibrate.auditing.measure.sweep import (
+    BY_THIRD,
+    BY_VARIANCE,
+    ROWS,
+    W2V,
+    WEIGHT,
+    F,
+    R,
+    Sums,
+)
 from recalibrate.auditing.records import Curve
 from recalibrate.data.vectors import Float64
 from recalibrate.metrics.levelsets import ratio
@@ -73,8 +82,8 @@ def _numbers(
     """
     mass, count = filled[:, WEIGHT], effective_rows(filled)
     own = design * sum_variance(filled)
-    pooled = spread * filled[:, W2] * law.variance[place]
-    g = ratio(spread**1.5 * design**0.5 * filled[:, W3] * law.third[place], pooled**1.5)
+    pooled = spread * filled[:, BY_VARIANCE] * law.variance[place]
+    g = ratio(spread**1.5 * design**0.5 * filled[:, BY_THIRD] * law.third[place], pooled**1.5)
     moderated, share = law.moderate(own, pooled, count)
     _, low, high = judge_sums(filled[:, R], own, moderated, share, g, count, cut)
     told = (count >= FEWEST) & (moderated > 0)

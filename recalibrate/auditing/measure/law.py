@@ -31,23 +31,37 @@ class Law:
     kurtosis: float
 
     @classmethod
-    def of(cls, residual: Float64, place: NDArray[np.integer], n_bins: int) -> Law:
-        """The law of residuals of rows in these bins."""
+    def of(
+        cls,
+        residual: Float64,
+        place: NDArray[np.integer],
+        n_bins: int,
+        exposure: Float64 | None = None,
+    ) -> Law:
+        """The law of residuals of rows in these bins.
+
+        Rates over an exposure e vary less the longer it is: the variance of their residuals is
+        proportional to 1 / e and the third moment to 1 / e^2, as those of counts and of sums of
+        claims are. The law is then that of rows with an exposure of 1.
+        """
 
         def sums(values: Float64) -> Float64:
             return np.asarray(np.bincount(place, weights=values, minlength=n_bins))
 
-        rows = sums(np.ones(len(place)))
+        e = np.ones(len(place)) if exposure is None else exposure
+        mass = sums(e)
+        rows = ratio(mass**2, sums(e**2))
         if n_bins > 1 and rows[rows > 0].min() < FEWEST_IN_BIN:
-            same = cls.of(residual, np.zeros_like(place), 1)
+            same = cls.of(residual, np.zeros_like(place), 1, exposure)
             return cls(same.variance.repeat(n_bins), same.third.repeat(n_bins), same.kurtosis)
-        apart = residual - ratio(sums(residual), rows)[place]
+        apart = e * (residual - ratio(sums(e * residual), mass)[place])
         square = apart**2
-        second, third = sums(square), ratio(sums(square * apart), rows)
+        second, third = sums(square), ratio(sums(square * apart), mass)
         # Equal residuals leave only rounding errors of the subtraction.
-        told = second > 1e-12 * sums(residual**2)
-        variance = np.where(told, second / np.maximum(rows - 1.0, 1.0), 0.0)
-        kurtosis = max(3.0, float(np.mean(ratio(square, variance[place]) ** 2)))
+        told = second > 1e-12 * sums((e * residual) ** 2)
+        variance = np.where(told, ratio(second, mass) * rows / np.maximum(rows - 1.0, 1.0), 0.0)
+        fourth = ratio(square, variance[place]) ** 2
+        kurtosis = max(3.0, float(fourth.sum() / np.sum(e**2)))
         share = rows / (rows + (kurtosis - 1.0) / LEAST_SPREAD)
         smooth = [
             _smoothed(values, rows, share) for values in (variance, np.where(told, third, 0.0))
@@ -74,6 +88,22 @@ class Law:
         """Variance of a sum by its own residuals and by this law, and the share of the former."""
         share = count / (count + self.prior())
         return share * own + (1.0 - share) * pooled, share
+
+
+def law_factors(weight: Float64, exposure: Float64 | None) -> tuple[Float64, Float64]:
+    """What a row adds to variance and third moment of a weighted sum, as multiples of the law.
+
+    That is w^2 and w^3; with an exposure e, w^2 / e and w^3 / e^2.
+
+    Examples
+    --------
+    >>> law_factors(np.array([1.0, 2.0]), np.array([1.0, 2.0]))
+    (array([1., 2.]), array([1., 2.]))
+    """
+    if exposure is None:
+        return weight**2, weight**3
+    rest = weight / exposure
+    return weight * rest, weight * rest**2
 
 
 def _smoothed(values: Float64, rows: Float64, share: Float64) -> Float64:

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.auditing.measure.law import Law
+from recalibrate.auditing.measure.law import Law, law_factors
 from recalibrate.auditing.measure.noise import Noise, shrink
 from recalibrate.auditing.measure.sample import Sample
 from recalibrate.auditing.measure.shift import label_model
@@ -119,7 +119,10 @@ def _binary(sums: Sums, noise: Noise, critical: float) -> tuple[Float64, Float64
     model = label_model(sums.cells.swapaxes(0, 1), sums.total[:, W2V])
     score = model.score(np.zeros(len(noise.own)))
     fitted = model.fitted_variance()
-    excess = ratio(noise.own, fitted)
+    # Where all outcomes are equal they do not show how much more they vary than expected: the
+    # fitted variance is all but 0 there, and the spread of the predictions says nothing about it.
+    same = model.one_sided != 0.0
+    excess = np.where(same, 1.0, ratio(noise.own, fitted))
     events = fitted * ratio(noise.count, sums.total[:, WEIGHT]) ** 2
     share = events / (events + PRIOR_EVENTS)
     moderated = shrink(excess, share, max(excess[0], 1.0), noise.nesting)
@@ -127,8 +130,7 @@ def _binary(sums: Sums, noise: Noise, critical: float) -> tuple[Float64, Float64
     low, high = dispersed.limits(np.full(len(score), critical))
     gap = sums.total[:, R] / sums.total[:, WEIGHT]
     reach = critical * np.sqrt(noise.own) / sums.total[:, WEIGHT]
-    # Where all outcomes are equal, predictions alone make gaps vary, and few rows hide how much.
-    same = model.one_sided != 0.0
+    # There, predictions alone make gaps vary, and few rows hide how much.
     reach = np.where(same, np.maximum(reach, _slack(sums, noise, critical)), reach)
     return score, np.minimum(low, gap - reach), np.maximum(high, gap + reach)
 
@@ -195,6 +197,7 @@ def score_rows(
     weight: Float64,
     place: NDArray[np.integer],
     cluster: NDArray[np.integer] | None,
+    exposure: Float64 | None = None,
 ) -> float:
     """Normal score of the sum of some rows' gaps (weight times residual)."""
     apart = gaps - weight * (gaps.sum() / weight.sum())
@@ -203,7 +206,8 @@ def score_rows(
     if cluster is not None:
         apart = np.bincount(np.unique(cluster, return_inverse=True)[1], weights=apart)
         count = float(len(apart))
-    pooled, third = weight**2 @ law.variance[place], weight**3 @ law.third[place]
+    by_variance, by_third = law_factors(weight, exposure)
+    pooled, third = by_variance @ law.variance[place], by_third @ law.third[place]
     if count < FEWEST or squares == 0.0 or pooled == 0.0:
         return 0.0
     own = float(apart @ apart) * count / (count - 1.0)

@@ -9,10 +9,11 @@ import numpy as np
 from recalibrate.auditing.measure.law import LEAST_SPREAD, Law
 from recalibrate.auditing.measure.sample import Sample
 from recalibrate.auditing.measure.sweep import (
+    BY_THIRD,
+    BY_VARIANCE,
     W2,
     W2R,
     W2R2,
-    W3,
     WEIGHT,
     ClusterSums,
     Ints,
@@ -89,10 +90,10 @@ def find_noise(
     design = np.maximum(ratio(squares, total[:, W2R2]), 1.0)
     share = count / (count + sums.law.prior())
     design = share * design + (1.0 - share) * design[0]
-    pooled = sums.by_quantile[..., W2] @ sums.law.variance * design
+    pooled = sums.by_quantile[..., BY_VARIANCE] @ sums.law.variance * design
     relative = ratio(own, pooled)
     relative, share = moderate(relative, nesting, sums.law, count)
-    third = sums.by_quantile[..., W3] @ sums.law.third * design**2
+    third = sums.by_quantile[..., BY_THIRD] @ sums.law.third * design**2
     return Noise(
         count,
         own,

@@ -31,6 +31,8 @@ class Sample:
         Whether weights differ from each other.
     cluster : ndarray of int64 or None
         Number of every row's cluster.
+    exposure : ndarray of float64 or None
+        What the labels are rates over, where that differs between rows.
     binary : bool
         Whether labels are 0/1, so that predictions tell their own variance.
     unit : bool
@@ -51,6 +53,7 @@ class Sample:
     losses: tuple[Loss, ...]
     low: float
     high: float
+    exposure: Float64 | None = None
 
     @property
     def n_rows(self) -> int:
@@ -89,7 +92,10 @@ class Sample:
 
 
 def take_sample(
-    labels: Labels, clusters: NDArray[np.int64] | None, loss: Loss | None = None
+    labels: Labels,
+    clusters: NDArray[np.int64] | None,
+    loss: Loss | None = None,
+    exposure: Float64 | None = None,
 ) -> Sample:
     """The rows that count; without a loss it is log loss for labels in [0, 1]."""
     squared, unit = Loss(0.0), labels.kind != "regression"
@@ -111,6 +117,7 @@ def take_sample(
         (squared,) if chosen == squared else (squared, chosen),
         labels.low,
         labels.high,
+        None if exposure is None or np.ptp(exposure[rows]) == 0.0 else exposure[rows],
     )
 
 

@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.auditing.measure.law import Law
+from recalibrate.auditing.measure.law import Law, law_factors
 from recalibrate.auditing.measure.sample import Sample
 from recalibrate.auditing.measure.segments import Rows, Segments
 from recalibrate.data.columns import distinct_values
@@ -39,9 +39,11 @@ PAIR_BUDGET = 50_000_000
 ALL_BUT, MORE = 0.999, 1.2
 """A group is around another one with all but this share of its rows, and so many times as many."""
 
-# Columns of the sums: of ones, of weights w, and of w times prediction, residual, ...
-ROWS, WEIGHT, F, R, R2, LOSS, W2, W2R, W2R2, W2V, W3 = range(11)
-N_SUMS = 11
+# Columns of the sums: of ones, of weights w, and of w times prediction, residual, ... The last two
+# are what the law of all rows is multiplied by to give variance and third moment of a group's sum:
+# w^2 and w^3, with exposures e w^2 / e and w^3 / e^2.
+ROWS, WEIGHT, F, R, R2, LOSS, W2, W2R, W2R2, W2V, BY_VARIANCE, BY_THIRD = range(12)
+N_SUMS = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,7 +186,7 @@ def sum_groups(
         if observer is not None:
             observer.add(rows, codes)
     kernels.end_walks(walks)
-    law = Law.of(sample.y - f, bins.of_rows(bins.quantile), n_bins)
+    law = Law.of(sample.y - f, bins.of_rows(bins.quantile), n_bins, sample.exposure)
     return Sums(bins, n_bins, np.concatenate(cells, axis=2)[..., source], walks, law)
 
 
@@ -200,9 +202,9 @@ def _distinct_columns(sample: Sample) -> tuple[list[int], list[int]]:
 
     Without weights half of them are the same, or of no use.
     """
-    if sample.weighted:
+    if sample.weighted or sample.exposure is not None:
         return list(range(N_SUMS)), list(range(N_SUMS))
-    same = {WEIGHT: ROWS, W2: ROWS, W3: ROWS, W2R: R, W2R2: R2}
+    same = {WEIGHT: ROWS, W2: ROWS, BY_VARIANCE: ROWS, BY_THIRD: ROWS, W2R: R, W2R2: R2}
     if not sample.binary:
         same[W2V] = R2
     kept = [column for column in range(N_SUMS) if column not in same]
@@ -215,12 +217,14 @@ def _columns(sample: Sample, f: Float64, rows: Rows) -> dict[int, Float64]:
     r = y - p
     square = r**2
     variance, loss = sample.variance(p, r), sample.loss(p, y)
-    if not sample.weighted:
+    if not sample.weighted and sample.exposure is None:
         return {ROWS: w, F: p, R: r, R2: square, LOSS: loss, W2V: variance}
     w2 = w**2
+    exposure = None if sample.exposure is None else sample.exposure[rows]
+    by_variance, by_third = law_factors(w, exposure)
     found = {ROWS: np.ones(len(rows)), WEIGHT: w, F: w * p, R: w * r, R2: w * square}
     found |= {LOSS: w * loss, W2: w2, W2R: w2 * r, W2R2: w2 * square}
-    return found | {W2V: w2 * variance, W3: w * w2}
+    return found | {W2V: w2 * variance, BY_VARIANCE: by_variance, BY_THIRD: by_third}
 
 
 @dataclass(frozen=True, eq=False)
@@ -342,7 +346,8 @@ def _share_rows(segments: Segments, sample: Sample, f: Float64, shared: Float64)
 
     order = _some(segments, sample, np.arange(sample.n_rows))
     for _, rows, codes in blocks(segments, order):
-        variance = sample.weight[rows] ** 2
+        exposure = None if sample.exposure is None else sample.exposure[rows]
+        variance, _ = law_factors(sample.weight[rows], exposure)
         if sample.binary:  # squared residuals of numbers would let a few rows decide
             variance = variance * sample.variance(f[rows], sample.y[rows])
         kernels.add_pairs(codes, segments.offsets, variance, shared)

@@ -54,6 +54,7 @@ def discover(
     *,
     H: Any = None,
     cluster: NDArray[np.intp] | None = None,
+    exposure: Floats | None = None,
     alpha: float = 0.05,
     min_rows: int = 100,
     most: int = 10,
@@ -80,6 +81,8 @@ def discover(
     cluster : ndarray of int, shape (n,), optional
         Cluster of every row, numbered from 0: people or households that occur repeatedly. They
         are not torn apart, and p-values are by cluster.
+    exposure : ndarray of float64, shape (n,), optional
+        What labels are rates over: the longer, the less they vary.
     alpha : float
         Chance that anything is reported where the predictions are right everywhere.
     min_rows : int
@@ -128,10 +131,12 @@ def discover(
         )
     counted = rows_that_count(predictions, table, labels, cluster)
     n_rows = len(counted.predictions)
+    if exposure is not None and labels.weight is not None:
+        exposure = exposure[labels.weight > 0]
     if n_rows < 2 * min_rows:
         note = f"{n_rows} rows are too few to search for subgroups of {min_rows}"
         return Discoveries((), 0, 0, 0, 0, alpha, note)
-    return _Discovery(counted, H, min_rows, seed, alpha).report(most)
+    return _Discovery(counted, H, min_rows, seed, alpha, exposure).report(most)
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,9 +177,15 @@ class _Discovery:
     """One search: statistics of all rows, cut into two halves."""
 
     def __init__(
-        self, counted: Counted, H: Trees | Groups, min_rows: int, seed: int, alpha: float
+        self,
+        counted: Counted,
+        H: Trees | Groups,
+        min_rows: int,
+        seed: int,
+        alpha: float,
+        exposure: Floats | None,
     ) -> None:
-        self.alpha = alpha
+        self.alpha, self.exposure = alpha, exposure
         predictions, table, labels, cluster = counted
         n_rows = len(predictions)
         self.labels, self.H, self.cluster, self.min_rows = labels, H, cluster, min_rows
@@ -198,7 +209,9 @@ class _Discovery:
         else:
             self.axes = term_axes(H, table)
         self.law = (
-            None if self.known else Law.of(labels.values - self.f, self.level, self.levels.count)
+            None
+            if self.known
+            else Law.of(labels.values - self.f, self.level, self.levels.count, exposure)
         )
         half = deal(table, labels, self.f, cluster, parts=2, seed=seed)
         self.halves = [np.flatnonzero(half == k) for k in range(2)]
@@ -282,7 +295,9 @@ class _Discovery:
             return 0.0
         if self.law is not None:
             cluster = None if self.cluster is None else self.cluster[at]
-            return score_rows(self.law, self.gaps[at], self.weight[at], self.level[at], cluster)
+            exposure = None if self.exposure is None else self.exposure[at]
+            rows = self.gaps[at], self.weight[at], self.level[at]
+            return score_rows(self.law, *rows, cluster, exposure)
         normal = float(self.gaps[at].sum() / np.sqrt(self.noise[at].sum()))
         if abs(normal) < UNSUSPICIOUS:
             return normal
