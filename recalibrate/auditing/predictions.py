@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from recalibrate.bases.protocol import (
+    CallableBase,
     ScoreColumn,
     as_base,
     class_of,
@@ -35,6 +36,15 @@ def count_rows(X: Any, y: Any) -> int:
         if isinstance(thing, (list, tuple)):
             return len(thing)
     raise TypeError(f"y must be an array or a list with one label per row, got {type(y).__name__}.")
+
+
+def open_model(model: Any) -> Any:
+    """A model as a `Base`; what is no model, or has a `predict` of ours, as it is."""
+    plain = model is None or isinstance(model, bool | str | list | tuple)
+    if plain or hasattr(model, "__array__") or takes_base(model):
+        return model
+    base = as_base(model)
+    return model if isinstance(base, ScoreColumn | CallableBase) else base
 
 
 def raw_predictions(model: Any, X: Any, base: Any, Z: Any) -> Any:

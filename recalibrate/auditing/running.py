@@ -24,6 +24,7 @@ from recalibrate.auditing.predictions import (
     choose_positive,
     classes_of_labels,
     count_rows,
+    open_model,
     raw_baseline,
     raw_predictions,
 )
@@ -120,6 +121,9 @@ class Rows:
 def run(audit: Audit, asked: Asked) -> AuditReport | ClassReport:
     """Audit one model; ``audit`` is the public function, for audits of its parts."""
     given = asked.model_or_scores, asked.baseline
+    # Once, because some models tell their classes only by what they predict.
+    opened = {"model_or_scores": open_model(given[0]), "baseline": open_model(given[1])}
+    asked = replace(asked, **opened)
     require_exposure(any(map(predicts_rates, given)), asked.exposure)
     asked = _gathered(asked)
     _check(asked)

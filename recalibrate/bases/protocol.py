@@ -28,6 +28,7 @@ from recalibrate.bases.registry import (
     reader_of,
 )
 from recalibrate.core.levels import Link, from_margin
+from recalibrate.data.classes import sort_classes
 from recalibrate.data.scores import read_scores
 from recalibrate.support.errors import ModelFileError
 from recalibrate.support.notices import listed
@@ -153,8 +154,9 @@ class CallableBase:
 class ProbabilityBase:
     """An object of an unknown framework that has ``predict_proba``.
 
-    Its result is an array or a DataFrame with a column for every class, in the order of
-    ``classes_`` (or ``class_labels``) or of the DataFrame's columns; or one probability per row.
+    Its result is an array with a column for every class, in the order of ``classes_`` (or
+    ``class_labels``), a DataFrame whose columns are the classes, or one probability per row.
+    Columns that nothing names are numbered.
     """
 
     link: Link = "identity"
@@ -172,7 +174,9 @@ class ProbabilityBase:
         self.why_no_graph = f"no adapter writes models of type {self.name} as an ONNX graph"
         known = getattr(model, "classes_", None)
         known = getattr(model, "class_labels", None) if known is None else known
-        self.classes = None if known is None else tuple(np.asarray(known).tolist())
+        self.classes: Sequence[Any] | None = None
+        if known is not None:
+            self.classes = tuple(np.asarray(known).tolist())
         self.unnamed_outputs = False
 
     def columns(self) -> tuple[str, ...] | None:
@@ -182,13 +186,14 @@ class ProbabilityBase:
     def scores(self, X: Any) -> NDArray[np.float64]:
         """The probability of the second of two classes, or of the chosen one; else of all."""
         result = self.model.predict_proba(X)
-        names = getattr(result, "columns", None)
-        if names is not None and self.classes is None:
-            self.classes = tuple(np.asarray(names).tolist())
+        if hasattr(result, "columns"):
+            result = self._in_order(result)
         n_rows = count_rows(X)
         values = np.asarray(result, dtype=np.float64)
         if values.ndim == 2:
-            self.unnamed_outputs = self.classes is None and values.shape[1] == 2
+            if self.classes is None:
+                self.classes = range(values.shape[1])
+            self.unnamed_outputs = isinstance(self.classes, range) and len(self.classes) == 2
             values = self._chosen(values)
         try:
             return read_scores(
@@ -200,14 +205,22 @@ class ProbabilityBase:
         except ValueError as error:
             raise ValueError(f"predict_proba of {self.name}: {error}") from error
 
+    def _in_order(self, frame: Any) -> Any:
+        """Columns in the order of the classes, which they name where nothing else does."""
+        names = np.asarray(frame.columns).tolist()
+        if self.classes is None:
+            self.classes = sort_classes(names)
+        return frame[list(self.classes)] if set(names) == set(self.classes) else frame
+
     def _chosen(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """The columns of a matrix that are the scores."""
-        count = values.shape[1]
-        if count == 2 and (self.target_class is None or self.classes is None):
+        count, classes = values.shape[1], self.classes or ()
+        # Of two that are only numbered, the second is about whatever class was named.
+        numbered = self.unnamed_outputs and self.target_class not in classes
+        if count == 2 and (self.target_class is None or numbered):
             return values[:, 1]
         if self.target_class is None:
             return values
-        classes = range(count) if self.classes is None else self.classes
         if len(classes) != count:
             raise ValueError(
                 f"predict_proba of {self.name} gives {count} numbers per row, but the model has "

@@ -541,3 +541,30 @@ def test_bad_clusters(data):
 def test_bad_options(data, option, words):
     with pytest.raises(ValueError, match=words):
         audit(data.scores, data.X, data.y, ["SEX"], **option)
+
+
+class Scorer:
+    """A model that no adapter knows: a frame or an array of probabilities, columns in any order."""
+
+    def __init__(self, p, order, *, named):
+        self.p, self.order, self.named = p, order, named
+
+    def predict_proba(self, X):
+        both = pd.DataFrame({0: 1.0 - self.p, 1: self.p})
+        return both[self.order] if self.named else both[self.order].to_numpy()
+
+
+@pytest.mark.parametrize("positive", [None, 0])
+@pytest.mark.parametrize(("order", "named"), [([1, 0], True), ([0, 1], True), ([0, 1], False)])
+def test_classes_that_only_predictions_tell(order, named, positive):
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.5, 0.9, 2000)
+    y = (rng.random(2000) < p).astype(int)
+    X = pd.DataFrame({"g": rng.choice(["a", "b"], 2000)})
+    model = Scorer(p, order, named=named)
+    about_1 = positive is None
+    fitted = rc.fit(model, X, y, H=["g"], positive=positive)
+    np.testing.assert_allclose(fitted.base.scores(X), p if about_1 else 1.0 - p)
+    own = rc.audit(model, X, y, groups=["g"], positive=positive).groups[0]
+    assert own.mean_outcome == pytest.approx(y.mean() if about_1 else 1.0 - y.mean())
+    assert own.after.gap == pytest.approx((y - p).mean() * (1 if about_1 else -1))
