@@ -21,7 +21,7 @@ from recalibrate.graph.inputs import Input
 from recalibrate.support.errors import ModelFileError
 from recalibrate.support.notices import listed, printable
 from recalibrate.support.onnxfile import read_graph
-from recalibrate.support.ort import open_session
+from recalibrate.support.ort import open_session, run_session
 
 ALWAYS = ({"score", "score_margin"}, {"probabilities", "score_margin"})
 """Outputs of which every exported graph has one or the other pair."""
@@ -93,7 +93,7 @@ class ServedModel:
     def answer(self, feed: Feed) -> dict[str, NDArray[Any]]:
         """All outputs for such tensors, by name."""
         try:
-            found = self.session.run(None, feed)
+            found = run_session(self.session, feed)
         except Exception as error:  # onnxruntime has a class for each kind of fault
             raise ModelFileError(f"the exported graph does not run: {error}") from error
         rows = {len(values) for values in feed.values()}
