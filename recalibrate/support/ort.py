@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,8 +38,10 @@ def open_session(model: bytes | str, threads: int | None = None) -> Any:
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
-def run_session(session: Any, feed: Mapping[str, NDArray[Any]]) -> list[Any]:
-    """All outputs of a session for such inputs.
+def run_session(
+    session: Any, feed: Mapping[str, NDArray[Any]], outputs: Sequence[str] | None = None
+) -> list[Any]:
+    """Outputs of a session for such inputs: those with these names, or all.
 
     onnxruntime asks Python for every text in an array of objects, and crashes if that raises, as
     it may in the main thread, where signals are handled (Ctrl-C, time limits). It therefore gets
@@ -47,10 +49,10 @@ def run_session(session: Any, feed: Mapping[str, NDArray[Any]]) -> list[Any]:
     """
     inputs = {name: _fixed_width(values) for name, values in feed.items()}
     if all(values.dtype != object for values in inputs.values()):
-        found: list[Any] = session.run(None, inputs)
+        found: list[Any] = session.run(outputs, inputs)
         return found
     with Pool(1) as pool:
-        return pool.submit(lambda: session.run(None, inputs)).result()
+        return pool.submit(lambda: session.run(outputs, inputs)).result()
 
 
 def _fixed_width(values: NDArray[Any]) -> NDArray[Any]:

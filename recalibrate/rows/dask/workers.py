@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
 from time import monotonic
@@ -24,6 +24,7 @@ from recalibrate.core.fixedpoint import Scale
 from recalibrate.core.levels import Levels
 from recalibrate.core.part import Part, Rows, Statistic, Sums
 from recalibrate.core.rounds import Rounds, Scores, Step
+from recalibrate.support.interruptions import ignoring_failures
 from recalibrate.support.notices import warn_user
 from recalibrate.support.optional import require
 from recalibrate.support.threads import share_out
@@ -346,7 +347,7 @@ class OnWorkers:
 
     def close(self) -> None:
         """Let the workers forget what they worked out."""
-        with suppress(Exception):  # workers may be gone, and their memory with them
+        with ignoring_failures():  # workers may be gone, and their memory with them
             self.client.run(forget, self._sender.fit)
 
     def _send(self, statistic: Any, post: Callable[[Packet], Any]) -> Any:
