@@ -365,6 +365,29 @@ def test_few_equal_rows_at_another_time_are_other_rows():
     refuse(monitor, "added before", None, [1], scores=[0.5], time=2)
 
 
+def test_the_same_rows_in_another_order_are_the_same_rows():
+    rng = np.random.default_rng(0)
+    X, p, y = batch(rng, 3000)
+    monitor = rc.Monitor(groups=["sex", "region"])
+    monitor.update(X, y, scores=p, time="2024-01-01", sample_weight=y + 0.5)
+    for seed in range(3):
+        at = np.random.default_rng(seed).permutation(3000)
+        new = {"scores": p[at], "time": "2024-01-02", "sample_weight": y[at] + 0.5}
+        refuse(monitor, "The same rows were added before", X.iloc[at], y[at], **new)
+    moved = np.roll(y, 1)  # the same columns, but other rows
+    monitor.update(X, moved, scores=p, time="2024-01-02", sample_weight=moved + 0.5)
+
+
+def test_few_rows_of_few_kinds_at_another_time_are_other_rows():
+    """20 rows of 4 kinds are often as many of each kind, though seldom in the same order."""
+    monitor = rc.Monitor()
+    labels, scores = np.repeat([0, 1, 0, 1], 5), np.repeat([0.1, 0.1, 0.7, 0.7], 5)
+    for time in range(3):
+        at = np.random.default_rng(time).permutation(20)
+        monitor.update(None, labels[at], scores=scores[at], time=time)
+    refuse(monitor, "added before", None, labels, scores=scores, time=2)
+
+
 def refuse(monitor, match, *args, error=ValueError, **options):
     """An update that must be refused and leave everything as it was."""
     before = str(monitor.report())
