@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,11 +49,11 @@ def run_session(
     arrays of fixed width, which it reads alone, or objects in a thread of their own.
     """
     inputs = {name: _fixed_width(values) for name, values in feed.items()}
+    run: Callable[[], list[Any]] = partial(session.run, outputs, inputs)
     if all(values.dtype != object for values in inputs.values()):
-        found: list[Any] = session.run(outputs, inputs)
-        return found
+        return run()
     with Pool(1) as pool:
-        return pool.submit(lambda: session.run(outputs, inputs)).result()
+        return pool.submit(run).result()
 
 
 def _fixed_width(values: NDArray[Any]) -> NDArray[Any]:
