@@ -130,6 +130,7 @@ def run(args: Namespace, console: Console) -> int:
 def _init(args: Namespace, console: Console) -> int:
     from recalibrate import Monitor
 
+    check_number("--wait", args.wait, least=0.0)
     outputs = Outputs(args.force, args.data, args.model, args.base)
     path = outputs.plan("--state", args.state, ".json")
     model = _model(args)

@@ -207,6 +207,7 @@ def test_a_state_that_is_in_use_is_an_error_after_a_while(run, refused, weeks):
             )
     assert Path("m.json").read_bytes() == before
     assert "--wait must be" in refused(*update("week1", "--wait", "-1"))
+    assert "--wait must be" in refused(*init("--wait", "nan"))
 
 
 def test_one_time_for_all_rows(run, weeks):
