@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from recalibrate.core.levels import from_margin
 from recalibrate.scores import Link
+from recalibrate.support.interruptions import reraise_interruption
 from recalibrate.support.ort import GraphRunner
 
 if TYPE_CHECKING:
@@ -158,6 +159,7 @@ class Decision:
                 if why:
                     return why
         except Exception as error:  # onnxruntime has no common class for its errors
+            reraise_interruption(error)
             return f"onnxruntime refuses the converted model: {first_line(error)}"
         self._runner = runner
         return ""
@@ -168,6 +170,7 @@ class Decision:
             try:
                 expected = self._expected(rows)
             except Exception as error:
+                reraise_interruption(error)
                 # Rows of our own making may be refused; any framework may raise anything.
                 if number > 0:
                     continue

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.support.errors import ModelFileError
+from recalibrate.support.interruptions import reraise_interruption
 
 MOST_FILE_BYTES = 1 << 32
 MOST_COLUMNS = 1 << 24
@@ -46,6 +47,7 @@ def read_base(
     except (ImportError, MemoryError):
         raise
     except Exception as error:  # frameworks raise whatever they like
+        reraise_interruption(error)
         text = str(error).strip()[:500] or type(error).__name__
         raise ModelFileError(f"{framework} cannot read the model file {shown}: {text}") from error
     try:
@@ -53,6 +55,7 @@ def read_base(
     except (ImportError, MemoryError, ModelFileError):
         raise
     except Exception as error:
+        reraise_interruption(error)
         if type(error) is ValueError:
             raise
         text = f"{type(error).__name__}: {str(error)[:500]}"

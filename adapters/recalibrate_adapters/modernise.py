@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from recalibrate.support.interruptions import reraise_interruption
 from recalibrate.support.onnxgraph import ML_DOMAIN, ML_OPSET, OPSET, pruned
 from recalibrate_adapters.agreement import first_line
 from recalibrate_adapters.treeops import RewriteError, rewrite_trees
@@ -45,6 +46,7 @@ def modernise(model: onnx.ModelProto, tensor: str) -> onnx.ModelProto:
     except RewriteError as error:
         raise ConversionError(f"the graph cannot be rewritten: {error}") from error
     except Exception as error:  # the converter raises plain RuntimeErrors
+        reraise_interruption(error)
         raise ConversionError(
             f"the graph uses version {versions.get('')} of ONNX's operators, which cannot be "
             f"converted to version {OPSET}: {first_line(error)}"

@@ -24,9 +24,10 @@ from recalibrate.data.classes import NOTHING_KNOWN
 from recalibrate.graph.facts import MARK, Facts, read_facts
 from recalibrate.scores import Link
 from recalibrate.support.errors import ModelFileError
+from recalibrate.support.interruptions import reraise_interruption
 from recalibrate.support.onnxfile import read_graph
 from recalibrate.support.onnxgraph import SCORE, GraphBuilder
-from recalibrate.support.ort import BLOCK_ROWS, open_session
+from recalibrate.support.ort import BLOCK_ROWS, open_session, run_session
 from recalibrate_adapters.agreement import (
     ENOUGH_ROWS,
     Candidate,
@@ -154,7 +155,8 @@ class OnnxBase(DecidedBase):
             rows = _frame(layout.names, [text if is_text else np.zeros(1) for is_text in kinds])
         try:
             return self._run(rows)
-        except Exception:  # onnxruntime has no common class; real rows may well be fine
+        except Exception as error:  # onnxruntime has no common class; real rows may well be fine
+            reraise_interruption(error)
             return None
 
     def _read(self, values: NDArray[Any], *, made: bool = False) -> None:
@@ -252,8 +254,9 @@ class _Source:
     def run(self, output: str, feed: dict[str, NDArray[Any]]) -> Any:
         """An output for some tensors; a ValueError where the graph does not run on them."""
         try:
-            return self.session.run([output], feed)[0]
+            return run_session(self.session, feed, [output])[0]
         except Exception as error:  # onnxruntime has no common class for its errors
+            reraise_interruption(error)
             raise ValueError(
                 f"The ONNX {self.shown} does not run on these rows: {error}"
             ) from error
@@ -264,6 +267,7 @@ class _Source:
             try:
                 self._session = open_session(self.proto.SerializeToString(), threads=1)
             except Exception as error:  # onnxruntime has no common class for its errors
+                reraise_interruption(error)
                 raise ModelFileError(
                     f"onnxruntime refuses the ONNX {self.shown}: {error}"
                 ) from error

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from recalibrate.support.interruptions import reraise_interruption
 from recalibrate.support.onnxgraph import SCORE, value_info
 from recalibrate_adapters.agreement import Candidate, first_line
 from recalibrate_adapters.classes import EVERY
@@ -51,6 +52,7 @@ def propose(
         except NotWrittenError as error:
             yield str(error)
         except Exception as error:  # parts of models are private and may change
+            reraise_interruption(error)
             yield f"its parts cannot be read ({first_line(error)})"
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from recalibrate.support.interruptions import reraise_interruption
 from recalibrate.support.onnxgraph import ML_DOMAIN, OPSET, GraphBuilder, pruned
 from recalibrate_adapters.agreement import first_line
 from recalibrate_adapters.sklearn_converters import own_converters, own_shapes
@@ -201,6 +202,7 @@ class Writer(GraphBuilder):
         try:
             converted = _convert(_as_parent(model), types, raw=method == "decision_function")
         except Exception as error:  # converters raise whatever they come across
+            reraise_interruption(error)
             kind_of = type(model).__name__
             inner = error.args[0] if isinstance(error, KeyError) and error.args else None
             if isinstance(inner, type):  # it looks converters up by the class
@@ -260,7 +262,8 @@ def _numbers_only(model: onnx.ModelProto) -> onnx.ModelProto:
 def _count_outputs(step: Any, block: Block) -> int:
     try:
         return len(step.get_feature_names_out())
-    except Exception:  # not every transformer has names; some need the input's
+    except Exception as error:  # not every transformer has names; some need the input's
+        reraise_interruption(error)
         components = getattr(step, "n_components", None)
         return int(components) if components else sum(part.width for part in block)
 

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from recalibrate.data.scores import read_scores
 from recalibrate.scores import Link, runs_code
 from recalibrate.support.errors import ModelFileError
+from recalibrate.support.interruptions import reraise_interruption
 from recalibrate_adapters.agreement import Candidate, DecidedBase, Decision, first_line
 from recalibrate_adapters.classes import EVERY, class_score
 from recalibrate_adapters.torch_graph import exporters, score_graph, try_export
@@ -216,6 +217,7 @@ def read_script(path: Path, *, link: Link | None = None, target_class: Any = Non
             load: Callable[..., Any] = torch.jit.load
             model = load(str(path), map_location="cpu")
     except Exception as error:  # torch raises whatever its reader, or the file's code, does
+        reraise_interruption(error)
         raise ModelFileError(
             f"{str(path)!r} is not a TorchScript file ({first_line(error)})"
         ) from error
@@ -230,6 +232,7 @@ def read_program(path: Path, *, link: Link | None = None, target_class: Any = No
     try:
         program = torch.export.load(str(path))
     except Exception as error:  # torch raises whatever its reader of the archive does
+        reraise_interruption(error)
         raise ModelFileError(
             f"{str(path)!r} is not a file of torch.export.save ({first_line(error)})"
         ) from error

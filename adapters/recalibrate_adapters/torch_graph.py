@@ -10,6 +10,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import TYPE_CHECKING, Any
 
 from recalibrate.scores import Link
+from recalibrate.support.interruptions import reraise_interruption
 from recalibrate.support.onnxgraph import OPSET, TYPES, GraphBuilder, value_info
 from recalibrate.support.optional import require
 from recalibrate_adapters.agreement import first_line
@@ -63,6 +64,7 @@ def try_export(exporter: Exporter, model: Any, sample: Any) -> onnx.ModelProto |
     except ImportError as error:
         return f"torch's newer exporter, which knows more models, needs a package ({error})"
     except Exception as error:  # the model's own code runs here and may raise anything
+        reraise_interruption(error)
         return f"torch cannot export the model to ONNX ({first_line(error)})"
 
 

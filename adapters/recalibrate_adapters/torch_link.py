@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from recalibrate.scores import Link
+from recalibrate.support.interruptions import reraise_interruption
 
 # The model gives probabilities.
 _PROBABILITY = {"sigmoid", "softmax"}
@@ -71,7 +72,8 @@ def last_operation(model: Any) -> str | None:
         return _last_of_graph(model.graph, {})
     try:
         traced = torch.fx.symbolic_trace(model)
-    except Exception:  # the model's own code runs here and may raise anything
+    except Exception as error:  # the model's own code runs here and may raise anything
+        reraise_interruption(error)
         return None
     return _last_of_graph(traced.graph, dict(traced.named_modules()))
 

@@ -18,6 +18,7 @@ from recalibrate.core.levels import Link
 from recalibrate.data.scores import read_scores
 from recalibrate.data.values import Value
 from recalibrate.support.errors import ModelFileError
+from recalibrate.support.interruptions import reraise_interruption
 from recalibrate.support.ort import GraphRunner
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ class GraphBase:
         try:
             scores = self._runner.run(feed)
         except Exception as error:  # onnxruntime has a class for each kind of fault
+            reraise_interruption(error)
             raise ModelFileError(f"the saved graph of {self.name} does not run: {error}") from error
         return read_scores(scores, n_rows=len(scores), probability=False, outputs=None)
 

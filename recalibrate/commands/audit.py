@@ -223,7 +223,7 @@ def _audit(args: Namespace, console: Console, models: dict[str, Any]) -> Any:
     console.step(f"reading {args.data}")
     rows = read_labelled(
         args,
-        known_text=tuple(name for model in models.values() for name in known_text(model)),
+        known_text=known_text(*models.values()),
         classes=next(filter(None, map(told_classes, models.values())), ()),
         scores=args.score_column,
         cluster=args.cluster,

@@ -6,7 +6,7 @@ import errno
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TextIO
@@ -29,12 +29,15 @@ class Console:
         Whether the command was asked to stop.
     lost
         Why output could not be written, see `flush_streams`.
+    done
+        What happened for good, which an error about lost output must not leave open.
     """
 
     command: str
     quiet: bool = False
     interrupts: Interrupts = field(default_factory=Interrupts)
     lost: list[str] = field(default_factory=list)
+    done: list[str] = field(default_factory=list)
 
     @property
     def progress(self) -> bool | None:
@@ -104,10 +107,10 @@ def flush_streams(lost: list[str]) -> None:
                 _give_up(stream, error, lost)
 
 
-def report_lost(lost: list[str]) -> None:
+def report_lost(lost: list[str], done: Sequence[str] = ()) -> None:
     """Say on standard error, if it can still be written to, which output is incomplete."""
     for why in lost.copy():
-        _write(sys.stderr, f"recalibrate: error: {why}", lost)
+        _write(sys.stderr, f"recalibrate: error: {'; '.join([why, *done])}", lost)
 
 
 def _give_up(stream: TextIO, error: OSError | ValueError, lost: list[str]) -> None:

@@ -6,9 +6,10 @@ import glob
 import io
 import os
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,7 +33,12 @@ SCORES = ("score", "scores", "baseline")
 """What may be a column for every class."""
 
 
-def read_frame(path: str, *, text: Sequence[str] = (), known_text: Sequence[str] = ()) -> Any:
+KnownText = Mapping[str, Collection[str] | None]
+"""Columns that a model knows as text, with their categories; None where these are not known."""
+NO_TEXT: KnownText = MappingProxyType({})
+
+
+def read_frame(path: str, *, text: Sequence[str] = (), known_text: KnownText = NO_TEXT) -> Any:
     """A table from a CSV or Parquet file, or from a folder or pattern of Parquet files.
 
     Parameters
@@ -70,7 +76,7 @@ def _with_rows(path: str, frame: Any) -> Any:
     return frame
 
 
-def _read(path: str, lower: str, text: Sequence[str], known_text: Sequence[str]) -> Any:
+def _read(path: str, lower: str, text: Sequence[str], known_text: KnownText) -> Any:
     import pandas as pd
 
     if lower.endswith(PARQUET):
@@ -82,7 +88,8 @@ def _read(path: str, lower: str, text: Sequence[str], known_text: Sequence[str])
     options: dict[str, Any] = {"sep": separator, "dtype": kinds, "low_memory": False}
     if _pandas_version() < (3, 1):  # where the default parser can be wrong in the last bit
         options["float_precision"] = "round_trip"
-    return pd.read_csv(path, **options)
+    frame = pd.read_csv(path, **options)
+    return frame.assign(**{name: _codes(frame[name], known_text.get(name, ())) for name in kinds})
 
 
 def _pandas_version() -> tuple[int, ...]:
@@ -92,15 +99,27 @@ def _pandas_version() -> tuple[int, ...]:
     return tuple(int(part) for part in pd.__version__.split(".")[:2])
 
 
-def _text_columns(
-    names: Sequence[str], text: Sequence[str], known_text: Sequence[str]
-) -> list[str]:
+def _text_columns(names: Sequence[str], text: Sequence[str], known_text: KnownText) -> list[str]:
     forced = read_names(text, names)
     find_columns(forced, names)
     return [*forced, *(name for name in known_text if name in names)]
 
 
-def _as_text(frame: pd.DataFrame, text: Sequence[str], known_text: Sequence[str]) -> pd.DataFrame:
+def _codes(column: pd.Series, categories: Collection[str] | None) -> pd.Series:
+    """Codes without a decimal point that they only have because others are missing.
+
+    Whoever writes a column of numbers with gaps writes 1.0 for 1; `_as_text` reads such a column
+    of a Parquet file as 1, too. Codes that the model knows with the point keep it.
+    """
+    present = column[column.notna()]
+    if categories is None or not present.str.fullmatch(r"-?\d+\.0+").all():
+        return column
+    if set(categories).intersection(present):
+        return column
+    return column.str.replace(r"\.0+$", "", regex=True)
+
+
+def _as_text(frame: pd.DataFrame, text: Sequence[str], known_text: KnownText) -> pd.DataFrame:
     """Numbers of some columns as a CSV file would have them: codes are codes in any file."""
     for name in _text_columns(list(frame.columns), text, known_text):
         column = frame[name]
@@ -150,7 +169,7 @@ class Labelled:
 def read_labelled(
     args: Namespace,
     *,
-    known_text: Sequence[str] = (),
+    known_text: KnownText = NO_TEXT,
     classes: Sequence[Any] = (),
     **others: Any,
 ) -> Labelled:

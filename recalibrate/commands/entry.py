@@ -77,15 +77,16 @@ def build_parser() -> argparse.ArgumentParser:
 def run(argv: Sequence[str] | None = None) -> int:
     """Run a command; see `recalibrate.commands.main`."""
     lost: list[str] = []
+    done: list[str] = []
     try:
-        code = _run(argv, lost)
+        code = _run(argv, lost, done)
     finally:
         flush_streams(lost)
-        report_lost(lost)
+        report_lost(lost, done)
     return code or (BAD_INPUT if lost else 0)
 
 
-def _run(argv: Sequence[str] | None, lost: list[str]) -> int:
+def _run(argv: Sequence[str] | None, lost: list[str], done: list[str]) -> int:
     asked = io.StringIO()  # argparse would not notice that it cannot write
     try:
         with redirect_stdout(asked):
@@ -95,7 +96,7 @@ def _run(argv: Sequence[str] | None, lost: list[str]) -> int:
             Console("", lost=lost).answer(asked.getvalue().removesuffix("\n"))
         return int(end.code or 0)
     with watch_interrupts() as interrupts:
-        console = Console(args.command, args.quiet, interrupts, lost)
+        console = Console(args.command, args.quiet, interrupts, lost, done)
         try:
             with shown_warnings(console):
                 code: int = args.run(args, console)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -99,17 +100,20 @@ def _wanted_class(base: Base, args: Namespace) -> Any:
     return 0 if first else None
 
 
-def known_text(model: Any) -> tuple[str, ...]:
-    """Columns that the model knows as text, however much a file's values look like numbers."""
-    schema = getattr(model, "schema", None)
-    if schema is not None:
-        return tuple(
-            column.name
-            for column in schema.columns
-            if column.categories and all(isinstance(value, str) for value in column.categories)
-        )
-    ports = getattr(model, "inputs", ())
-    return tuple(name for port in ports if port.kind == "string" for name in port.columns)
+def known_text(*models: Any) -> dict[str, Collection[str] | None]:
+    """Columns that models know as text, however much a file's values look like numbers."""
+    found: dict[str, Collection[str] | None] = {}
+    for model in models:
+        schema = getattr(model, "schema", None)
+        if schema is not None:
+            for column in schema.columns:
+                if column.categories and all(isinstance(value, str) for value in column.categories):
+                    found[column.name] = (*(found.get(column.name) or ()), *column.categories)
+        else:  # a graph, which does not list its categories
+            ports = getattr(model, "inputs", ())
+            texts = [name for port in ports if port.kind == "string" for name in port.columns]
+            found = {**dict.fromkeys(texts), **found}
+    return found
 
 
 def base_scores(model: Any, frame: pd.DataFrame, args: Namespace, data: str) -> Any:

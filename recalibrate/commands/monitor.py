@@ -23,6 +23,7 @@ from recalibrate.commands.console import Console
 from recalibrate.commands.data import (
     CSV,
     PARQUET,
+    KnownText,
     Labelled,
     check_file,
     encode_frame,
@@ -131,6 +132,7 @@ def run(args: Namespace, console: Console) -> int:
 def _init(args: Namespace, console: Console) -> int:
     from recalibrate import Monitor
 
+    check_number("--wait", args.wait, least=0.0)
     outputs = Outputs(args.force, args.data, args.model, args.base)
     path = outputs.plan("--state", args.state, ".json")
     model = _model(args)
@@ -167,7 +169,7 @@ def _update(args: Namespace, console: Console) -> int:
         before = Path(args.state).read_bytes()
         monitor = Monitor.load(args.state, model)
         console.step(f"reading {args.data}")
-        rows = _rows(args, (*known_text(model), *known_text(monitor.groups)), model)
+        rows = _rows(args, known_text(model, monitor.groups), model)
         new = monitor.update(
             rows.X,
             None if args.label is None else rows.y,
@@ -187,6 +189,7 @@ def _update(args: Namespace, console: Console) -> int:
                 "again"
             )
         monitor.save(args.state)
+        console.done.append(f"the batch was added to {args.state!r} all the same")
     for group in new:
         console.fail(f"new alarm: {group}")
     return _judge(monitor, console)
@@ -220,7 +223,7 @@ def _with_recent(monitor: Monitor, args: Namespace) -> MonitorReport:
     if args.label is None:
         raise ValueError("--data gives recent rows to try a refit on: name their --label, too")
     model = _model(args) if monitor.model is None else monitor.model
-    rows = _rows(args, (*known_text(model), *known_text(monitor.groups)), model)
+    rows = _rows(args, known_text(model, monitor.groups), model)
     given = _scores(args, model, rows.others.get("scores"))
     given["exposure"] = rows.others.get("exposure")
     return monitor.report(rows.X, rows.y, sample_weight=rows.weight, **given)
@@ -237,7 +240,7 @@ def _model(args: Namespace) -> Any:
     return None if args.model is None else open_any(args.model, args)
 
 
-def _rows(args: Namespace, text: tuple[str, ...], model: Any) -> Labelled:
+def _rows(args: Namespace, text: KnownText, model: Any) -> Labelled:
     named = {
         "scores": args.score_column,
         "time": getattr(args, "time", None),

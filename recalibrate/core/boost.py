@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass, field, replace
-from threading import Event
 from typing import Literal
 
 import numpy as np
@@ -23,6 +22,7 @@ from recalibrate.core.rounds import Rounds, Step
 from recalibrate.core.source import StatsSource
 from recalibrate.core.statistics import LevelLosses, Losses, ScoreCells, mean_loss, mean_of
 from recalibrate.support.notices import warn_user
+from recalibrate.support.pool import Flag
 from recalibrate.support.progress import Progress
 
 EVERYTHING = Levels.single()
@@ -178,7 +178,7 @@ def boost(
     encoder: int = 0,
     progress: bool | None = None,
     keep_if_interrupted: bool = True,
-    stop: Event | None = None,
+    stop: Flag | None = None,
 ) -> Boosted:
     """Run the loop from ``log`` on; the model and what happened on the way.
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -28,6 +27,7 @@ from recalibrate.graph.errors import ParityError
 from recalibrate.graph.rows import MIXED_ROWS, MOST_TEXTS, Kinds, RowMaker, Rows
 from recalibrate.graph.served import ServedModel, load_served
 from recalibrate.graph.thresholds import graph_texts, graph_thresholds, learner_thresholds
+from recalibrate.support.interruptions import ignoring_failures
 
 if TYPE_CHECKING:
     from recalibrate.deciding import ClassDecision, Decision
@@ -181,11 +181,11 @@ def _acceptable(model: Recalibrated, maker: RowMaker) -> tuple[Rows, _Expected] 
     """
     for kinds in product((True, False), repeat=4):
         rows = maker.make(Kinds(*kinds))
-        with suppress(Exception):  # any framework may raise anything
+        with ignoring_failures():  # any framework may raise anything
             return rows, _Expected.of(model, rows)
     accepted = maker.make_accepted(lambda rows: _Expected.of(model, rows))
     if accepted is not None:
-        with suppress(Exception):
+        with ignoring_failures():
             return accepted, _Expected.of(model, accepted)
     return None
 

@@ -18,6 +18,7 @@ from recalibrate.core.levels import softmax, to_margin
 from recalibrate.data.table import Column
 from recalibrate.graph.inputs import BASE_SCORE, Input
 from recalibrate.graph.thresholds import Found, around
+from recalibrate.support.interruptions import reraise_interruption
 
 if TYPE_CHECKING:
     from recalibrate.model import Recalibrated
@@ -179,7 +180,8 @@ class RowMaker:
                     self._no_scores(len(values)),
                 )
             )
-        except Exception:  # any framework may raise anything
+        except Exception as error:  # any framework may raise anything
+            reraise_interruption(error)
             if len(values) == 1:
                 return values[:0]
             half = len(values) // 2

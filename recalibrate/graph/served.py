@@ -20,9 +20,10 @@ from recalibrate.graph.facts import Facts, read_facts
 from recalibrate.graph.feeds import Feed, make_feed
 from recalibrate.graph.inputs import Input
 from recalibrate.support.errors import ModelFileError
+from recalibrate.support.interruptions import reraise_interruption
 from recalibrate.support.notices import listed, printable
 from recalibrate.support.onnxfile import read_graph
-from recalibrate.support.ort import open_session
+from recalibrate.support.ort import open_session, run_session
 
 ALWAYS = ({"score", "score_margin"}, {"probabilities", "score_margin"})
 """Outputs of which every exported graph has one or the other pair."""
@@ -98,8 +99,9 @@ class ServedModel:
     def answer(self, feed: Feed) -> dict[str, NDArray[Any]]:
         """All outputs for such tensors, by name."""
         try:
-            found = self.session.run(None, feed)
+            found = run_session(self.session, feed)
         except Exception as error:  # onnxruntime has a class for each kind of fault
+            reraise_interruption(error)
             raise ModelFileError(f"the exported graph does not run: {error}") from error
         rows = {len(values) for values in feed.values()}
         if any(np.shape(values)[:1] != (n,) for values in found for n in rows):
@@ -204,6 +206,7 @@ def load_served(source: str | os.PathLike[str] | bytes, threads: int | None = No
     try:
         taken = {value.name for value in model.session.get_inputs()}
     except Exception as error:  # onnxruntime has exceptions of its own for each kind of fault
+        reraise_interruption(error)
         raise ModelFileError(f"onnxruntime cannot read {shown}: {error}") from error
     told = {port.name for port in model.inputs}
     if taken != told or not any(pair <= set(model.outputs) for pair in ALWAYS):

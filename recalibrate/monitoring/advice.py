@@ -146,7 +146,7 @@ def _gaps(
     target: Float64,
     weight: Float64,
 ) -> tuple[RefitGap, ...]:
-    codes = state.watched.codes(table, n_rows)[0][cut:]
+    codes = state.watched.codes(table, n_rows, allow_unknown=True)[0][cut:]
     offsets, bands = state.watched.offsets, state.watched.band(old, 0)
     found = []
     for (_, g), alarm in state.alarms.items():

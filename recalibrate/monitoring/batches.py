@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -213,26 +214,39 @@ class Batch:
     heaviest: float
 
     def digest(self) -> str:
-        """Hash of the rows, to know them again.
+        """Hash of the rows, to know them again, in whatever order.
 
         The same rows under another time are the same rows, unless they are so few or so alike
         that other rows may well be equal to them.
         """
-        found = hashlib.sha256()
-        codes = self.codes.astype(np.uint8) if self.codes.max() < 256 else self.codes
-        content = [codes, self.scores, self.target, self.weight]
-        if self.kind != "batch" and self._log_chance() > LOG_COINCIDENCE:
-            content.append(self.time)
-        for array in content:
-            found.update(b"-" if array is None else np.ascontiguousarray(array).tobytes())
+        rows = self._sorted_rows()
+        if self.kind != "batch" and _log_chance(rows) > LOG_COINCIDENCE:
+            rows = self._sorted_rows(self.time)
+        found = hashlib.sha256(b"-" if self.target is None else b"")
+        found.update(rows.tobytes())
         return found.hexdigest()[:16]
 
-    def _log_chance(self) -> float:
-        """Logarithm of the chance that as many rows, drawn like these, are the same ones."""
-        some = slice(COMPARED_ROWS)
-        known: list[NDArray[Any]] = [self.codes[some], self.scores[some], self.weight[some, None]]
-        if self.target is not None:
-            known.append(self.target[some])
-        rows = np.hstack(known)
-        _, counts = np.unique(rows, axis=0, return_counts=True)
-        return len(rows) * float(np.log(((counts / len(rows)) ** 2).sum()))
+    def _sorted_rows(self, *more: Float64) -> NDArray[np.void]:
+        """The bytes of every row, in an order of their own."""
+        codes = self.codes.astype(np.uint8) if self.codes.max() < 256 else self.codes
+        columns = [codes, self.scores, self.weight, self.target, *more]
+        n_rows = len(self.scores)
+        content = np.hstack(
+            [
+                np.ascontiguousarray(own).reshape(n_rows, -1).view(np.uint8)
+                for own in columns
+                if own is not None
+            ]
+        )
+        return np.sort(content.view(f"V{content.shape[1]}")[:, 0])
+
+
+def _log_chance(rows: NDArray[np.void]) -> float:
+    """Logarithm of the chance that as many rows, drawn like these, are the same in some order.
+
+    At most that of the most likely numbers of rows of every kind, which those seen are taken for.
+    """
+    some = rows[:: -(-len(rows) // COMPARED_ROWS)]
+    _, counts = np.unique(some, return_counts=True)
+    orders = math.lgamma(len(some) + 1) - sum(math.lgamma(count + 1) for count in counts)
+    return orders + float((counts * np.log(counts / len(some))).sum())

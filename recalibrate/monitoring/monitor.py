@@ -26,7 +26,8 @@ from recalibrate.monitoring.opening import check_new, check_time, fingerprint, r
 from recalibrate.monitoring.report import MonitorReport, make_report
 from recalibrate.monitoring.state import Rules, State
 from recalibrate.monitoring.times import TimeKind, read_time
-from recalibrate.monitoring.watched import Codes, refuse_unknown, warn_unknown, watch
+from recalibrate.monitoring.unknown import warn_unknown
+from recalibrate.monitoring.watched import Codes, watch
 from recalibrate.support.checks import check_number, check_whole
 
 if TYPE_CHECKING:
@@ -207,8 +208,9 @@ class Monitor:
         force : bool
             Add the batch although the same rows were added before.
         allow_unknown : bool
-            Add the batch although most rows have values that no group is for, in a column of the
-            groups: they then count in the groups of other columns only.
+            Add the batch although a column of the groups seems to have been recoded: most rows
+            have values that no group is for, or nobody is in a band or condition that many rows
+            of the reference were in. Such rows count in the groups of other columns only.
 
         Returns
         -------
@@ -218,8 +220,8 @@ class Monitor:
         Raises
         ------
         ValueError, TypeError
-            If the batch is empty or was added before, columns are missing, most values of a
-            column are ones that no group is for, labels are outside of their bounds, or time goes
+            If the batch is empty or was added before, columns are missing, a column seems to have
+            been recoded, labels are outside of their bounds, or time goes
             backwards.
 
         Warns
@@ -234,9 +236,9 @@ class Monitor:
         require_exposure(self._scale.exposed and y is not None, exposure)
         y, sample_weight = read_rates(y, exposure, sample_weight, n_rows)
         state = self._state or self._begin(X, scores, base, Z, n_rows)
-        codes, unknown = state.watched.codes(X if Z is None else Z, n_rows)
-        if not allow_unknown:
-            refuse_unknown(unknown, n_rows)
+        codes, unknown = state.watched.codes(
+            X if Z is None else Z, n_rows, allow_unknown=allow_unknown
+        )
         batch = self._read(state, codes, X, y, n_rows, time, scores, base, Z, sample_weight)
         check_time(state, batch, late)
         digest = batch.digest()

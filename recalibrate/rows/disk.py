@@ -23,7 +23,8 @@ from recalibrate.rows.memory import MemoryStore
 from recalibrate.rows.pieces import columns_of, gather, sample_pieces
 from recalibrate.rows.spool import SpooledFiles
 from recalibrate.rows.store import Selection, Size, Weigh, encode_blocks, size_of, sum_sizes
-from recalibrate.support.threads import map_ahead, thread_pool
+from recalibrate.support.pool import Pool
+from recalibrate.support.threads import map_ahead
 
 T = TypeVar("T")
 
@@ -100,7 +101,7 @@ class DiskStore:
             piece = self._piece(k)
             return (k, work(k, piece)) if piece.n_rows else None
 
-        with thread_pool(self.threads) as pool:
+        with Pool(self.threads) as pool:
             pieces = range(len(self.ranges))
             yield from filter(None, map_ahead(pool, on_piece, pieces, self.threads))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import signal
 import tempfile
@@ -88,17 +89,29 @@ def scratch_folder(folder: str | os.PathLike[str] | None = None) -> Iterator[Scr
         threading.current_thread() is threading.main_thread()
         and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     )
-    if ours:
-        signal.signal(signal.SIGTERM, _terminate)
-    own = Path(tempfile.mkdtemp(prefix="recalibrate-", dir=folder))
+    parent = tempfile.gettempdir() if folder is None else os.path.abspath(folder)
+    own = Path(parent, f"recalibrate-{secrets.token_hex(8)}")
     _IN_USE[own] = os.getpid()
     try:
+        if ours:
+            signal.signal(signal.SIGTERM, _terminate)
+        own.mkdir(mode=0o700)  # here, so that no interruption comes between it and its removal
         yield Scratch(own)
     finally:
-        shutil.rmtree(own, ignore_errors=True)
-        del _IN_USE[own]
+        _remove(own)
         if ours:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder, also if an exception of a signal handler (Ctrl-C) comes between."""
+    try:
+        shutil.rmtree(folder, ignore_errors=True)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    finally:
+        _IN_USE.pop(folder, None)
 
 
 _IN_USE: dict[Path, int] = {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from recalibrate.core.fixedpoint import Scale
 from recalibrate.core.part import Part, Statistic, Sums
 from recalibrate.core.rounds import Rounds, Scores
+from recalibrate.support.pool import Pool
 from recalibrate.support.threads import map_ahead
 
 T = TypeVar("T")
@@ -48,7 +48,7 @@ class LocalSource:
         self.parts = tuple(parts)
         self.scale = scale
         threads = max(1, min(threads, len(self.parts)))
-        self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
+        self._pool = Pool(threads) if threads > 1 else None
         self._shares = [self.parts[k::threads] for k in range(threads)]
 
     @property
@@ -65,7 +65,7 @@ class LocalSource:
             for piece in range(pieces):
                 work(piece)
         else:
-            list(self._pool.map(work, range(pieces)))
+            list(map_ahead(self._pool, work, range(pieces), pieces))
 
     def sums(self, statistic: Statistic) -> Sums:
         # One sum per thread: those of many parts at once would fill the memory.
@@ -87,7 +87,7 @@ class LocalSource:
     def close(self) -> None:
         """Let the threads go."""
         if self._pool is not None:
-            self._pool.shutdown()
+            self._pool.finish()
 
 
 def add_up(found: Iterable[Sums]) -> Sums:

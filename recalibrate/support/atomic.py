@@ -9,6 +9,7 @@ import stat
 import sys
 import time
 from pathlib import Path
+from typing import IO
 
 from recalibrate.support.locking import hidden_name, is_current, lock_now
 
@@ -47,9 +48,9 @@ def atomic_write(path: str | os.PathLike[str], data: bytes, *, overwrite: bool =
     target = Path(os.path.realpath(given))
     mode = check_writable(given, overwrite=overwrite)
     _remove_abandoned(target)
-    temporary, handle = _create_temporary(target)
+    temporary = hidden_name(target, f"{secrets.token_hex(4)}.tmp")
     try:
-        with open(handle, "wb") as file:
+        with _create(temporary) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -58,7 +59,7 @@ def atomic_write(path: str | os.PathLike[str], data: bytes, *, overwrite: bool =
             if sys.platform == "win32":  # where an open file cannot be moved
                 file.close()
             _move(temporary, target, overwrite=overwrite)
-    finally:  # also on Ctrl-C; after the move there is nothing left to remove
+    finally:  # also on Ctrl-C, even in _create; after the move there is nothing left to remove
         temporary.unlink(missing_ok=True)
     _sync_folder(target.parent)
     return given
@@ -97,18 +98,22 @@ ABANDONED = 3600.0
 """Seconds after which a temporary file is taken for abandoned where locks do not tell."""
 
 
-def _create_temporary(target: Path) -> tuple[Path, int]:
-    """A new file beside the target and its handle, locked while its writer is alive."""
+def _create(temporary: Path) -> IO[bytes]:
+    """A new file, locked while its writer is alive."""
     while True:
-        temporary = hidden_name(target, f"{secrets.token_hex(4)}.tmp")
-        handle = os.open(temporary, _CREATE, 0o666)
+        # A file object, unlike a handle, is closed even if an interruption keeps it from us.
+        file = open(temporary, "xb")  # noqa: SIM115 - for the caller to close
         try:
             # Before it was locked, another writer may have taken it for abandoned.
-            if lock_now(handle) and is_current(handle, temporary):
-                return temporary, handle
+            if lock_now(file.fileno()) and is_current(file.fileno(), temporary):
+                return file
         except OSError:  # no locks, so nobody removes what seems abandoned
-            return temporary, handle
-        os.close(handle)
+            return file
+        except BaseException:
+            file.close()
+            raise
+        file.close()
+        temporary.unlink(missing_ok=True)
 
 
 def _remove_abandoned(target: Path) -> None:
@@ -128,15 +133,9 @@ def _remove_if_abandoned(file: Path) -> None:
         if time.time() - file.stat().st_mtime > ABANDONED:
             file.unlink()
         return
-    handle = os.open(file, os.O_RDWR)
-    try:
-        if lock_now(handle):
+    with open(file, "r+b", buffering=0) as found:
+        if lock_now(found.fileno()):
             file.unlink()  # before the lock is released: its writer may be waiting to take it
-    finally:
-        os.close(handle)
-
-
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 
 
 def _move(temporary: Path, target: Path, *, overwrite: bool) -> None:
@@ -154,9 +153,12 @@ def _move(temporary: Path, target: Path, *, overwrite: bool) -> None:
 
 def _sync_folder(folder: Path) -> None:
     """Make the new name itself last; not every system lets a folder be opened."""
+    handles: list[int] = []
     with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
         try:
-            os.fsync(handle)
+            # One call, inside of which nothing is interrupted: the handle cannot get lost.
+            handles.extend(map(os.open, [folder], [os.O_RDONLY]))
+            os.fsync(handles[0])
         finally:
-            os.close(handle)
+            for handle in handles:
+                os.close(handle)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 PAUSE = 0.05
 """Seconds between two attempts to take a lock: short beside an update of a state."""
@@ -46,7 +47,7 @@ def locked(path: str | os.PathLike[str], *, timeout: float) -> Iterator[None]:
     """
     file = hidden_name(path, "lock")
     deadline = time.monotonic() + timeout
-    while (handle := _take(file)) is None:
+    while (lock := _take(file, path)) is None:
         if time.monotonic() >= deadline:
             raise TimeoutError(
                 f"another process has been working on {os.fspath(path)!r} for the {timeout:g} "
@@ -56,7 +57,7 @@ def locked(path: str | os.PathLike[str], *, timeout: float) -> Iterator[None]:
     try:
         yield
     finally:
-        _remove(file, handle)
+        _remove(file, lock)
 
 
 def lock_now(handle: int) -> bool:
@@ -101,30 +102,42 @@ def _digest(name: str) -> str:
     return hashlib.blake2b(os.fsencode(name), digest_size=8).hexdigest()
 
 
-def _take(file: Path) -> int | None:
-    """Handle of the locked file, or None if another process has the lock."""
-    handle = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
+def _take(file: Path, path: str | os.PathLike[str]) -> IO[bytes] | None:
+    """The locked file, or None if another process has the lock."""
+    try:
+        # A file object, unlike a handle, is closed even if an interruption keeps it from us.
+        lock = open(file, "a+b", buffering=0)  # noqa: SIM115 - for the caller to close
+    except OSError as error:
+        raise OSError(
+            error.errno,
+            f"{error.strerror}: while {os.fspath(path)!r} is read and written, a lock lies beside "
+            f"it, and none can be made in its folder {str(file.parent)!r}; allow this user to "
+            "write there, or keep the file in another folder",
+        ) from error
     try:
         # The last holder may have removed the file between the two lines.
-        if lock_now(handle) and is_current(handle, file):
-            return handle
+        if lock_now(lock.fileno()) and is_current(lock.fileno(), file):
+            return lock
     except OSError as error:
-        os.close(handle)
+        lock.close()
         raise OSError(
             error.errno,
             f"{error.strerror}: files in {str(file.parent)!r} cannot be locked; use a folder on a "
             "file system with locks",
         ) from error
-    os.close(handle)
+    except BaseException:
+        lock.close()
+        raise
+    lock.close()
     return None
 
 
-def _remove(file: Path, handle: int) -> None:
+def _remove(file: Path, lock: IO[bytes]) -> None:
     """Release the lock; its file goes while it is held, so that nobody else's is removed."""
     if sys.platform == "win32":  # where open files cannot be removed, not even by others
-        os.close(handle)
+        lock.close()
         with suppress(OSError):
             file.unlink()
         return
     file.unlink(missing_ok=True)
-    os.close(handle)
+    lock.close()

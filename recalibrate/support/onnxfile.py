@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.support.errors import ModelFileError
+from recalibrate.support.interruptions import reraise_interruption
 
 if TYPE_CHECKING:
     import onnx
@@ -48,6 +49,7 @@ def read_graph(content: bytes, where: str, folder: Path | None = None) -> onnx.M
     try:
         model.ParseFromString(content)
     except Exception as error:  # protobuf's own class of errors, which onnx does not export
+        reraise_interruption(error)
         raise ModelFileError(f"{where} is not an ONNX graph: {error}") from error
     if not model.graph.output or not model.opset_import:
         raise ModelFileError(f"{where} is not an ONNX graph: it has no output")

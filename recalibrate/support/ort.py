@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from recalibrate.support.pool import Pool
 
 if TYPE_CHECKING:
     import onnx
 
 BLOCK_ROWS = 1 << 16
 """Rows per call of the runtime: bounds its temporary memory, and is too large to cost time."""
+
+MOST_CHARACTERS = 1 << 24
+"""Characters of an array of texts of fixed width, at four bytes each: one long text in a million
+rows would fill the memory."""
 
 
 def open_session(model: bytes | str, threads: int | None = None) -> Any:
@@ -30,6 +37,34 @@ def open_session(model: bytes | str, threads: int | None = None) -> Any:
     options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
     options.log_severity_level = 4  # errors are raised: printing them as well would be noise
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def run_session(
+    session: Any, feed: Mapping[str, NDArray[Any]], outputs: Sequence[str] | None = None
+) -> list[Any]:
+    """Outputs of a session for such inputs: those with these names, or all.
+
+    onnxruntime asks Python for every text in an array of objects, and crashes if that raises, as
+    it may in the main thread, where signals are handled (Ctrl-C, time limits). It therefore gets
+    arrays of fixed width, which it reads alone, or objects in a thread of their own.
+    """
+    inputs = {name: _fixed_width(values) for name, values in feed.items()}
+    run: Callable[[], list[Any]] = partial(session.run, outputs, inputs)
+    if all(values.dtype != object for values in inputs.values()):
+        return run()
+    with Pool(1) as pool:
+        return pool.submit(run).result()
+
+
+def _fixed_width(values: NDArray[Any]) -> NDArray[Any]:
+    """Texts as an array of fixed width, unless that would change them or be too large."""
+    if values.dtype != object:
+        return values
+    texts = values.ravel().tolist()
+    if set(map(type, texts)) != {str} or "\0" in "".join(texts):  # where onnxruntime would cut them
+        return values
+    width = max(map(len, texts))
+    return values if width * len(texts) > MOST_CHARACTERS else values.astype(f"U{max(width, 1)}")
 
 
 class GraphRunner:
@@ -72,7 +107,7 @@ class GraphRunner:
         parts = []
         for start in range(0, n_rows, BLOCK_ROWS):
             part = {name: values[start : start + BLOCK_ROWS] for name, values in feed.items()}
-            parts.append(np.asarray(self._session.run(None, part)[0], dtype=np.float64))
+            parts.append(np.asarray(run_session(self._session, part)[0], dtype=np.float64))
         if not parts:
             return np.empty(0)
         scores = parts[0] if len(parts) == 1 else np.concatenate(parts)

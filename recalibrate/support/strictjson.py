@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import Counter
 from typing import Any, NoReturn
@@ -43,7 +44,8 @@ def parse(text: bytes, what: str = "the header", *, finite: bool = True) -> Any:
     what
         What it is, for messages.
     finite
-        Whether to refuse NaN and Infinity, which some writers of JSON have.
+        Whether to refuse NaN and Infinity, which some writers of JSON have, and numbers that are
+        too large, which would be read as infinite.
 
     Examples
     --------
@@ -56,6 +58,12 @@ def parse(text: bytes, what: str = "the header", *, finite: bool = True) -> Any:
     def refuse_constant(name: str) -> NoReturn:
         raise ModelFileError(f"{what} holds {name}, which JSON does not have")
 
+    def finite_number(text: str) -> float:
+        number = float(text)
+        if math.isinf(number):
+            raise ModelFileError(f"{what} holds {text[:80]}, which is beyond all numbers")
+        return number
+
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) < len(pairs):
@@ -64,10 +72,12 @@ def parse(text: bytes, what: str = "the header", *, finite: bool = True) -> Any:
         return found
 
     _check_nesting(text, what)
-    constants = refuse_constant if finite else None
+    hooks: dict[str, Any] = {"object_pairs_hook": unique}
+    if finite:
+        hooks |= {"parse_constant": refuse_constant, "parse_float": finite_number}
     try:
         # bytes could also be UTF-16 to json, which the check above would not have understood
-        return json.loads(text.decode("utf-8"), object_pairs_hook=unique, parse_constant=constants)
+        return json.loads(text.decode("utf-8"), **hooks)
     except ModelFileError:
         raise
     except (ValueError, RecursionError) as error:

@@ -5,21 +5,18 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise
 from threading import Lock
-from time import sleep
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
+
+from recalibrate.support.pool import Pending, Pool
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 LEAST_ROWS_PER_THREAD = 16_384
 """Below this a second thread costs more than it saves."""
-
-PAUSE = 0.002
-"""Seconds between two looks whether threads have ended."""
 
 
 def resolve_threads(threads: int | None) -> int:
@@ -49,81 +46,23 @@ def share_out(work: Callable[[T], R], items: Iterable[T], threads: int) -> list[
     todo = list(items)
     if threads <= 1 or len(todo) <= 1:
         return [work(item) for item in todo]
-    with thread_pool(min(threads, len(todo))) as pool:
-        return list(pool.map(work, todo))
+    with Pool(min(threads, len(todo))) as pool:
+        return list(map_ahead(pool, work, todo, len(todo)))
 
 
-@contextmanager
-def thread_pool(threads: int) -> Iterator[ThreadPoolExecutor]:
-    """Threads that do nothing any more when the block has ended.
-
-    Also after an error, and also if that is one of a signal handler (Ctrl-C, a time limit), which
-    can be raised while threads are waited for: what they work on is closed and removed next.
-    """
-    pool = _Pool(threads)
-    try:
-        yield pool
-    finally:
-        pool.finish()
-        pool.shutdown(cancel_futures=True)
-
-
-class _Pool(ThreadPoolExecutor):
-    """An executor that knows what is under way; joining its threads does not survive signals."""
-
-    def __init__(self, threads: int) -> None:
-        super().__init__(threads)
-        self._under_way = 0
-        self._finished = False
-        self._counting = Lock()
-
-    def submit(self, work: Callable[..., R], /, *args: Any, **named: Any) -> Future[R]:
-        return super().submit(self._run, work, *args, **named)
-
-    def _run(self, work: Callable[..., R], *args: Any, **named: Any) -> R:
-        with self._counting:
-            if self._finished:
-                raise CancelledError
-            self._under_way += 1
-        try:
-            return work(*args, **named)
-        finally:
-            with self._counting:
-                self._under_way -= 1
-
-    def finish(self) -> None:
-        """Begin nothing more, and wait for what is under way; then raise what interrupted that."""
-        interruption: BaseException | None = None
-        while self._under_way or not self._finished:
-            try:
-                with self._counting:
-                    self._finished = True
-                if self._under_way:  # only after an error: otherwise its result was waited for
-                    sleep(PAUSE)
-            except BaseException as error:
-                interruption = error
-        if interruption is not None:
-            raise interruption
-
-
-def map_ahead(
-    pool: ThreadPoolExecutor, work: Callable[[T], R], items: Iterable[T], ahead: int
-) -> Iterator[R]:
-    """``work`` on every item, in their order; at most ``ahead`` results wait to be taken.
-
-    ``Executor.map`` runs through all items at once, and holds what nobody asked for yet.
-    """
-    waiting: deque[Future[R]] = deque()
+def map_ahead(pool: Pool, work: Callable[[T], R], items: Iterable[T], ahead: int) -> Iterator[R]:
+    """``work`` on every item, in their order; at most ``ahead`` results wait to be taken."""
+    waiting: deque[Pending[R]] = deque()
     try:
         for item in items:
             if len(waiting) >= ahead:
                 yield waiting.popleft().result()
-            waiting.append(pool.submit(work, item))
+            waiting.append(pool.submit(partial(work, item)))
         while waiting:
             yield waiting.popleft().result()
     finally:  # an error, or nobody wants the rest
-        for future in waiting:
-            future.cancel()
+        for pending in waiting:
+            pending.cancel()
 
 
 def take_turns(tasks: Iterable[Generator[None, None, R]], threads: int) -> list[R]:
@@ -140,7 +79,7 @@ def take_turns(tasks: Iterable[Generator[None, None, R]], threads: int) -> list[
         if threads == 1:
             turns.work()
         else:
-            with thread_pool(threads) as pool:
+            with Pool(threads) as pool:
                 try:
                     workers = [pool.submit(turns.work) for _ in range(threads)]
                     for worker in workers:

@@ -1,6 +1,7 @@
 """recalibrate monitor: a state that goes from command to command, and alarms as exit codes."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 import recalibrate as rc
 from commands.conftest import make_rows
+from recalibrate.commands.data import read_frame
 from recalibrate.support.locking import locked
 
 
@@ -134,15 +136,17 @@ def test_codes_are_the_same_in_every_kind_of_file(run, weeks):
         if name == "week2":  # missing values make floats of integers
             rows.loc[:2, "zip"] = np.nan
         rows.astype({"zip": "Int64"}).to_csv(f"{name}.csv", index=False)
+        rows.astype({"zip": float}).to_csv(f"{name}.tsv", index=False, sep="\t")  # 1.0 and 2.0
         rows.to_parquet(f"{name}.parquet", index=False)
     tables = []
-    for suffix in (".csv", ".parquet"):
+    for suffix in (".csv", ".tsv", ".parquet"):
         command = [word.replace(".csv", suffix) for word in init("--force")]
         assert run(*command)[0] == 0
         for week in ("week1", "week2"):
             assert run(*[word.replace(".csv", suffix) for word in update(week)])[0] == 0
         tables.append(rc.Monitor.load("m.json").table)
-    pd.testing.assert_frame_equal(*tables)
+    for other in tables[1:]:
+        pd.testing.assert_frame_equal(tables[0], other)
     assert "zip = 30" in tables[0]["group"].tolist()
     assert rc.Monitor.load("m.json").groups.schema.columns[1].categories == ("1", "2", "30")
 
@@ -207,6 +211,7 @@ def test_a_state_that_is_in_use_is_an_error_after_a_while(run, refused, weeks):
             )
     assert Path("m.json").read_bytes() == before
     assert "--wait must be" in refused(*update("week1", "--wait", "-1"))
+    assert "--wait must be" in refused(*init("--wait", "nan"))
 
 
 def test_one_time_for_all_rows(run, weeks):
@@ -256,3 +261,29 @@ def test_positive_says_what_scores_are_about_and_models_know(run, weeks):
     assert gaps["words"] == gaps["numbers"]
     assert gaps["model of 1"] == gaps["model"]
     assert max(map(abs, gaps.values())) < 0.05
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
+def test_a_full_disk_under_the_output_does_not_leave_open_what_happened(run, weeks):
+    assert run(*init())[0] == 0
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "recalibrate", *update("week1")],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert "output is incomplete; the batch was added to 'm.json' all the same" in done.stderr
+    assert rc.Monitor.load("m.json").report().n_batches == 1
+
+
+def test_codes_that_the_model_knows_with_a_point_keep_it(tmp_path):
+    rows = pd.DataFrame({"zip": [1.0, 2.0, None], "grade": [1.5, 2.0, 3.0]})
+    path = str(tmp_path / "rows.csv")
+    rows.to_csv(path, index=False)
+    for known, expected in [({}, "1"), ({"zip": ("1.0",)}, "1.0"), ({"zip": None}, "1.0")]:
+        read = read_frame(path, text=["zip", "grade"], known_text=known)
+        assert read["zip"].tolist()[0] == expected
+        assert read["grade"].tolist() == ["1.5", "2.0", "3.0"]

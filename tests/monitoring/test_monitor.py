@@ -259,6 +259,9 @@ RECODED = {
     "missing numbers of bands": ("age", [float(k) for k in range(100)], [np.nan] * 100),
     "a condition": ("sex == 'F'", ["F", "M"], ["f", "m"]),
     "a condition on what is missing": ("age < 50", [30.0, 60.0], [np.nan, np.nan]),
+    "text for numbers": ("sex", [1, 2], ["M", "F"]),
+    "text for numbers in a condition": ("sex == 1", [1, 2], ["M", "F"]),
+    "numbers for text": ("sex", ["M", "F"], [1, 2]),
 }
 
 
@@ -272,7 +275,7 @@ def test_a_column_that_was_recoded_is_refused(case):
     old, new = (pd.DataFrame({name: [own[k] for k in at]}) for own in (before, after))
     monitor = rc.Monitor(groups=[term]).start(old, scores=p)
     assert monitor.update(old, y, scores=p) == ()
-    refuse(monitor, f"Column '{name}' has .*allow_unknown=True", new, 1 - y, scores=p)
+    refuse(monitor, f"Column '{name}' h.*probably recoded.*allow_unknown", new, 1 - y, scores=p)
     with warnings.catch_warnings(record=True):
         warnings.simplefilter("always")
         monitor.update(new, 1 - y, scores=p, allow_unknown=True)
@@ -286,10 +289,70 @@ def test_missing_values_that_have_a_group_are_welcome():
     monitor = rc.Monitor(groups=["sex", "age > 40 or age is missing"]).start(
         X.assign(age=rng.choice([30.0, np.nan], 400)), scores=p
     )
-    monitor.update(X.assign(sex=None, age=np.nan), y, scores=p)
-    # Nobody in a group's condition is no sign of other codes.
-    monitor.update(X.assign(age=20.0), 1 - y, scores=p)
-    assert monitor.report().n_rows == 800
+    monitor.update(X.assign(sex=rng.choice(["F", None], 400), age=np.nan), y, scores=p)
+    refuse(monitor, "'sex = F', which had .*recoded", X.assign(sex=None), 1 - y, scores=p)
+    assert monitor.report().n_rows == 400
+
+
+@pytest.mark.parametrize(
+    ("group", "change", "name"),
+    [
+        ("sex == 1", {"sex": lambda sex: sex + 10}, "sex == 1"),
+        ("sex * (age < 50)", {"age": lambda age: 12 * age}, "age < 50"),
+        ("age", {"age": lambda age: 12 * age}, "age < "),
+        ("sex", {"sex": lambda sex: np.where(sex == 1, 7, sex)}, "sex = 1"),
+    ],
+)
+def test_groups_that_nobody_is_in_any_more_are_refused(group, change, name):
+    """1 and 2 became 11 and 12, years became months; another group has rows all the same."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(
+        {"sex": rng.choice([1, 2], 400, p=[0.4, 0.6]), "age": rng.uniform(20, 80, 400)}
+    )
+    X["area"] = rng.choice(["N", "S"], 400)
+    p, y = rng.uniform(0.2, 0.8, 400), rng.integers(0, 2, 400)
+    monitor = rc.Monitor(groups=[group, "area"]).start(X, scores=p)
+    new = X.assign(**{column: how(X[column]) for column, how in change.items()})
+    refuse(monitor_after(monitor, X, y, p), f"{name}.* which had .*recoded", new, 1 - y, scores=p)
+    with warnings.catch_warnings(record=True):
+        warnings.simplefilter("always")
+        monitor.update(new[:4], 1 - y[:4], scores=p[:4])  # so few rows may be in no group
+        monitor.update(new, 1 - y, scores=p, allow_unknown=True)
+
+
+def monitor_after(monitor, X, y, p):
+    monitor.update(X, y, scores=p)
+    return monitor
+
+
+def test_batches_may_be_of_some_categories_only_and_rare_groups_absent():
+    rng = np.random.default_rng(0)
+    X, p, y = batch(rng, 2000)
+    X["age"] = np.where(rng.random(2000) < 0.01, 90.0, 30.0)
+    monitor = rc.Monitor(groups=["sex", "region * (age < 50)", "age > 80"]).start(X, scores=p)
+    women = (X["sex"] == "F").to_numpy()
+    monitor.update(X[women], y[women], scores=p[women])
+    south = (X["region"] == "S").to_numpy() & (X["age"] < 50).to_numpy()
+    monitor.update(X[south][:300], y[south][:300], scores=p[south][:300])
+
+
+def test_a_condition_on_a_missing_column_is_refused_beside_groups_with_rows():
+    rng = np.random.default_rng(0)
+    X, p, y = batch(rng)
+    X["age"] = np.where(rng.random(600) < 0.01, 30.0, 60.0)
+    monitor = rc.Monitor(groups=["sex", "age < 50"], min_rows=1).start(X, scores=p)
+    refuse(monitor_after(monitor, X, y, p), "'age' has missing", X.assign(age=np.nan), y, scores=p)
+
+
+def test_one_row_with_a_new_category_is_added():
+    rng = np.random.default_rng(0)
+    X, p, y = batch(rng)
+    monitor = rc.Monitor(groups=["sex"]).start(X, scores=p)
+    for k, sex in enumerate(["D", None]):
+        with warnings.catch_warnings(record=True):
+            warnings.simplefilter("always")
+            monitor.update(X[k : k + 1].assign(sex=sex), y[k : k + 1], scores=p[k : k + 1])
+    assert monitor.report().n_rows == 2
 
 
 def test_few_equal_rows_at_another_time_are_other_rows():
@@ -300,6 +363,29 @@ def test_few_equal_rows_at_another_time_are_other_rows():
         monitor.update(None, [0] * 50, scores=[0.1] * 50, time=time)
     assert monitor.report().n_batches == 6
     refuse(monitor, "added before", None, [1], scores=[0.5], time=2)
+
+
+def test_the_same_rows_in_another_order_are_the_same_rows():
+    rng = np.random.default_rng(0)
+    X, p, y = batch(rng, 3000)
+    monitor = rc.Monitor(groups=["sex", "region"])
+    monitor.update(X, y, scores=p, time="2024-01-01", sample_weight=y + 0.5)
+    for seed in range(3):
+        at = np.random.default_rng(seed).permutation(3000)
+        new = {"scores": p[at], "time": "2024-01-02", "sample_weight": y[at] + 0.5}
+        refuse(monitor, "The same rows were added before", X.iloc[at], y[at], **new)
+    moved = np.roll(y, 1)  # the same columns, but other rows
+    monitor.update(X, moved, scores=p, time="2024-01-02", sample_weight=moved + 0.5)
+
+
+def test_few_rows_of_few_kinds_at_another_time_are_other_rows():
+    """20 rows of 4 kinds are often as many of each kind, though seldom in the same order."""
+    monitor = rc.Monitor()
+    labels, scores = np.repeat([0, 1, 0, 1], 5), np.repeat([0.1, 0.1, 0.7, 0.7], 5)
+    for time in range(3):
+        at = np.random.default_rng(time).permutation(20)
+        monitor.update(None, labels[at], scores=scores[at], time=time)
+    refuse(monitor, "added before", None, labels, scores=scores, time=2)
 
 
 def refuse(monitor, match, *args, error=ValueError, **options):

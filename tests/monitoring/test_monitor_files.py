@@ -1,6 +1,7 @@
 """The state as a file: goes on where it was, refuses what is not one."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -113,3 +114,11 @@ def test_damage_is_noticed(saved):
 def test_what_is_no_state_is_refused_although_its_checksum_fits(saved, edit):
     with pytest.raises(ModelFileError, match="this is not the state of a monitor"):
         from_bytes(changed(saved[1], edit))
+
+
+def test_numbers_beyond_all_numbers_are_refused(saved, tmp_path):
+    """Before their checksum is worked out, which is of numbers that JSON has."""
+    path = tmp_path / "m.json"
+    path.write_bytes(re.sub(rb'"tolerance":[0-9.e-]+', b'"tolerance":1e999', saved[1].read_bytes()))
+    with pytest.raises(ModelFileError, match="state of a monitor: it holds 1e999"):
+        rc.Monitor.load(path)

@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import weakref
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -442,6 +443,20 @@ def test_a_scheduler_that_is_lost_is_named(threads_only, monkeypatch):
     at_statistic(monkeypatch, 4, lambda: cluster.sync(cluster.scheduler.close))
     with pytest.raises(ConnectionError, match=r"Dask scheduler at .* was lost.*a new client"):
         fit_with("score", partitions(frame(300), 100, 200), "label", sample_weight="w", **LOOP)
+
+
+def test_a_client_that_knows_nothing_has_lost_its_scheduler():
+    """It may look so for a moment, before it notices that the connection is closed."""
+
+    class Client:
+        status, scheduler = "running", SimpleNamespace(address="tcp://here")
+
+        def scheduler_info(self, n_workers):
+            return {"type": "Scheduler"}
+
+    lost = pytest.raises(ConnectionError, match=r"scheduler at tcp://here was lost.*a new client")
+    with lost, workers.explained(Client()):
+        workers.workers_of(Client())
 
 
 @pytest.mark.slow

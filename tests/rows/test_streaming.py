@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -23,6 +25,7 @@ from recalibrate.data.inputs import is_streamed
 from recalibrate.data.table import read_table
 from recalibrate.fitting.default import boosting, shifts
 from recalibrate.fitting.default import sample as default_sample
+from recalibrate.rows import files as rows_in_files
 from recalibrate.rows import opening
 from recalibrate.rows import pieces as pieces_module
 from recalibrate.rows.files import scratch_folder
@@ -515,3 +518,29 @@ def test_sigterm_is_left_to_a_program_that_handles_it(tmp_path):
         assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.parametrize("where", ["made", "removed"])
+def test_an_interruption_leaves_no_scratch_folder(tmp_path, monkeypatch, where):
+    """Also one that comes when the folder has just been made, or is half removed."""
+    remove, make, calls = shutil.rmtree, Path.mkdir, []
+
+    def interrupted(folder, **options):
+        calls.append(folder)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        remove(folder, **options)
+
+    def made(folder, **options):
+        make(folder, **options)
+        if not options.get("parents"):
+            raise KeyboardInterrupt
+
+    if where == "made":
+        monkeypatch.setattr(Path, "mkdir", made)
+    else:
+        monkeypatch.setattr(shutil, "rmtree", interrupted)
+    with pytest.raises(KeyboardInterrupt), scratch_folder(tmp_path) as scratch:
+        scratch.put(np.ones(3))
+    assert list(tmp_path.iterdir()) == []
+    assert rows_in_files._IN_USE == {}

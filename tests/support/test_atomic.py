@@ -194,3 +194,18 @@ def test_without_locks_files_are_written_and_nothing_is_removed(tmp_path, monkey
     monkeypatch.setattr(writing, "lock_now", no_locks)
     assert atomic_write(path, b"one").read_bytes() == b"one"
     assert left.exists()
+
+
+@posix
+@pytest.mark.parametrize("name", ["lock_now", "is_current"])
+def test_an_interruption_while_the_file_is_made_leaves_nothing(tmp_path, monkeypatch, name):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(writing, name, interrupt)
+    handles = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else None
+    with pytest.raises(KeyboardInterrupt):
+        atomic_write(tmp_path / "model.rcal", b"one")
+    assert names(tmp_path) == []
+    if handles is not None:
+        assert len(os.listdir("/proc/self/fd")) == handles

@@ -90,3 +90,31 @@ def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch):
     refused = pytest.raises(OSError, match="use a folder on a file system with locks")
     with refused, locked(tmp_path / "state.json", timeout=0):
         pass
+
+
+def test_a_folder_that_cannot_be_written_to_is_named(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(locking, "open", refuse, raising=False)
+    path = tmp_path / "state.json"
+    with pytest.raises(PermissionError) as caught, locked(path, timeout=0):
+        pytest.fail("there is no lock")
+    said = str(caught.value)
+    assert said.startswith("[Errno 13] Permission denied: while ")
+    assert repr(str(path)) in said
+    assert f"in its folder {str(tmp_path)!r}; allow this user to write there" in said
+
+
+def test_an_interruption_while_the_lock_is_taken_leaves_it_free(tmp_path, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    path = tmp_path / "state.json"
+    with monkeypatch.context() as patch:
+        patch.setattr(locking, "is_current", interrupt)
+        with pytest.raises(KeyboardInterrupt), locked(path, timeout=0):
+            pytest.fail("there is no lock")
+    with locked(path, timeout=0):
+        pass
+    assert os.listdir(tmp_path) == []

@@ -1,12 +1,15 @@
 """onnxruntime sessions are opened in one way."""
 
+import threading
 from pathlib import Path
 
 import numpy as np
 import onnxruntime
+import pytest
 from onnx import TensorProto, helper
 
-from recalibrate.support.ort import GraphRunner
+from recalibrate.support import ort
+from recalibrate.support.ort import GraphRunner, open_session, run_session
 
 
 def negated():
@@ -41,3 +44,34 @@ def test_no_other_module_opens_sessions():
         if "InferenceSession(" in path.read_text()
     ]
     assert opens == ["ort.py"]
+
+
+TEXTS = ["", "a", " b ", "a\0b", "a\0", "\0", "\N{GRINNING FACE}", "e\u0301", "\ufeff"]
+
+
+def same_text():
+    x, y = (helper.make_tensor_value_info(n, TensorProto.STRING, ["N", 1]) for n in "xy")
+    graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "g", [x], [y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    return open_session(model.SerializeToString())
+
+
+@pytest.mark.parametrize("most", [0, ort.MOST_CHARACTERS])
+@pytest.mark.parametrize("texts", [[text] for text in TEXTS] + [TEXTS, ["", ""]])
+def test_texts_reach_the_runtime_as_they_are(monkeypatch, texts, most):
+    monkeypatch.setattr(ort, "MOST_CHARACTERS", most)
+    column = np.array(texts, dtype=object).reshape(-1, 1)
+    assert run_session(same_text(), {"x": column})[0].tolist() == [[text] for text in texts]
+
+
+@pytest.mark.parametrize("texts", [["a", "bc"], ["a", "b\0c"]])
+def test_the_main_thread_hands_over_no_objects(texts):
+    """The runtime asks Python for them, and crashes if a signal handler raises there."""
+
+    class Session:
+        def run(self, names, feed):
+            objects = any(values.dtype == object for values in feed.values())
+            return [objects and threading.current_thread() is threading.main_thread()]
+
+    column = np.array(texts, dtype=object).reshape(-1, 1)
+    assert run_session(Session(), {"x": column}) == [False]

@@ -37,3 +37,8 @@ def test_what_it_is_and_whether_numbers_are_finite():
     with pytest.raises(ModelFileError, match="the state holds NaN"):
         parse(b"[NaN]", "the state")
     assert parse(b"[Infinity]", finite=False) == [float("inf")]
+    for number in (b"1e999", b"-1E+400", b"1" + b"0" * 400 + b".0"):
+        with pytest.raises(ModelFileError, match=r"the state holds .*, which is beyond all"):
+            parse(b"[" + number + b"]", "the state")
+        assert abs(parse(number, finite=False)) == float("inf")
+    assert parse(b"[1e308, 1e-999, -0.0]") == [1e308, 0.0, 0.0]

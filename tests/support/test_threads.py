@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import _thread
+import random
 import signal
-from concurrent.futures import ThreadPoolExecutor
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
 from threading import Barrier, Event
 
 import pytest
 
 from recalibrate.support import threads
+from recalibrate.support.pool import Pool
 from recalibrate.support.threads import (
     map_ahead,
     resolve_threads,
     share_out,
     take_turns,
-    thread_pool,
     threads_for,
 )
 
@@ -42,6 +48,27 @@ def test_results_are_in_order_and_the_first_error_is_raised(count):
 
     with pytest.raises(ValueError, match="item 2"):
         share_out(refuse, range(4), count)
+
+
+def press_ctrl_c():
+    """A signal to the main thread, which ends its waiting for locks too."""
+    signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+
+@contextmanager
+def expecting_ctrl_c():
+    # Where tests run in the background, Ctrl-C may be ignored otherwise.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+needs_signals = pytest.mark.skipif(
+    sys.platform == "win32", reason="Windows has no signals to a thread, and no timers"
+)
 
 
 class Tasks:
@@ -105,50 +132,42 @@ def test_an_error_ends_all_tasks(threads):
     assert len(tasks.begun) < 4
 
 
+@needs_signals
 def test_ctrl_c_does_not_wait_for_the_tasks():
-    tasks = Tasks(100_000, 100_000, 100_000)
+    tasks = Tasks(*[2_000_000] * 3)
 
     def interrupt():
         yield
-        _thread.interrupt_main()
+        press_ctrl_c()
 
-    # Where tests run in the background, Ctrl-C may be ignored otherwise.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            take_turns([interrupt(), *tasks.all()], 2)
-    finally:
-        signal.signal(signal.SIGINT, before)
+    with expecting_ctrl_c():
+        take_turns([interrupt(), *tasks.all()], 2)
     assert tasks.begun == tasks.ended
     assert len(tasks.begun) < 3
 
 
+@needs_signals
 def test_threads_have_ended_although_the_wait_for_them_was_interrupted():
-    ended, never = [], Event()
+    begun, ended, never = Event(), [], Event()
 
     def work():
-        _thread.interrupt_main()
-        never.wait(0.2)  # the wait for this thread is interrupted meanwhile
+        begun.set()
+        never.wait(0.1)
+        press_ctrl_c()
+        never.wait(0.1)  # the wait for this thread is interrupted meanwhile
         ended.append("work")
 
-    def leave():
-        with thread_pool(1) as pool:
-            pool.submit(work)
-            pool.submit(ended.append, "more")
-
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            leave()
-    finally:
-        signal.signal(signal.SIGINT, before)
+    with expecting_ctrl_c(), Pool(1) as pool:
+        pool.submit(work)
+        pool.submit(lambda: ended.append("more"))
+        assert begun.wait(30)
     assert ended == ["work"]
 
 
 def test_no_more_is_worked_out_than_somebody_asked_for():
     """Results that wait are rows in memory."""
     begun = []
-    with ThreadPoolExecutor(2) as pool:
+    with Pool(2) as pool:
         found = map_ahead(pool, lambda k: begun.append(k) or k, range(100), 3)
         assert [next(found) for _ in range(5)] == [0, 1, 2, 3, 4]
         found.close()
@@ -161,8 +180,83 @@ def test_errors_reach_whoever_asks():
             raise ValueError("three")
         return k
 
-    with ThreadPoolExecutor(2) as pool:
+    with Pool(2) as pool:
         found = map_ahead(pool, work, range(100), 2)
         assert [next(found) for _ in range(3)] == [0, 1, 2]
         with pytest.raises(ValueError, match="three"):
             next(found)
+
+
+class Alarm(KeyboardInterrupt):
+    pass
+
+
+def raise_alarm(number, frame):
+    raise Alarm
+
+
+def interrupt_at_random(rounds):
+    """Rounds of every way to use threads, each interrupted at some time; the number of alarms."""
+    signal.signal(signal.SIGALRM, raise_alarm)
+    rng, alarms = random.Random(0), 0
+
+    def work(k):
+        time.sleep(1e-4)
+        return k
+
+    def task():
+        for _ in range(2):
+            work(0)
+            yield
+
+    def in_pool():
+        with Pool(2) as pool:
+            list(map_ahead(pool, work, range(8), 3))
+
+    uses = [
+        lambda: share_out(work, range(8), 2),
+        lambda: take_turns([task() for _ in range(5)], 2),
+        in_pool,
+    ]
+    for k in range(rounds):
+        try:
+            try:
+                signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-5, 2e-3))
+                uses[k % 3]()
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+        except Alarm:
+            alarms += 1
+    return alarms
+
+
+@needs_signals
+def test_exceptions_of_signal_handlers_leave_no_lock_taken_and_no_thread_behind():
+    """In a process of its own, because what it is about is to hang for ever."""
+    program = (
+        "import _thread, time; from test_threads import interrupt_at_random;"
+        "assert interrupt_at_random(3000) > 500; time.sleep(0.2); assert _thread._count() == 0"
+    )
+    path = str(Path(__file__).parent)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120, cwd=path)
+
+
+def test_a_pool_that_is_dropped_ends_its_threads():
+    begun, pool, together = _thread._count(), Pool(2), Barrier(2, timeout=30)
+    for pending in [pool.submit(together.wait) for _ in range(4)]:
+        pending.result()
+    assert _thread._count() == begun + 2
+    del pool
+    while _thread._count() > begun:
+        time.sleep(0.001)
+
+
+def test_work_that_never_began_has_no_result():
+    with Pool(1) as pool:
+        blocked = Event()
+        pool.submit(blocked.wait)
+        pending = pool.submit(lambda: 1)
+        pending.cancel()
+        blocked.set()
+        with pytest.raises(RuntimeError, match="never began"):
+            pending.result()

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import wait
 from dataclasses import dataclass, replace
-from threading import Event
+from functools import partial
 from typing import Any
 
 from recalibrate.core.boost import Boosted, Settings, boost, boost_in_turns
 from recalibrate.core.learning import Learner
 from recalibrate.core.rounds import Rounds
 from recalibrate.core.source import StatsSource
-from recalibrate.support.threads import thread_pool
+from recalibrate.support.pool import Flag, Pool
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +29,7 @@ class Stage:
         *,
         progress: bool | None = False,
         keep_if_interrupted: bool = False,
-        stop: Event | None = None,
+        stop: Flag | None = None,
         **changes: Any,
     ) -> Boosted:
         """Boost from ``log`` on, with some settings changed."""
@@ -73,7 +72,7 @@ class Stage:
         Boosted
             All runs' steps, scaled, with the history of the first run.
         """
-        stop, side_by_side = Event(), runs > 1 and len(sources) == runs
+        stop, side_by_side = Flag(), runs > 1 and len(sources) == runs
 
         def run(number: int) -> Boosted:
             result = self.run(
@@ -98,14 +97,15 @@ class Stage:
         return replace(results[0], log=mean, path=mean)
 
 
-def _side_by_side(run: Callable[[int], Boosted], runs: int, stop: Event) -> list[Boosted]:
+def _side_by_side(run: Callable[[int], Boosted], runs: int, stop: Flag) -> list[Boosted]:
     """All runs at the same time, the first in this thread, which Ctrl-C reaches."""
-    with thread_pool(runs - 1) as pool:
+    with Pool(runs - 1) as pool:
         try:
-            later = [pool.submit(run, number) for number in range(1, runs)]
+            later = [pool.submit(partial(run, number)) for number in range(1, runs)]
             first = run(0)
             try:
-                wait(later)
+                for each in later:
+                    each.wait()
             except KeyboardInterrupt:  # each keeps its rounds
                 stop.set()
             return [first, *(each.result() for each in later)]

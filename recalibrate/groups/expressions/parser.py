@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Mapping, Sequence, Set
 from contextlib import suppress
 from difflib import get_close_matches
@@ -30,6 +31,8 @@ from recalibrate.support.notices import listed
 if TYPE_CHECKING:
     from recalibrate.data import table as tables
 
+_END_OF_VALUE = re.compile(r"\s(?:and|or)\s|[*),]")
+"""Where a value without quotes ends at the latest."""
 _MAX_DEPTH = 50  # far beyond what people write, far below Python's recursion limit
 
 
@@ -224,11 +227,7 @@ class _Parser:
         negative = self.accept("op", "-")
         token = self.take()
         if token.kind == "name" or token.kind == "word":
-            raise self.error(
-                f"expected a constant, found {token.shown()}: strings need quotes "
-                f"({str(token.value)!r}), and columns cannot be compared with each other",
-                token,
-            )
+            raise self.error(self.unquoted(name, op, token), token)
         if token.kind != "constant":
             raise self.error(f"expected a constant, found {token.shown()}", token)
         value = token.value
@@ -239,6 +238,19 @@ class _Parser:
         if name is not None:
             self.check_constant(name, op, value, start)
         return value
+
+    def unquoted(self, name: str | None, op: str, token: Token) -> str:
+        """What is wrong with a word where a constant should be."""
+        if name is not None and self.schema is not None and token.value not in self.schema.names:
+            # As reports print it, which is read without quotes if there is such a category.
+            meant = _END_OF_VALUE.split(self.text[token.start :])[0].strip()
+            problem = self.misfit(name, op, meant)
+            if problem:
+                return problem
+        return (
+            f"expected a constant, found {token.shown()}: strings need quotes "
+            f"({str(token.value)!r}), and columns cannot be compared with each other"
+        )
 
     def column(self) -> str:
         token = self.take()
@@ -253,14 +265,18 @@ class _Parser:
         return name
 
     def check_constant(self, name: str, op: str, value: Value, token: Token) -> None:
+        problem = self.misfit(name, op, value)
+        if problem:
+            raise self.error(problem, token)
+
+    def misfit(self, name: str, op: str, value: Value) -> str | None:
+        """Why a column cannot be compared with a value, as far as the columns are known."""
         if self.schema is None:
-            return
+            return None
         column = self.schema.columns[self.schema.index(name)]
         if name not in self.categories:  # once per column: a list may name a thousand of them
             self.categories[name] = {category_key(c) for c in column.categories}
-        problem = _misfit(column, self.categories[name], op, value)
-        if problem:
-            raise self.error(problem, token)
+        return _misfit(column, self.categories[name], op, value)
 
 
 def columns_named(text: str, names: Sequence[str]) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from recalibrate.bases.protocol import Base, ScoreColumn
 from recalibrate.data.classes import sort_classes
 from recalibrate.data.labels import Labels
 from recalibrate.data.scores import check_score_names, take_scores
+from recalibrate.support.interruptions import reraise_interruption
 from recalibrate.support.optional import require
 
 
@@ -52,6 +53,7 @@ def pack(base: Base, model: Any = None) -> Packed:
     try:
         content = pickle.dumps(own if model is None else replace(model, base=own))
     except Exception as error:  # every framework has its own
+        reraise_interruption(error)
         raise TypeError(
             f"The base model ({base.name}) cannot be sent to the workers: it has no ONNX graph "
             f"with the same scores, and pickling it failed ({error}). Compute its scores as a "

@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
 from time import monotonic
@@ -24,6 +24,7 @@ from recalibrate.core.fixedpoint import Scale
 from recalibrate.core.levels import Levels
 from recalibrate.core.part import Part, Rows, Statistic, Sums
 from recalibrate.core.rounds import Rounds, Scores, Step
+from recalibrate.support.interruptions import ignoring_failures
 from recalibrate.support.notices import warn_user
 from recalibrate.support.optional import require
 from recalibrate.support.threads import share_out
@@ -82,7 +83,7 @@ def collect(client: Any, tasks: Sequence[Any]) -> list[Any]:
 
 def _why_stuck(client: Any) -> str | None:
     """Why no worker takes tasks, and what to do; None if one does."""
-    workers = list(client.scheduler_info(n_workers=-1)["workers"].values())
+    workers = list(workers_of(client).values())
     if not workers:
         return (
             "The Dask cluster has no workers, so that nothing is done. Start some, or look at "
@@ -100,6 +101,25 @@ def _why_stuck(client: Any) -> str | None:
     )
 
 
+def workers_of(client: Any) -> dict[str | None, Any]:
+    """What the scheduler knows of its workers, by address; a lost one is an error."""
+    about = client.scheduler_info(n_workers=-1)
+    if "workers" not in about:  # a client whose scheduler has just gone knows nothing
+        raise _lost(client)
+    workers: dict[str | None, Any] = about["workers"]
+    return workers
+
+
+def _lost(client: Any) -> ConnectionError:
+    address = getattr(client.scheduler, "address", "an unknown address")
+    return ConnectionError(
+        f"The connection to the Dask scheduler at {address} was lost: its process has ended "
+        "or cannot be reached, and what its workers held is lost with it. There is no result. "
+        "Look for the reason in the scheduler's log, start the cluster and a new client, and "
+        "begin again with a table made by that client."
+    )
+
+
 @contextmanager
 def explained(client: Any) -> Iterator[None]:
     """Say what to do where the scheduler is lost while the block runs."""
@@ -109,13 +129,7 @@ def explained(client: Any) -> Iterator[None]:
     except (CancelledError, OSError) as error:
         if not isinstance(error, closed) and client.status == "running":
             raise
-        address = getattr(client.scheduler, "address", "an unknown address")
-        raise ConnectionError(
-            f"The connection to the Dask scheduler at {address} was lost: its process has ended "
-            "or cannot be reached, and what its workers held is lost with it. There is no result. "
-            "Look for the reason in the scheduler's log, start the cluster and a new client, and "
-            "begin again with a table made by that client."
-        ) from error
+        raise _lost(client) from error
 
 
 # ---- what travels
@@ -346,7 +360,7 @@ class OnWorkers:
 
     def close(self) -> None:
         """Let the workers forget what they worked out."""
-        with suppress(Exception):  # workers may be gone, and their memory with them
+        with ignoring_failures():  # workers may be gone, and their memory with them
             self.client.run(forget, self._sender.fit)
 
     def _send(self, statistic: Any, post: Callable[[Packet], Any]) -> Any:
@@ -373,7 +387,7 @@ class OnWorkers:
 
     def _by_worker(self) -> list[tuple[str | None, list[int]]]:
         """Numbers of the parts on every worker; lost ones go to whoever makes them again."""
-        workers = self.client.scheduler_info(n_workers=-1)["workers"]
+        workers = workers_of(self.client)
         self._threads = {address: int(about["nthreads"]) for address, about in workers.items()}
         holders = self.client.who_has(self.rows)
         groups: dict[str | None, list[int]] = {}
