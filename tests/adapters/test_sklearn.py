@@ -540,7 +540,11 @@ def test_documents_in_a_table_are_told_of_the_table_for_h():
         rc.fit(model, table, y, H=rc.Groups("g"))
     with pytest.raises(ValueError, match="Z="):
         rc.fit(model, documents, y)
-    assert rc.fit(model, table["text"], y, H=rc.Groups("g"), Z=table).n_rows == 300
+    fitted = rc.fit(model, table["text"], y, H=rc.Groups("g"), Z=table)
+    assert fitted.n_rows == 300
+    # With as many rows as columns the number of scores says nothing.
+    with pytest.raises(ValueError, match=r"not one per row: does it read documents.*Z="):
+        fitted.predict(table[:2], Z=table[:2])
 
 
 class TestColumnsThatOnlyTheModelCanRead:
