@@ -133,6 +133,22 @@ class Problem:
         return family(self.link)
 
     @property
+    def bounded(self) -> bool:
+        """Whether predictions are cut where they leave bounds of the labels."""
+        return self.labels.kind == "regression" and self.labels.bounds != NO_BOUNDS
+
+    def returned_losses(
+        self, y: NDArray[np.float64], f: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Loss of every row's prediction as it is returned, inside the bounds, from its score."""
+        own, labels = self.family, self.labels
+        if self.bounded:
+            mean = labels.unscale(own.from_margin(f))
+            kept = labels.within(mean)
+            f = np.where(kept == mean, f, own.to_margin(labels.scale(kept)))
+        return own.losses(y, f)
+
+    @property
     def curvature_unit(self) -> float:
         """What a curvature of one is, in the unit of the user's labels, in that of scaled ones."""
         own = self.family
