@@ -344,7 +344,8 @@ def _read_table(
         base, scores = crossed.base, crossed.scores
         reading = replace(reading, sample_weight=crossed.weight(reading.sample_weight))
         free = not plan.paper and plan.validation is None
-        plan = replace(plan, cv=crossed.folds or None if free else None)
+        folds = crossed.folds or None if free else None
+        plan = replace(plan, cv=folds, cross_fitted=True)
     base = remember_columns(base, X)
     problem = read_problem(base, X, y, reading, scores=scores, Z=Z)
     unread = sorted(set(names or ()) - set(problem.table.schema.names))

@@ -80,7 +80,7 @@ class Run:
         """The model, and where it comes from."""
         warn_of_weights(weights_of(self.store), self.store.size.n_rows)
         data, base = fingerprints(self.store)  # before rows are let go
-        said = review_base(self.base, self.store)
+        said = review_base(self.base, self.store, cross_fitted=plan.cross_fitted)
         ids = self._say_ids()
         model = self._follow(plan)
         origin = Provenance(library_version(), today(), data, base, self.seed)
