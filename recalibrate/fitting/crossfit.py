@@ -31,6 +31,9 @@ from recalibrate.rows.memory import MemoryStore
 from recalibrate.support.estimators import seed_estimator, weight_argument
 from recalibrate.support.notices import warn_user
 
+SHOWN_ROWS = 1000
+"""Rows, at least if there are as many, that the base trained on all rows is asked to score."""
+
 
 @dataclass(frozen=True, eq=False)
 class CrossFitted:
@@ -150,7 +153,15 @@ def cross_fit(
     own = [(train[scored[train]], held_out) for train, held_out in folds]
     usable = [(train, held_out) for train, held_out in own if len(train)]
     mean = total / (times[:, None] if several else times)
-    return CrossFitted(base(None), mean, scored, usable)
+    kept = base(None)
+    # A graph is checked on rows that were scored; copies have scored these, the kept base none.
+    kept.scores(take_rows(X, _some_rows(table.n_rows)))
+    return CrossFitted(kept, mean, scored, usable)
+
+
+def _some_rows(n_rows: int) -> NDArray[np.intp]:
+    """Numbers of rows from all over the table."""
+    return np.arange(0, n_rows, max(1, n_rows // SHOWN_ROWS), dtype=np.intp)
 
 
 class _Training:
