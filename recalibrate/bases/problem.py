@@ -241,6 +241,7 @@ def read_labelled(
     X: Any, y: Any, Z: Any, reading: Reading, known: Known = NOTHING_KNOWN
 ) -> tuple[Table, Labels]:
     """The table that H looks at, and the labels of its rows."""
+    check_own_table(Z, X)
     rows = X if Z is None else Z
     table = read_table(rows, categorical=reading.categorical, reads=reading.reads)
     weight, exposure = reading.sample_weight, reading.exposure
@@ -254,6 +255,13 @@ def read_labelled(
         known=known,
     )
     return table, labels
+
+
+def check_own_table(Z: Any, X: Any) -> None:
+    """Refuse a table for H that has another number of rows than X, where both say theirs."""
+    own, given = None if Z is None else count_rows(Z), count_rows(X)
+    if own is not None and given is not None and own != given:
+        raise ValueError(f"Z has {own} rows, but X has {given}: pass the same rows in both.")
 
 
 def read_problem(

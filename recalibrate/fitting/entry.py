@@ -300,7 +300,8 @@ def _check_pieces(base_model: Any, plan: Plan, H: FunctionClass, X: Any) -> None
     if is_unfitted(base_model):
         raise ValueError(
             f"The base model {base_model!r} is not fitted, and cross-fitting needs all rows in "
-            "memory. Fit it on other rows first."
+            "memory. Fit it on other rows first. If X holds documents for it, give H a table of "
+            "its own with Z=."
         )
     if is_splitter(plan.cv):
         raise ValueError(

@@ -9,7 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.bases.problem import base_margin, count_scores, has_no_rows, read_features
+from recalibrate.bases.problem import (
+    base_margin,
+    check_own_table,
+    count_scores,
+    has_no_rows,
+    read_features,
+)
 from recalibrate.bases.protocol import Base
 from recalibrate.bases.wrappers import ChainedBase, select_columns
 from recalibrate.core.boost import History, Settings
@@ -288,6 +294,7 @@ class Recalibrated(Outputs, Frozen):
     ) -> tuple[NDArray[np.float64], list[NDArray[Any]], NDArray[np.float64]]:
         """Base scores on the link's scale, blocks of all encoders, base scores as means."""
         X, Z = settle_both(X, Z)
+        check_own_table(Z, X)
         given = self.base.scores(X) if base is None else base
         n_rows = count_scores(given)
         margin = base_margin(
