@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -48,8 +48,8 @@ class Reading:
 
     Without ``link`` the base model's objective decides, and then the labels: see `choose_link`.
     With ``exposure`` labels are totals over so much of it, and become rates. ``clip`` cuts
-    regression scores at the label bounds. ``reads`` says which columns H looks at. Model files
-    that can run code need ``trust``.
+    regression scores at the label bounds. ``reads`` says which columns H looks at, ``takes_all``
+    that it names none and looks at all. Model files that can run code need ``trust``.
     """
 
     sample_weight: Any = None
@@ -64,6 +64,26 @@ class Reading:
     clip: bool = False
     trust: bool = False
     reads: Callable[[Schema], Sequence[str]] | None = None
+    takes_all: bool = False
+
+    def beside(self, own: Collection[str]) -> Reading:
+        """The same, for a base that takes the columns ``own``.
+
+        What the base takes need not be readable for an H that takes all columns.
+        """
+        reads = self.reads
+        if not self.takes_all or reads is None:
+            return self
+        return replace(self, reads=lambda schema: [n for n in reads(schema) if n not in own])
+
+    def warn_left_out(self, unread: Sequence[str]) -> None:
+        """Say which columns an H that takes all columns cannot read."""
+        if self.takes_all and unread:
+            warn_user(
+                f"H leaves out columns that are neither numbers nor text: {listed(unread)}. The "
+                "base model gets them as they are; derive numbers from them if they are to count "
+                "in H, too."
+            )
 
 
 @dataclass(frozen=True, eq=False)

@@ -233,6 +233,11 @@ class FunctionClass(ABC):
         """The columns among these that it looks at, without the base score."""
         return choose_columns(schema, self.features, base_score=False)
 
+    @property
+    def takes_all(self) -> bool:
+        """Whether it looks at all columns that it can read: nobody named any."""
+        return self.features is None and not self.terms
+
     def pace(self, link: str) -> Pace:
         """How the default fit boosts with it."""
         return Pace()
