@@ -313,3 +313,12 @@ def test_soft_labels_may_have_any_number_of_values(name, n):
     assert model.predict(rows).mean() == pytest.approx(p.mean(), abs=0.02)
     with pytest.raises(ValueError, match="labels are not classes"):
         rc.fit(base, rows, 2.0 * p, H=rc.Groups("b < 0"))
+
+
+@pytest.mark.parametrize("argument", ["positive", "target_class"])
+@pytest.mark.parametrize("digits", [1, 6])
+def test_soft_labels_are_told_to_leave_the_chosen_class_out(argument, digits):
+    base = LogisticRegression().fit(X[["a"]], Y)
+    y = np.round(RNG.random(N), digits)
+    with pytest.raises(ValueError, match=r"holds shares .*Leave positive=/target_class= out"):
+        rc.fit(base, X, y, **PLAIN, **{argument: 1})
