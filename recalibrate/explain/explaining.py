@@ -223,6 +223,8 @@ class Explanation:
         return np.concatenate([[-np.inf], self.finish(partition.thresholds), [np.inf]])
 
     def __str__(self) -> str:
+        if not len(self.base):
+            return "no rows"
         shown = range(min(len(self.base), MOST_SHOWN_ROWS))
         blocks = ["\n".join(self._lines(row)) for row in shown]
         more = len(self.base) - len(shown)
@@ -357,6 +359,23 @@ def explain(
         steps=tuple(steps),
         finish=model._finish,
         label=labels.classes[output] if several else None,
+    )
+
+
+def explain_no_rows(model: Recalibrated, output: int = 0) -> Explanation:
+    """What there is to say of no rows; parameters as in :func:`explain`."""
+    link, labels, nothing = model.rounds.family.link, model.labels, np.empty(0)
+    return Explanation(
+        base=nothing,
+        begun=nothing,
+        final=nothing,
+        rounding=nothing,
+        limiting=nothing,
+        link=link,
+        unit=_unit(link, labels),
+        steps=(),
+        finish=model._finish,
+        label=labels.classes[output] if model.rounds.outputs > 1 else None,
     )
 
 

@@ -259,6 +259,10 @@ class Recalibrated(Outputs, Frozen):
         self, X: Any, base: Any = None, Z: Any = None
     ) -> Iterator[NDArray[np.float64]]:
         """Predictions before the first and after every step, one after the other."""
+        X, Z = settle_both(X, Z)
+        if has_no_rows(X, base):
+            yield from (self.predict(X, base, Z) for _ in range(1 + len(self.rounds.steps)))
+            return
         start, blocks, _ = self._encode(X, base, Z)
         state = self.rounds.begin(start)
         yield self._in_columns(self._finish(state.f))
