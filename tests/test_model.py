@@ -348,6 +348,14 @@ def test_no_rows_give_no_predictions(kind, tmp_path):
         assert (found.shape, found.dtype) == (shape, np.float64)
     assert model.margins(X[:0]).shape == shape
     assert model.predict(X[:0], base=[]).shape == shape
+    stages = list(model.staged_predict(X[:0]))
+    assert [each.shape for each in stages] == [shape] * len(list(model.staged_predict(X[:2])))
+    label = 1 if kind == "classes" else None
+    told, usual = (model.explain(X[:n], label=label) for n in (0, 2))
+    for name in ("table", "by_stage", "by_feature"):
+        assert len(getattr(told, name)) == 0
+        assert list(getattr(told, name)) == list(getattr(usual, name))
+    assert (str(told), len(told.shift), told.unit) == ("no rows", 0, usual.unit)
     if kind in ("binary", "classes", "callable"):
         columns = len(model.classes_)
         assert model.predict_proba(X[:0]).shape == (0, columns)

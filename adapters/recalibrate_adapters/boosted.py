@@ -142,11 +142,14 @@ class BoostedBase(ABC):
     ----------
     wide
         Whether the framework compares float64 numbers; others round them to float32 first.
+    adds_float32
+        Whether the framework adds leaves in float32, so that a graph differs in the last bits.
     absent
         What an entry is to the framework that a sparse matrix does not store.
     """
 
     wide = False
+    adds_float32 = False
     absent = 0.0
 
     def __init__(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,8 +39,8 @@ from recalibrate_adapters.classes import EVERY
 from recalibrate_adapters.filechecks import read_content
 from recalibrate_adapters.forest import CALLED_SCORE
 from recalibrate_adapters.modernise import ConversionError, modernise
-from recalibrate_adapters.onnx_inputs import read_layout
-from recalibrate_adapters.onnx_outputs import Reading, as_matrix, choose_output, read_output
+from recalibrate_adapters.onnx_inputs import Layout, read_layout
+from recalibrate_adapters.onnx_outputs import Output, Reading, as_matrix, choose_output, read_output
 from recalibrate_adapters.probes import rows_to_compare
 
 if TYPE_CHECKING:
@@ -94,13 +94,16 @@ class OnnxBase(DecidedBase):
         link: Link | None = None,
         target_class: Any = None,
     ) -> None:
-        self._source = _Source(model)
-        proto = self._source.proto
-        self.name = f"ONNX {self._source.shown}"
-        self._facts = _read_ours(proto, self._source.shown) if output is None else None
+        source = _Source(model)
+        proto = source.proto
+        self.name = f"ONNX {source.shown}"
+        self._facts = _read_ours(proto, source.shown) if output is None else None
         self.predicts_rates = self._facts is not None and self._facts.exposed
         self._layout = read_layout(proto, columns, self._facts)
-        self._output = choose_output(proto, output, ours=self._facts is not None)
+        chosen = choose_output(proto, output, ours=self._facts is not None)
+        # An object of its own: methods of the base, bound to the decision, would keep the base
+        # with its weights until the garbage collector finds the cycle.
+        self._asked = _Asked(source, self._layout, chosen)
         self._declared = link
         self.target_class = target_class
         self.unnamed_outputs = False
@@ -112,12 +115,11 @@ class OnnxBase(DecidedBase):
             self.target_class = known.chosen if target_class is None else target_class
             self._wanted = None if target_class == known.chosen else target_class
         self.link: Link = self._read_link(link)
-        self._reading: Reading | None = None
         values = self._try_zeros()
         if values is not None:
             self._read(values, made=True)
         probes = _first_rows if self._layout.is_tensor else rows_to_compare
-        self._decision = Decision(self.link, self._native, self._propose, probes)
+        self._decision = Decision(self.link, self._asked.native, self._asked.propose, probes)
 
     def columns(self) -> tuple[str, ...] | None:
         """Columns that the graph takes, if they have names."""
@@ -126,8 +128,8 @@ class OnnxBase(DecidedBase):
     def scores(self, X: Any) -> NDArray[np.float64]:
         """One score per row of X."""
         rows = self._layout.read(X)
-        if self._reading is None:
-            self._read(self._run(rows[:ENOUGH_ROWS]))
+        if self._asked.reading is None:
+            self._read(self._asked.run(rows[:ENOUGH_ROWS]))
         scores = self._decision.scores(rows)
         self._check(scores)
         return scores
@@ -154,79 +156,103 @@ class OnnxBase(DecidedBase):
             kinds = [e.is_text for e in layout.entries for _ in range(e.width or 0)]
             rows = _frame(layout.names, [text if is_text else np.zeros(1) for is_text in kinds])
         try:
-            return self._run(rows)
+            return self._asked.run(rows)
         except Exception as error:  # onnxruntime has no common class; real rows may well be fine
             reraise_interruption(error)
             return None
 
     def _read(self, values: NDArray[Any], *, made: bool = False) -> None:
         """Decide what the output's numbers are, by those of some rows, the user's or ``made``."""
-        output, link = self._output, self._declared
+        output, link = self._asked.output, self._declared
         width = int(np.prod(values.shape[1:]))
         if self._facts is not None and width > 1:  # logits of classes, which the file names
             output = replace(output, classes=self._facts.classes, speaks_of_classes="")
-            self._output, link = output, "logit"
+            self._asked.output, link = output, "logit"
         reading = read_output(output, values, link, self._wanted, self._facts)
         # A row of zeros does not tell logits of two classes from log-odds with either sign.
         open_still = made and width == 2 and link == "logit" and output.speaks_of_classes
-        self._reading = None if open_still else reading
+        self._asked.reading = None if open_still else reading
         if width > 1:
-            own = self._output.classes
+            own = self._asked.output.classes
             known = len(own) == width
             self.classes = own if known else range(width)
             self.unnamed_outputs = width == 2 and not known
 
-    def _run(self, rows: Any) -> NDArray[Any]:
-        """The chosen output by the user's own graph."""
-        feed = self._layout.original_feed(rows)
-        size = self._layout.batch or BLOCK_ROWS
-        parts = []
-        for start in range(0, len(rows), size):
-            part = {name: values[start : start + size] for name, values in feed.items()}
-            count = len(next(iter(part.values())))
-            if self._layout.batch:  # the last batch is filled up with copies of its last row
-                fill = [(0, size - count)]
-                part = {
-                    n: np.pad(v, fill + [(0, 0)] * (v.ndim - 1), "edge") for n, v in part.items()
-                }
-            found = self._source.run(self._output.name, part)
-            parts.append(as_matrix(found, self._output.classes)[:count])
-        return np.concatenate(parts)
-
-    def _native(self, rows: Any) -> NDArray[np.float64]:
-        if self._reading is None:
-            raise RuntimeError("the output has not been read yet")
-        return self._reading.scores(self._run(rows))
-
-    def _propose(self, rows: Any) -> Iterator[Candidate | str]:
-        if self._layout.by_column and SCORE in (self._layout.names or ()):
-            yield CALLED_SCORE
-            return
-        if self._reading is None:
-            return
-        try:
-            model = modernise(self._source.proto, self._output.tensor)
-        except ConversionError as error:
-            yield str(error)
-            return
-        builder = GraphBuilder()
-        builder.include(model, _INNER, self._layout.write(builder))
-        score = self._reading.write(builder, _INNER + self._output.tensor)
-        width = self._reading.width if self._reading.position == EVERY else 1
-        model = builder.score_model(self._layout.inputs(), score, width=width)
-        yield Candidate(model, self._layout.feed)
-
     def _check(self, scores: NDArray[np.float64]) -> None:
         check_finite(scores, self.name)
         outside = (scores < -_SLACK) | (scores > 1 + _SLACK)
-        if self._reading is not None and self._reading.probability and outside.any():
+        if self._asked.reading is not None and self._asked.reading.probability and outside.any():
             raise ValueError(
-                f"Output {self._output.name!r} of the ONNX graph should hold probabilities "
-                f"({self._output.speaks_of_classes or 'declared'}), but one is "
+                f"Output {self._asked.output.name!r} of the ONNX graph should hold probabilities "
+                f"({self._asked.output.speaks_of_classes or 'declared'}), but one is "
                 f"{scores[outside][0]:g}. If they are raw scores (skl2onnx's option raw_scores), "
                 "declare that they are log-odds: link='logit' (base_link of fit). Or choose "
                 "another output: recalibrate_adapters.onnx.OnnxBase(model, output=...)."
             )
+
+
+@dataclass(eq=False)
+class _Asked:
+    """The user's graph, and what it is asked for.
+
+    Attributes
+    ----------
+    source
+        The graph.
+    layout
+        How rows become its inputs.
+    output
+        The output that scores are read from.
+    reading
+        What its numbers are; None until some are seen.
+    """
+
+    source: _Source
+    layout: Layout
+    output: Output
+    reading: Reading | None = None
+
+    def run(self, rows: Any) -> NDArray[Any]:
+        """The chosen output by the user's own graph."""
+        feed = self.layout.original_feed(rows)
+        size = self.layout.batch or BLOCK_ROWS
+        parts = []
+        for start in range(0, len(rows), size):
+            part = {name: values[start : start + size] for name, values in feed.items()}
+            count = len(next(iter(part.values())))
+            if self.layout.batch:  # the last batch is filled up with copies of its last row
+                fill = [(0, size - count)]
+                part = {
+                    n: np.pad(v, fill + [(0, 0)] * (v.ndim - 1), "edge") for n, v in part.items()
+                }
+            found = self.source.run(self.output.name, part)
+            parts.append(as_matrix(found, self.output.classes)[:count])
+        return np.concatenate(parts)
+
+    def native(self, rows: Any) -> NDArray[np.float64]:
+        """Scores by the user's own graph."""
+        if self.reading is None:
+            raise RuntimeError("the output has not been read yet")
+        return self.reading.scores(self.run(rows))
+
+    def propose(self, rows: Any) -> Iterator[Candidate | str]:
+        """Graphs to try."""
+        if self.layout.by_column and SCORE in (self.layout.names or ()):
+            yield CALLED_SCORE
+            return
+        if self.reading is None:
+            return
+        try:
+            model = modernise(self.source.proto, self.output.tensor)
+        except ConversionError as error:
+            yield str(error)
+            return
+        builder = GraphBuilder()
+        builder.include(model, _INNER, self.layout.write(builder))
+        score = self.reading.write(builder, _INNER + self.output.tensor)
+        width = self.reading.width if self.reading.position == EVERY else 1
+        model = builder.score_model(self.layout.inputs(), score, width=width)
+        yield Candidate(model, self.layout.feed)
 
 
 class _Source:

@@ -196,14 +196,23 @@ class SklearnBase(DecidedBase):
             )
         self._decision.settle(why)
         scores = self._task.scores(self._model, X)
-        if hasattr(X, "columns") and len(scores) != len(X):
-            # Whoever reads documents goes through a table by its column names.
+        if hasattr(X, "columns") and self._reads_column_names(X, len(scores)):
             raise ValueError(
                 f"The base model gives {len(scores)} scores for a table of {len(X)} rows and "
-                f"{len(X.columns)} columns: does it read documents? Then pass these alone as X, "
-                "for example X['text'], and the table for H as Z=."
+                f"{len(X.columns)} columns, not one per row: does it read documents? Then pass "
+                "these alone as X, for example X['text'], and the table for H as Z=."
             )
         return check_finite(scores, self.name)
+
+    def _reads_column_names(self, X: Any, n_scores: int) -> bool:
+        """Whether the model goes through a table by its column names, as one of documents does.
+
+        A table of as many rows as columns does not tell; with one more row it would.
+        """
+        if n_scores != len(X) or len(X) != len(X.columns) or not hasattr(X, "iloc"):
+            return n_scores != len(X)
+        longer = X.iloc[[0, *range(len(X))]]
+        return len(self._task.scores(self._model, longer)) == n_scores
 
 
 @dataclass(frozen=True, eq=False)

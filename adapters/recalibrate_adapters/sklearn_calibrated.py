@@ -56,7 +56,8 @@ def _curve(w: Writer, calibrator: Any, column: str) -> str:
     x = np.asarray(calibrator.X_thresholds_, dtype=np.float64)
     y = np.asarray(calibrator.y_thresholds_, dtype=np.float64)
     # The curve keeps the precision of what it was fitted to: that of the classifier inside.
-    if "float32" in (calibrator.X_thresholds_.dtype.name, w.width):
+    widths = (calibrator.X_thresholds_.dtype.name, w.width)
+    if "float32" in widths or w.reads_float32([column]):
         _check_slope(x, y)
     return interpolate(w, column, x, y)
 

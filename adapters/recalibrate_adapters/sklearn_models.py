@@ -107,6 +107,8 @@ def write_foreign(w: Writer, model: Any, block: Block, method: Method) -> str:
         for value, tensor in zip(taken, tensors, strict=True)
     }
     score = w.take_in(graph, feed)
+    if getattr(base, "adds_float32", False):
+        w.float32_scores.add(score)
     several = len(graph.graph.output[0].type.tensor_type.shape.dim) == 2
     score = score if several else w.column(score)
     if method != "decision_function" and base.link == "logit":

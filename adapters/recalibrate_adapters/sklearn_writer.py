@@ -9,7 +9,7 @@ way: what is rounded in between would put rows on the wrong side of splits that 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cache
@@ -22,7 +22,7 @@ from recalibrate.support.interruptions import reraise_interruption
 from recalibrate.support.onnxgraph import ML_DOMAIN, OPSET, GraphBuilder, pruned
 from recalibrate_adapters.agreement import first_line
 from recalibrate_adapters.sklearn_converters import own_converters, own_shapes
-from recalibrate_adapters.sklearn_trees import predicting_class
+from recalibrate_adapters.sklearn_trees import predicting_class, tree_readers
 from recalibrate_adapters.treeops import RewriteError, rewrite_trees
 
 if TYPE_CHECKING:
@@ -76,12 +76,15 @@ class Writer(GraphBuilder):
     ----------
     known
         By input column, the categories without which the model refuses a row.
+    float32_scores
+        Tensors that a model computes in float32, whose last bits a graph cannot follow.
     """
 
     def __init__(self, width: Width) -> None:
         super().__init__()
         self.width: Width = width
         self.known: dict[str, list[Any]] = {}
+        self.float32_scores: set[str] = set()
         self._inner = 0
 
     def transform(self, step: Any, block: Block) -> Block:
@@ -105,6 +108,11 @@ class Writer(GraphBuilder):
         One column, or one per class; `decision_function` of two classes is one column.
         """
         model = unwrapped(model)
+        if _has_steps(model) and self.reads_float32(part.tensor for part in block):
+            raise NotWrittenError(
+                f"a {type(model).__name__} splits scores that a model inside computes in float32: "
+                "beside a split their last bit, which a graph cannot follow, changes predictions"
+            )
         write = _predicts().get(predicting_class(model))
         if write is not None:
             return write(self, model, block, method)
@@ -113,6 +121,16 @@ class Writer(GraphBuilder):
 
             return write_foreign(self, model, block, method)
         return self.convert(model, block, method)
+
+    def reads_float32(self, tensors: Iterable[str]) -> bool:
+        """Whether any of the tensors is computed from scores of a model in float32."""
+        if not self.float32_scores:
+            return False
+        reached = set(tensors)
+        for node in reversed(self.nodes):  # they are in the order of computation
+            if not reached.isdisjoint(node.output):
+                reached.update(node.input)
+        return not reached.isdisjoint(self.float32_scores)
 
     def pick(self, block: Block, positions: Sequence[int]) -> Block:
         """Some columns of a block, in this order."""
@@ -213,6 +231,8 @@ class Writer(GraphBuilder):
                 why = f"skl2onnx cannot convert {kind_of} ({first_line(error)})"
             raise NotWrittenError(why) from error
         found = self.take_in(converted, sources)
+        if method is not None and self.width == "float32":
+            self.float32_scores.add(found)
         if method == "decision_function" and len(getattr(model, "classes_", ())) == 2:
             return self.columns(found, [1])
         return self.column(found) if method == "predict" else found
@@ -257,6 +277,13 @@ def _numbers_only(model: onnx.ModelProto) -> onnx.ModelProto:
     del result.graph.output[:]
     result.graph.output.add().name = name
     return result
+
+
+def _has_steps(model: Any) -> bool:
+    """Whether predictions jump: those of trees and neighbours, other frameworks' included."""
+    kind = predicting_class(model)
+    named = kind.__name__.startswith(("AdaBoost", "KNeighbors", "RadiusNeighbors"))
+    return named or kind in tree_readers() or not is_ours(model)
 
 
 def _count_outputs(step: Any, block: Block) -> int:

@@ -2,7 +2,8 @@
 
 - Results of a formula get the table with all its columns; others the columns of ``exog``, by name.
   A column ``const``, as ``add_constant`` makes it, is added where X has none.
-- Logit, Probit and binomial models score the probability of label 1, MNLogit those of all classes.
+- Logit, Probit and binomial models score the probability of label 1, MNLogit and OrderedModel those
+  of all classes.
 - Poisson, negative binomial, gamma and Tweedie models with a log link are recalibrated by factors,
   see ``deviance``. An offset or exposure of the fit is not part of a prediction: it is a rate.
 """
@@ -24,6 +25,7 @@ CONSTANT = "const"
 """What ``statsmodels.api.add_constant`` calls its column."""
 _COUNTS = ("Poisson", "NegativeBinomial", "NegativeBinomialP", "GeneralizedPoisson")
 _BINARY = ("Logit", "Probit")
+_SEVERAL = ("MNLogit", "OrderedModel")
 
 
 class StatsmodelsBase:
@@ -36,7 +38,7 @@ class StatsmodelsBase:
     link : {"identity"} or None
         Predictions are means, so it is only checked.
     target_class
-        Of MNLogit: the class whose probability is the score.
+        Of MNLogit and OrderedModel: the class whose probability is the score.
 
     Examples
     --------
@@ -74,7 +76,7 @@ class StatsmodelsBase:
         self._names = _exog_names(model)
         self.deviance = _deviance(model, kind)
         self.classes = _classes(model, kind)
-        several = kind == "MNLogit"
+        several = kind in _SEVERAL
         choices = tuple(self.classes or ())
         if target_class is not None and target_class not in choices:
             told = f"; these are: {listed(choices)}." if choices else ", which has none."
@@ -88,6 +90,7 @@ class StatsmodelsBase:
     def scores(self, X: Any) -> NDArray[np.float64]:
         """The mean, or the probability of label 1, or of every class."""
         X = X.to_pandas() if hasattr(X, "to_pandas") else X
+        self._check_constant(X)
         rows = X if self._names is None else self._exog(X, self._names)
         found = np.asarray(self._results.predict(rows), dtype=np.float64)
         if len(found) != len(X):
@@ -99,6 +102,18 @@ class StatsmodelsBase:
             both = found if found.ndim == 2 else np.stack([1.0 - found, found], axis=1)
             found = both[:, list(self.classes or ()).index(self.target_class)]
         return check_finite(found, self.name)
+
+    def _check_constant(self, X: Any) -> None:
+        """Say so where an array lacks the column of ones that the fit had."""
+        model = self._results.model
+        if getattr(model, "formula", None) is not None or np.ndim(model.exog) != 2:
+            return
+        width, own = model.exog.shape[1], 0 if column_names(X) else np.shape(X)[-1]
+        if getattr(model, "k_constant", 0) and own == width - 1:
+            raise ValueError(
+                f"X has {own} columns, but {self.name} was fitted to {width}, the constant among "
+                "them. Pass statsmodels.api.add_constant(X, has_constant='add')."
+            )
 
     @staticmethod
     def _exog(X: Any, names: Sequence[str]) -> Any:
@@ -117,10 +132,12 @@ class StatsmodelsBase:
 
 def _exog_names(model: Any) -> tuple[str, ...] | None:
     """Names of the columns of ``exog``; None for formulas, and for arrays."""
-    named = type(getattr(model, "data", None)).__name__ == "PandasData"
-    if getattr(model, "formula", None) is not None or not named:
+    # The model's own exog_names also name parameters that no column belongs to: thresholds of an
+    # OrderedModel, inflation; and they are made up where only the labels are a Series.
+    given = column_names(getattr(getattr(model, "data", None), "orig_exog", None))
+    if getattr(model, "formula", None) is not None or given is None:
         return None
-    return tuple(str(name) for name in model.exog_names)
+    return tuple(given)
 
 
 def _deviance(model: Any, kind: str) -> str:
@@ -136,9 +153,13 @@ def _deviance(model: Any, kind: str) -> str:
     return known.get(type(family).__name__, "")
 
 
-def _classes(model: Any, kind: str) -> range | None:
-    """Classes by number; None for models of numbers."""
+def _classes(model: Any, kind: str) -> Sequence[Any] | None:
+    """Classes by number, of an OrderedModel by name; None for models of numbers."""
     if kind == "MNLogit":
         return range(int(model.J))
+    if kind == "OrderedModel":
+        labels = np.asarray(model.labels).tolist()
+        whole = all(isinstance(label, float) and label.is_integer() for label in labels)
+        return tuple(int(label) for label in labels) if whole else tuple(labels)
     binomial = type(getattr(model, "family", None)).__name__ == "Binomial"
     return range(2) if kind in _BINARY or binomial else None

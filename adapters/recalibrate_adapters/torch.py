@@ -16,6 +16,7 @@ import warnings
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -76,22 +77,33 @@ class TorchBase(DecidedBase):
     def __init__(self, model: Any, *, link: Link | None = None, target_class: Any = None) -> None:
         self._model = _Model(model)
         self.target_class = target_class
-        self._class = _read_class(target_class)
+        number = _read_class(target_class)
         self._names = _feature_names(model)
         self._whole: bool | None = None
-        self.classes: range | None = None  # as many as outputs, once there are some
-        self.unnamed_outputs = False
         self.link: Link = decide_link(self._model.source, link)
         self.name = f"torch {type(model).__name__}"
+        # An object of its own: methods of the base, bound to the decision, would keep the base
+        # with its weights until the garbage collector finds the cycle.
+        self._asked = _Asked(self._model, self.link, number)
         self._decision = Decision(
             link=self.link,
-            native=self._native,
-            candidates=self._candidates,
+            native=self._asked.native,
+            candidates=self._asked.candidates,
             probes=_first_rows,
         )
 
     def __repr__(self) -> str:
         return f"<TorchBase: {self.name}, link={self.link!r}>"
+
+    @property
+    def classes(self) -> range | None:
+        """As many as outputs, once there are some."""
+        return None if self._asked.count is None else range(self._asked.count)
+
+    @property
+    def unnamed_outputs(self) -> bool:
+        """Whether the score is one of two outputs, which have no names."""
+        return self._asked.count == 2
 
     def columns(self) -> tuple[str, ...] | None:
         """The model's ``feature_names``, if it has any."""
@@ -103,7 +115,7 @@ class TorchBase(DecidedBase):
         if self._model.device.type == "cpu":
             return _checked(self._decision.scores(rows))
         self._decision.scores(rows[:PROBES])  # only to find out about the graph
-        return self._native(rows)
+        return self._asked.native(rows)
 
     def _read(self, X: Any) -> torch.Tensor:
         """Rows as one tensor of the model's floats, or int64 if whole numbers were given so."""
@@ -136,56 +148,6 @@ class TorchBase(DecidedBase):
                     self._model.run(rows[:2].to(torch.int64))
                     self._whole = True
         return self._whole
-
-    def _native(self, rows: torch.Tensor) -> Scores:
-        return _checked(self._reduce(self._model.run(rows)))
-
-    def _reduce(self, outputs: Scores) -> Scores:
-        """One score per row from the model's outputs."""
-        column = self._column(outputs)
-        if column is None:
-            return outputs.reshape(-1)
-        return class_score(outputs, column, logits=self.link == "logit")
-
-    def _column(self, outputs: Scores) -> int | None:
-        """Which of several outputs per row is the score; None where there is one only."""
-        if outputs.ndim == 1 or outputs.shape[1] == 1:
-            if self._class is not None:
-                raise ValueError(
-                    f"target_class={self._class} was given, but the torch model gives one number "
-                    "per row, not one per class. Leave target_class (or positive) out."
-                )
-            return None
-        count = outputs.shape[1]
-        self.classes = range(count)
-        self.unnamed_outputs = count == 2
-        chosen = self._class
-        if chosen is None:
-            chosen = 1 if count == 2 else EVERY
-        if chosen >= count:
-            raise ValueError(
-                f"The torch model gives {count} numbers per row, one for each of the classes 0 to "
-                f"{count - 1}. Say which of them y is about: target_class=, got {self._class}."
-            )
-        if self.link == "identity":
-            _check_probabilities(outputs)
-        return chosen
-
-    def _candidates(self, rows: torch.Tensor) -> Iterable[Candidate | str]:
-        sample = self._model.place(rows[[0, 0]] if len(rows) == 1 else rows[:2])
-        outputs = self._model.run(rows[:1])
-        width = None if outputs.ndim == 1 else outputs.shape[1]
-        failed: list[str] = []
-        for exporter in exporters(self._model.source):
-            with self._model.evaluating():
-                exported = try_export(exporter, self._model.source, sample)
-            if isinstance(exported, str):
-                failed.append(exported)
-                continue
-            model = score_graph(exported, sample, width, self._column(outputs), self.link)
-            yield Candidate(model, _feed)
-        if failed:  # all of them: the second may only lack a package
-            yield "; ".join(dict.fromkeys(failed))
 
 
 def _refuse_pickle(path: Path) -> None:
@@ -256,6 +218,80 @@ def _first_rows(rows: torch.Tensor) -> list[torch.Tensor]:
 
 def _feed(rows: torch.Tensor) -> dict[str, NDArray[Any]]:
     return {"X": rows.cpu().numpy()}
+
+
+@dataclass(eq=False)
+class _Asked:
+    """A model, and what it is asked for.
+
+    Attributes
+    ----------
+    model
+        The model.
+    link
+        Scale of its scores.
+    target_class
+        Number of the output that is the score; None: the second of two, or all.
+    count
+        Its outputs per row, where they are several; None until some are seen.
+    """
+
+    model: _Model
+    link: Link
+    target_class: int | None
+    count: int | None = None
+
+    def native(self, rows: torch.Tensor) -> Scores:
+        """Scores by the model itself."""
+        return _checked(self._reduce(self.model.run(rows)))
+
+    def _reduce(self, outputs: Scores) -> Scores:
+        """One score per row from the model's outputs."""
+        column = self._column(outputs)
+        if column is None:
+            return outputs.reshape(-1)
+        return class_score(outputs, column, logits=self.link == "logit")
+
+    def _column(self, outputs: Scores) -> int | None:
+        """Which of several outputs per row is the score; None where there is one only."""
+        if outputs.ndim == 1 or outputs.shape[1] == 1:
+            if self.target_class is not None:
+                raise ValueError(
+                    f"target_class={self.target_class} was given, but the torch model gives one "
+                    "number per row, not one per class. Leave target_class (or positive) out."
+                )
+            return None
+        count = outputs.shape[1]
+        self.count = count
+        chosen = self.target_class
+        if chosen is None:
+            chosen = 1 if count == 2 else EVERY
+        if chosen >= count:
+            raise ValueError(
+                f"The torch model gives {count} numbers per row, one for each of the classes 0 to "
+                f"{count - 1}. Say which of them y is about: target_class=, got "
+                f"{self.target_class}."
+            )
+        if self.link == "identity":
+            _check_probabilities(outputs)
+        return chosen
+
+    def candidates(self, rows: torch.Tensor) -> Iterable[Candidate | str]:
+        """Graphs to try."""
+        sample = self.model.place(rows[[0, 0]] if len(rows) == 1 else rows[:2])
+        outputs = self.model.run(rows[:1])
+        width = None if outputs.ndim == 1 else outputs.shape[1]
+        failed: list[str] = []
+        for exporter in exporters(self.model.source):
+            with self.model.evaluating():
+                exported = try_export(exporter, self.model.source, sample)
+            if isinstance(exported, str):
+                failed.append(exported)
+                continue
+            model = score_graph(exported, sample, width, self._column(outputs), self.link)
+            yield Candidate(model, _feed)
+        if failed:  # all of them: the second may only lack a package
+            yield "; ".join(dict.fromkeys(failed))
 
 
 class _Model:

@@ -99,6 +99,7 @@ class XGBoostBase(BoostedBase):
     """
 
     absent = np.nan
+    adds_float32 = True
 
     def __init__(self, model: Any, *, link: Link | None = None, target_class: Any = None) -> None:
         wrapper = hasattr(model, "get_booster")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -51,8 +51,8 @@ class Reading:
 
     Without ``link`` the base model's objective decides, and then the labels: see `choose_link`.
     With ``exposure`` labels are totals over so much of it, and become rates. ``clip`` cuts
-    regression scores at the label bounds. ``reads`` says which columns H looks at. Model files
-    that can run code need ``trust``.
+    regression scores at the label bounds. ``reads`` says which columns H looks at, ``takes_all``
+    that it names none and looks at all. Model files that can run code need ``trust``.
     """
 
     sample_weight: Any = None
@@ -67,6 +67,26 @@ class Reading:
     clip: bool = False
     trust: bool = False
     reads: Callable[[Schema], Sequence[str]] | None = None
+    takes_all: bool = False
+
+    def beside(self, own: Collection[str]) -> Reading:
+        """The same, for a base that takes the columns ``own``.
+
+        What the base takes need not be readable for an H that takes all columns.
+        """
+        reads = self.reads
+        if not self.takes_all or reads is None:
+            return self
+        return replace(self, reads=lambda schema: [n for n in reads(schema) if n not in own])
+
+    def warn_left_out(self, unread: Sequence[str]) -> None:
+        """Say which columns an H that takes all columns cannot read."""
+        if self.takes_all and unread:
+            warn_user(
+                f"H leaves out columns that are neither numbers nor text: {listed(unread)}. The "
+                "base model gets them as they are; derive numbers from them if they are to count "
+                "in H, too."
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,6 +154,22 @@ class Problem:
     def family(self) -> Family:
         """The link and the loss."""
         return family(self.link)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether predictions are cut where they leave bounds of the labels."""
+        return self.labels.kind == "regression" and self.labels.bounds != NO_BOUNDS
+
+    def returned_losses(
+        self, y: NDArray[np.float64], f: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Loss of every row's prediction as it is returned, inside the bounds, from its score."""
+        own, labels = self.family, self.labels
+        if self.bounded:
+            mean = labels.unscale(own.from_margin(f))
+            kept = labels.within(mean)
+            f = np.where(kept == mean, f, own.to_margin(labels.scale(kept)))
+        return own.losses(y, f)
 
     @property
     def curvature_unit(self) -> float:
@@ -254,6 +290,7 @@ def read_labelled(
     X: Any, y: Any, Z: Any, reading: Reading, known: Known = NOTHING_KNOWN
 ) -> tuple[Table, Labels]:
     """The table that H looks at, and the labels of its rows."""
+    check_own_table(Z, X)
     rows = X if Z is None else Z
     table = read_table(rows, categorical=reading.categorical, reads=reading.reads)
     weight, exposure = reading.sample_weight, reading.exposure
@@ -267,6 +304,13 @@ def read_labelled(
         known=known,
     )
     return table, labels
+
+
+def check_own_table(Z: Any, X: Any) -> None:
+    """Refuse a table for H that has another number of rows than X, where both say theirs."""
+    own, given = None if Z is None else count_rows(Z), count_rows(X)
+    if own is not None and given is not None and own != given:
+        raise ValueError(f"Z has {own} rows, but X has {given}: pass the same rows in both.")
 
 
 def read_problem(

@@ -117,7 +117,7 @@ class History:
         Training error of the un-rounded update that ``Boosted.witness`` ends with, or of the
         model where H found none; NaN where H was not asked.
     final
-        Training error of the model.
+        Training error of the model's predictions; NaN for the stages of a default fit.
     skipped
         Share of the weight on level sets that the last round left alone as too small.
     stopped

@@ -23,8 +23,6 @@ from recalibrate.support.shorthand import read_parameters
 
 SCORE_COLUMN = "base score"
 """Name of the column that holds the base model's score when H may look at it."""
-EVERYONE = f"`{SCORE_COLUMN}` is not missing"
-"""The group of all rows, as an expression: plain calibration of the levels."""
 
 
 def is_score(name: str) -> bool:
@@ -46,7 +44,10 @@ def score_columns(classes: Sequence[object]) -> list[str]:
 
 
 def everyone(schema: Schema) -> str:
-    """The group of all rows, as an expression over the first of the base model's scores."""
+    """The group of all rows, as an expression over the first of the base model's scores.
+
+    Moving it on level sets is plain calibration.
+    """
     return f"`{next(filter(is_score, schema.names), SCORE_COLUMN)}` is not missing"
 
 
@@ -231,6 +232,11 @@ class FunctionClass(ABC):
     def reads(self, schema: Schema) -> list[str]:
         """The columns among these that it looks at, without the base score."""
         return choose_columns(schema, self.features, base_score=False)
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether it looks at all columns that it can read: nobody named any."""
+        return self.features is None and not self.terms
 
     def pace(self, link: str) -> Pace:
         """How the default fit boosts with it."""

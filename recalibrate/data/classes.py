@@ -175,6 +175,13 @@ def _refuse_numbers(distinct: Sequence[Any] | None, known: Known, shares: bool) 
         return
     shown = "more than a thousand different numbers" if distinct is None else listed(distinct, 5)
     whose = "" if not known.told else f" ({listed(known.classes or ())})"
+    if shares and known.outputs == 1 and len(known.classes or ()) <= 2:
+        raise ValueError(
+            f"y holds shares in [0, 1] ({shown}), not classes, and positive= or target_class= "
+            f"chooses a class: {known.chosen!r}. Leave positive=/target_class= out: shares are "
+            "read as those of the event that the base model's scores predict (of two classes, the "
+            "second)."
+        )
     raise ValueError(
         f"The base model is a classifier{whose}, but the labels are not classes: y holds {shown}. "
         "Pass the class of every row. To recalibrate a mean, pass scores on the labels' own scale."

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import MetaEstimatorMixin, RegressorMixin, clone
 from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import LeaveOneOut, LeavePOut
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -67,6 +68,14 @@ class _Recalibrates(MetaEstimatorMixin, FitsModel):  # type: ignore[misc]  # unt
         # What an estimator makes of missing values is its own affair: a pipeline may impute them.
         return False
 
+    def _read_features(self, X: Any, *, reset: bool, any_rows: bool = False) -> Any:
+        if not any_rows and _holds_documents(X):
+            raise ValueError(
+                "X holds texts or dicts, which H cannot read: give H a table of its own, with a "
+                "row for each of them, as Z=."
+            )
+        return super()._read_features(X, reset=reset, any_rows=any_rows)
+
     def _fitted_model(self) -> Any:
         """The model inside, where it is fitted already and stays as it is; None: cross-fit it."""
         if isinstance(self.estimator, FrozenEstimator):
@@ -91,6 +100,12 @@ class _Recalibrates(MetaEstimatorMixin, FitsModel):  # type: ignore[misc]  # unt
             return self._fit(fitted, X, y, weight, cv=folds, **options)
         folds = min(DEFAULT_FOLDS, max(len(y), 2)) if self.cv is None else self.cv
         return self._fit(clone(self.estimator), X, y, weight, cv=folds, **options)
+
+
+def _holds_documents(X: Any) -> bool:
+    """Whether X is a list, array or Series of texts or dicts."""
+    vector = len(X.shape) == 1 if hasattr(X, "shape") else isinstance(X, list | tuple)
+    return vector and any(isinstance(value, str | dict) for value in X[:1])
 
 
 @documented
@@ -163,8 +178,11 @@ class RecalibratedClassifier(Classifies, _Recalibrates):
 
     def _check_folds(self, y: NDArray[Any]) -> None:
         """Refuse more folds than a class has rows, in the words of scikit-learn."""
-        number = isinstance(self.cv, int | np.integer)
-        folds = self.cv if number else getattr(self.cv, "n_splits", None)
+        folds = self.cv
+        if isinstance(folds, LeaveOneOut | LeavePOut):  # they ask the rows how many folds there are
+            folds = folds.get_n_splits(y)
+        elif not isinstance(folds, int | np.integer):
+            folds = getattr(folds, "n_splits", None)
         values, counts = np.unique(y, return_counts=True)
         if isinstance(folds, int | np.integer) and counts.min() < folds:
             raise ValueError(

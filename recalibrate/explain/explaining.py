@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.core.learning import EVERYONE
 from recalibrate.core.levels import Levels
 from recalibrate.core.rounds import Block, Scores
 from recalibrate.explain.reasons import Reasons, reasons_of
+from recalibrate.support.notices import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,7 +29,10 @@ LEVEL_SET = "(level set)"
 """Stands for what a step adds to all rows of a level set."""
 ROUNDING, LIMITS = "(rounding)", "(bounds)"
 """Stand for what rounding base scores to the grid, and keeping predictions in bounds, adds."""
-SAID = {EVERYONE: "everyone"}
+MOST_TERMS = 3
+"""Terms of a sum that are spelled out."""
+NEGLIGIBLE = 1e-9
+"""Terms of less than this share of the largest are what rounding leaves of none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,13 +73,24 @@ class StepOnRows:
         rule = self.reasons.words(row)
         if not rule:
             return "the whole level set" if self.shift[row] else "left alone"
-        return SAID.get(rule, rule)
+        return self._terms(row) if self.reasons.additive else rule
 
+    def _terms(self, row: int) -> str:
+        """What the terms of a sum add to the shift."""
+        added = {name: float(part[row]) for name, part in self.parts.items()}
+        least = NEGLIGIBLE * max(map(abs, added.values()))
+        terms = sorted(added.items(), key=lambda term: -abs(term[1]))
+        terms = [(name, value) for name, value in terms if abs(value) > least]
+        said = [f"{value:+.3g} by {name}" for name, value in terms[:MOST_TERMS]]
+        others = [value for _, value in terms[MOST_TERMS:]]
+        if others:
+            said.append(f"{sum(others):+.3g} by {counted(len(others), 'other')}")
+        return ", ".join(said) or "left alone"
+
+    @cached_property
     def parts(self) -> dict[str, Scores]:
         """What every feature added; the level set has the rest, so that all add up."""
-        parts = {
-            SAID.get(name, name): self.factor * part for name, part in self.reasons.parts().items()
-        }
+        parts = {name: self.factor * part for name, part in self.reasons.parts().items()}
         parts[LEVEL_SET] = self.shift - sum(parts.values(), np.zeros(len(self.shift)))
         return parts
 
@@ -187,7 +201,7 @@ class Explanation:
 
         total: dict[str, Scores] = {}
         for step in self.steps:
-            for name, part in step.parts().items():
+            for name, part in step.parts.items():
                 total[name] = total.get(name, 0.0) + part
         others = {ROUNDING: self.rounding, LIMITS: self.limiting}
         total |= {name: part for name, part in others.items() if part.any()}
@@ -209,6 +223,8 @@ class Explanation:
         return np.concatenate([[-np.inf], self.finish(partition.thresholds), [np.inf]])
 
     def __str__(self) -> str:
+        if not len(self.base):
+            return "no rows"
         shown = range(min(len(self.base), MOST_SHOWN_ROWS))
         blocks = ["\n".join(self._lines(row)) for row in shown]
         more = len(self.base) - len(shown)
@@ -343,6 +359,23 @@ def explain(
         steps=tuple(steps),
         finish=model._finish,
         label=labels.classes[output] if several else None,
+    )
+
+
+def explain_no_rows(model: Recalibrated, output: int = 0) -> Explanation:
+    """What there is to say of no rows; parameters as in :func:`explain`."""
+    link, labels, nothing = model.rounds.family.link, model.labels, np.empty(0)
+    return Explanation(
+        base=nothing,
+        begun=nothing,
+        final=nothing,
+        rounding=nothing,
+        limiting=nothing,
+        link=link,
+        unit=_unit(link, labels),
+        steps=(),
+        finish=model._finish,
+        label=labels.classes[output] if model.rounds.outputs > 1 else None,
     )
 
 

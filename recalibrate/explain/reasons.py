@@ -6,7 +6,7 @@ A class has its reasons in its module ``reasons``, as ``REASONS``; :func:`reason
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,9 @@ E = TypeVar("E", bound=Encoder)
 
 class Reasons(ABC, Generic[T, E]):
     """One step on some rows, whose encoded features and level sets are given."""
+
+    additive: ClassVar[bool] = False
+    """Whether the rule is a sum, which is told by what its terms add."""
 
     def __init__(self, table: T, encoder: E, schema: Schema, block: Block, level: Ints) -> None:
         self.table, self.encoder, self.schema = table, encoder, schema

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from html import escape
+from math import isnan
 from textwrap import indent, wrap
 from typing import TYPE_CHECKING, Self
 
@@ -78,7 +79,7 @@ def summarise(model: Recalibrated) -> Summary:
         curve = history.held_out
         facts.append((held_out, loss.fall(curve[0], curve[: len(model.rounds.steps) + 1][-1])))
     facts += [fact for fact in noted if fact[0] == held_out]
-    if history.errors:
+    if history.errors and not isnan(history.final):
         facts.append((f"{loss.name} (training)", loss.fall(history.errors[0], history.final)))
     facts.append(("rounds", _rounds(model)))
     facts += [fact for fact in noted if fact[0] != held_out]

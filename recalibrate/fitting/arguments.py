@@ -155,7 +155,10 @@ class Engine:
 
 @dataclass(frozen=True)
 class Plan:
-    """What the arguments of ``fit`` ask for, checked."""
+    """What the arguments of ``fit`` ask for, checked.
+
+    ``cross_fitted``: base scores are of copies that did not see the row.
+    """
 
     loop: Loop
     alpha: float | None = None
@@ -163,6 +166,7 @@ class Plan:
     cv: Any = None
     validation: Any = None
     fit_params: Mapping[str, Any] | None = None
+    cross_fitted: bool = False
 
     @property
     def paper(self) -> bool:

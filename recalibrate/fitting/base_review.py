@@ -34,8 +34,15 @@ BAD_ERRORS = 3.0
 """Standard errors by which a base has to be worse than a constant, or to rank backwards.
 
 Right bases of weak signal and rare events, 50 to 2,000 rows: warned about in at most 1 of 1,000
-draws (lognormal labels of 50 rows 3); at 2 standard errors in up to 15.
+draws (lognormal labels of 50 rows 3); at 2 standard errors in up to 15. Cross-fitted bases
+without any signal are worse than a constant in 2 of 100 draws, which is true of them.
 """
+
+CROSS_FITTED_ADVICE = (
+    "Copies that were trained on the other folds do not predict these rows: what they learn does "
+    "not carry over. Are there enough rows for its columns, and do the folds keep together what "
+    "belongs together?"
+)
 
 EPSILON = float(np.finfo(np.float64).eps)
 
@@ -51,8 +58,11 @@ ADVICE = {
 }
 
 
-def review_base(base: Base, store: Store) -> tuple[str, ...]:
-    """Notes on base scores that were cut, and on scores that look wrong, which is warned about."""
+def review_base(base: Base, store: Store, *, cross_fitted: bool = False) -> tuple[str, ...]:
+    """Notes on base scores that were cut, and on scores that look wrong, which is warned about.
+
+    ``cross_fitted``: the scores are of copies of the base that did not see the row.
+    """
     if isinstance(base, Constant):
         return ()
     problem, n_rows = store.problem, store.size.n_rows
@@ -66,10 +76,11 @@ def review_base(base: Base, store: Store) -> tuple[str, ...]:
     scores = np.concatenate([piece.base for piece in pieces])
     lost = np.concatenate([piece.cut for piece in pieces])
     cuts = [piece.cuts for piece in pieces]
-    found = judge_base(labels, scores, lost, problem.link)
+    found = judge_base(labels, scores, lost, problem.link, cross_fitted=cross_fitted)
     # Boosting from a constant start is not a mistake, whatever the constant is.
     if found and (scores != scores[0]).any():
-        warn_user(f"the base model ({base.name}) {', and '.join(found)}. {ADVICE[labels.kind]}")
+        advice = CROSS_FITTED_ADVICE if cross_fitted else ADVICE[labels.kind]
+        warn_user(f"the base model ({base.name}) {', and '.join(found)}. {advice}")
     notes = [f"base model: {each.removeprefix('is ')}" for each in found]
     if any(cut.rows for cut in cuts):
         notes.insert(0, _say_cut(cuts, store))
@@ -166,7 +177,12 @@ def some_rows(step: int, piece: Problem) -> SomeRows:
 
 
 def judge_base(
-    labels: Labels, margin: NDArray[np.float64], cut: NDArray[np.float64] | None, link: str
+    labels: Labels,
+    margin: NDArray[np.float64],
+    cut: NDArray[np.float64] | None,
+    link: str,
+    *,
+    cross_fitted: bool = False,
 ) -> tuple[str, ...]:
     """Why the base scores look wrong, a sentence each; empty for most.
 
@@ -180,28 +196,42 @@ def judge_base(
         What was cut off their losses, see ``bases.problem.cut_losses``.
     link
         The link, and with it the loss.
+    cross_fitted
+        Whether the scores are of copies that did not see the row. Those of a copy that has learned
+        nothing rank backwards by construction: where labels are high, those of the other folds,
+        which it was trained on, are low.
     """
     y, own = labels.values, family(link)
     if len(y) < JUDGED_ROWS or (y == y[0]).all():
         return ()
     weight = np.ones(len(y)) if labels.weight is None else labels.weight
     found = [_worse_than_constant(labels, own, margin, cut, weight)]
-    if y.ndim == 1:
-        if _ranks_backwards(y, margin, weight):
-            found.append("ranks the labels backwards: where it is higher, labels are lower")
-    else:
-        p = from_margin(margin, link)
-        turned = [
-            label
-            for k, label in enumerate(labels.classes)
-            if _ranks_backwards(y[:, k], p[:, k], weight)
-        ]
-        if turned:
-            found.append(
-                f"ranks {'a class' if len(turned) == 1 else 'classes'} backwards: where the "
-                f"probability of {listed(turned, 5)} is higher, there are fewer of them"
-            )
+    if not cross_fitted:
+        found.append(_say_backwards(labels, margin, weight, link))
     return tuple(filter(None, found))
+
+
+def _say_backwards(
+    labels: Labels, margin: NDArray[np.float64], weight: NDArray[np.float64], link: str
+) -> str:
+    """A sentence if labels, or the labels of a class, fall with the scores."""
+    y = labels.values
+    if y.ndim == 1:
+        turned_round = _ranks_backwards(y, margin, weight)
+        said = "ranks the labels backwards: where it is higher, labels are lower"
+        return said if turned_round else ""
+    p = from_margin(margin, link)
+    turned = [
+        label
+        for k, label in enumerate(labels.classes)
+        if _ranks_backwards(y[:, k], p[:, k], weight)
+    ]
+    if not turned:
+        return ""
+    return (
+        f"ranks {'a class' if len(turned) == 1 else 'classes'} backwards: where the "
+        f"probability of {listed(turned, 5)} is higher, there are fewer of them"
+    )
 
 
 def _worse_than_constant(

@@ -28,8 +28,11 @@ from recalibrate.data.labels import Labels, Seen, read_values
 from recalibrate.data.table import Table
 from recalibrate.rows.dealing import deal
 from recalibrate.rows.memory import MemoryStore
-from recalibrate.support.estimators import seed_estimator, weight_argument
+from recalibrate.support.estimators import fit_arguments, seed_estimator, weight_argument
 from recalibrate.support.notices import warn_user
+
+SHOWN_ROWS = 1000
+"""Rows, at least if there are as many, that the base trained on all rows is asked to score."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +154,15 @@ def cross_fit(
     own = [(train[scored[train]], held_out) for train, held_out in folds]
     usable = [(train, held_out) for train, held_out in own if len(train)]
     mean = total / (times[:, None] if columns else times)
-    return CrossFitted(base(None), mean, scored, usable)
+    kept = base(None)
+    # A graph is checked on rows that were scored; copies have scored these, the kept base none.
+    kept.scores(take_rows(X, _some_rows(table.n_rows)))
+    return CrossFitted(kept, mean, scored, usable)
+
+
+def _some_rows(n_rows: int) -> NDArray[np.intp]:
+    """Numbers of rows from all over the table."""
+    return np.arange(0, n_rows, max(1, n_rows // SHOWN_ROWS), dtype=np.intp)
 
 
 class _Training:
@@ -165,11 +176,10 @@ class _Training:
         self.estimator = clone(estimator)
         # Otherwise equal calls of `fit` would give different models.
         seed_estimator(self.estimator, seed)
-        self.X, self.params = X, params
+        self.X = X
         self.y = _labels_for(estimator, labels)
-        self.weight = labels.weight
-        self.weight_name = None if labels.weight is None else weight_argument(estimator)
-        if labels.weight is not None and self.weight_name is None:
+        self.params = fit_arguments(estimator, params, labels.weight)
+        if labels.weight is not None and weight_argument(estimator) is None:
             warn_user(
                 f"{type(estimator).__name__} takes no sample_weight: it is trained without the "
                 "weights, which count in the recalibration only"
@@ -180,12 +190,19 @@ class _Training:
         from sklearn.base import clone
 
         X = self.X if rows is None else take_rows(self.X, rows)
-        part = slice(None) if rows is None else rows
-        self._check_classes(self.y[part])
+        y = self.y if rows is None else self.y[rows]
+        self._check_classes(y)
         given = {name: self._cut(value, rows) for name, value in self.params.items()}
-        if self.weight_name is not None and self.weight is not None:
-            given[self.weight_name] = self.weight[part]
-        return clone(self.estimator).fit(X, self.y[part], **given)
+        try:
+            return clone(self.estimator).fit(X, y, **given)
+        except ValueError as error:
+            if hasattr(X, "columns") and "inconsistent numbers of samples" in str(error):
+                raise ValueError(
+                    f"{type(self.estimator).__name__} does not find {len(y)} rows in a table of "
+                    f"{len(X.columns)} columns: does it read documents? Then pass these alone as "
+                    "X, for example X['text'], and the table for H as Z=."
+                ) from error
+            raise
 
     def _cut(self, value: Any, rows: NDArray[np.intp] | None) -> Any:
         """What has an entry per row, for some rows; all else as it is."""

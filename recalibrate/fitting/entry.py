@@ -39,7 +39,6 @@ from recalibrate.rows.memory import MemoryStore
 from recalibrate.rows.opening import check_memory, open_rows
 from recalibrate.rows.store import Store
 from recalibrate.support.checks import check_flag
-from recalibrate.support.notices import listed, warn_user
 from recalibrate.support.threads import resolve_threads
 
 
@@ -217,7 +216,8 @@ def fit(
     link = "identity" if plan.paper else link
     reading = Reading(
         sample_weight, exposure, bounds, base_link, target_class, positive, classes, link,
-        categorical, clip=plan.paper or bool(loop.rounded), reads=H.reads, trust=trust,
+        categorical, clip=plan.paper or bool(loop.rounded), reads=H.reads, takes_all=H.takes_all,
+        trust=trust,
     )  # fmt: skip
     with ExitStack() as opened:
         base, store, plan = _open(opened, base_model, X, y, Z, H, plan, reading, engine, seed)
@@ -245,7 +245,7 @@ def _open(
     """The base model, the rows wherever they are, and the plan as cross-fitting leaves it."""
     threads = resolve_threads(engine.threads)
     if not (is_collection(X) or (Z is None and is_streamed(X))):
-        base, problem, plan = _read_table(base_model, X, y, Z, H, plan, reading, seed)
+        base, problem, plan = _read_table(base_model, X, y, Z, plan, reading, seed)
         return base, MemoryStore(problem, threads, engine.blocks), plan
     if Z is not None:
         raise ValueError("Z= is for rows in memory; put its columns into X")
@@ -302,7 +302,8 @@ def _check_pieces(base_model: Any, plan: Plan, H: FunctionClass, X: Any) -> None
     if is_unfitted(base_model):
         raise ValueError(
             f"The base model {base_model!r} is not fitted, and cross-fitting needs all rows in "
-            "memory. Fit it on other rows first."
+            "memory. Fit it on other rows first. If X holds documents for it, give H a table of "
+            "its own with Z=."
         )
     if is_splitter(plan.cv):
         raise ValueError(
@@ -321,7 +322,6 @@ def _read_table(
     X: Any,
     y: Any,
     Z: Any,
-    H: FunctionClass,
     plan: Plan,
     reading: Reading,
     seed: int,
@@ -334,25 +334,17 @@ def _read_table(
     unfitted = is_unfitted(base_model)
     base = None if unfitted else open_base(base_model, reading)
     names = column_names(X) if Z is None else None
-    if H is DEFAULT_CLASS and names is not None:
-        # Without H all columns count, but what the base takes need not be readable for others.
-        own = names if base is None else base.columns() or ()
-        reading = replace(
-            reading, reads=lambda schema: [n for n in H.reads(schema) if n not in own]
-        )
+    if names is not None:
+        reading = reading.beside(names if base is None else base.columns() or ())
     if base is None:
         params = plan.fit_params or {}
         crossed = cross_fit(base_model, X, y, plan.cv, reading, Z=Z, seed=seed, fit_params=params)
         base, scores = crossed.base, crossed.scores
         reading = replace(reading, sample_weight=crossed.weight(reading.sample_weight))
         free = not plan.paper and plan.validation is None
-        plan = replace(plan, cv=crossed.folds or None if free else None)
+        folds = crossed.folds or None if free else None
+        plan = replace(plan, cv=folds, cross_fitted=True)
     base = remember_columns(base, X)
     problem = read_problem(base, X, y, reading, scores=scores, Z=Z)
-    unread = sorted(set(names or ()) - set(problem.table.schema.names))
-    if H is DEFAULT_CLASS and unread:
-        warn_user(
-            f"H leaves out columns that are neither numbers nor text: {listed(unread)}. The base "
-            "model gets them as they are; derive numbers from them if they are to count in H, too."
-        )
+    reading.warn_left_out(sorted(set(names or ()) - set(problem.table.schema.names)))
     return base, problem, plan

@@ -80,7 +80,7 @@ class Run:
         """The model, and where it comes from."""
         warn_of_weights(weights_of(self.store), self.store.size.n_rows)
         data, base = fingerprints(self.store)  # before rows are let go
-        said = review_base(self.base, self.store)
+        said = review_base(self.base, self.store, cross_fitted=plan.cross_fitted)
         ids = self._say_ids()
         model = self._follow(plan)
         origin = Provenance(library_version(), today(), data, base, self.seed)
@@ -169,17 +169,14 @@ class Run:
             self.store.drop()
             plain = replace(settings, patience=None)
             boosted = training.run(plain, progress=self.progress)
-            return self._model(
-                replace(boosted, history=uncut(boosted.history, lost, 0.0)), settings
-            )
+            return self._model(self._told(boosted, training, lost, 0.0), settings)
         if gives_rows(validation):
             clip = settings.grid is not None
             held_out, aside = training.read_held_out(self.base, validation, clip=clip)
             self.store.drop()
             boosted = training.run(settings, held_out=held_out, progress=self.progress)
-            return self._model(
-                replace(boosted, history=uncut(boosted.history, lost, aside)), settings
-            )
+            boosted = self._told(boosted, training, lost, aside)
+            return self._model(boosted, settings, notes=self._bounded(boosted, training, held_out))
         verdict, aside = self._cross_validate(training, settings, cv, validation)
         loss = NamedLoss.of(self.store.problem.family, self.store.problem.labels)
         self.store.drop()
@@ -189,9 +186,28 @@ class Run:
         if verdict.rounds == 0:
             settings = final = replace(final, grid=None)  # not even rounded
         boosted = training.run(final, progress=self.progress)
-        history = uncut(replace(boosted.history, held_out=verdict.curve), lost, aside)
-        boosted = replace(boosted, history=history)
+        boosted = replace(boosted, history=replace(boosted.history, held_out=verdict.curve))
+        boosted = self._told(boosted, training, lost, aside)
         return self._model(boosted, settings, notes=verdict.notes(loss, aside))
+
+    def _told(
+        self, boosted: Boosted, training: Training, fitted: float, held_out: float
+    ) -> Boosted:
+        """With losses of base scores as given (see `uncut`) and of predictions as returned."""
+        history = uncut(boosted.history, fitted, held_out)
+        if training.problem.bounded:
+            final = training.returned_loss(boosted.log, training.encoded)
+            history = replace(history, final=final)
+        return replace(boosted, history=history)
+
+    def _bounded(self, boosted: Boosted, training: Training, held_out: Encoded) -> tuple[str, ...]:
+        """A note on the held-out loss where bounds make it another than the last of its curve."""
+        problem = training.problem
+        if not problem.bounded:
+            return ()
+        after = training.returned_loss(boosted.log, held_out)
+        loss = NamedLoss.of(problem.family, problem.labels)
+        return (loss.held_out(boosted.history.held_out[0], after),)
 
     def _unchanged(self, why: str = "") -> Recalibrated:
         """The base as it is: by default because there are too few rows to hold any out."""
@@ -241,7 +257,7 @@ class Run:
             return Fitted(boosted.path, boosted.history.held_out, (0,))
 
         runs = run_folds(training.encoded, training.scale, folds, fit, threads=self.threads)
-        return judge(runs, start, training.scale), lost
+        return judge(runs, start, training.scale, self.store.problem), lost
 
     def _folds(self, cv: Any, validation: float | None, store: Store) -> list[Fold]:
         """Folds by content, or as the user splits; none when there are too few rows."""

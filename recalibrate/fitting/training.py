@@ -59,6 +59,13 @@ class Training:
             start = self.start(settings)
             return boost(source, self.learner, settings, start, held_out=aside, progress=progress)
 
+    def returned_loss(self, model: Rounds, rows: Encoded) -> float:
+        """Mean loss of the predictions of encoded rows as they are returned, inside bounds."""
+        weight = rows.weights()
+        with rows.open(self.scale) as source:
+            losses = self.problem.returned_losses(rows.labels(), source.scores(model))
+        return average(losses, weight.astype(np.float64) if len(weight) else None)
+
     @contextmanager
     def _validating(self, held_out: Encoded | None) -> Iterator[StatsSource | None]:
         if held_out is None:

@@ -8,6 +8,7 @@ from math import sqrt
 
 import numpy as np
 
+from recalibrate.bases.problem import Problem
 from recalibrate.core.fixedpoint import Scale
 from recalibrate.core.rounds import Rounds, Scores
 from recalibrate.core.source import StatsSource
@@ -99,8 +100,8 @@ class Verdict:
         Rounds to take when refitting on all rows; 0 keeps the base as it is.
     gain, error
         Mean fall of the loss on held-out rows, and its standard error.
-    before
-        Mean loss of the base on held-out rows.
+    before, after
+        Mean loss of the base on held-out rows, and of predictions with these rounds as returned.
     curve
         Mean held-out loss by step, as far as all folds went.
     """
@@ -109,15 +110,16 @@ class Verdict:
     gain: float
     error: float
     before: float
+    after: float
     curve: tuple[float, ...]
 
     def notes(self, loss: NamedLoss, cut: float) -> tuple[str, ...]:
         """In words; ``cut`` as for `NamedLoss.held_out`."""
         if self.rounds:
-            after = loss.held_out(self.before, self.before - self.gain, cut)
-            return after, f"cross-validation: {loss.change(self.gain, self.error)}"
+            said = f"cross-validation: {loss.change(self.gain, self.error)}"
+            return loss.held_out(self.before, self.after, cut), said
         said = loss.stage("cross-validation", "", self.gain, self.error)
-        return loss.held_out(self.before, self.before, cut), said, NO_CORRECTION
+        return loss.held_out(self.before, self.after, cut), said, NO_CORRECTION
 
 
 def paired_gain(before: Scores, after: Scores, weight: Scores | None) -> tuple[float, float]:
@@ -128,23 +130,27 @@ def paired_gain(before: Scores, after: Scores, weight: Scores | None) -> tuple[f
     return mean, sqrt(total((w * (gain - mean)) ** 2)) / total(w)
 
 
-def judge(runs: Sequence[FoldRun], start: Rounds, scale: Scale) -> Verdict:
+def judge(runs: Sequence[FoldRun], start: Rounds, scale: Scale, problem: Problem) -> Verdict:
     """Number of rounds by the folds' mean, and whether their gain is more than noise.
 
     More than noise: more than one standard error of the paired difference.
     """
     best = [run.fitted.log.first(len(start.steps) + run.fitted.best).n_rounds for run in runs]
     rounds = round(float(np.mean(best)))
-    before, after, weight = [], [], []
+    labels, before, after, weight = [], [], [], []
     for run in runs:
-        y, end = run.held_out.labels(), run.fitted.log.first_rounds(start.n_rounds + rounds)
+        labels.append(run.held_out.labels())
+        end = run.fitted.log.first_rounds(start.n_rounds + rounds)
         with run.held_out.open(scale) as source:
-            before.append(start.family.losses(y, source.scores(start)))
-            after.append(start.family.losses(y, source.scores(end)))
+            before.append(source.scores(start))
+            after.append(source.scores(end))
         weight.append(run.held_out.weights())
         run.held_out.drop()
-    mass = np.concatenate(weight).astype(np.float64)
-    start_losses, weights = np.concatenate(before), mass if len(mass) else None
-    gain, error = paired_gain(start_losses, np.concatenate(after), weights)
-    mean = average(start_losses, np.ones(len(start_losses)) if weights is None else weights)
-    return Verdict(rounds if gain > error else 0, gain, error, mean, mean_curve(runs))
+    y, mass = np.concatenate(labels), np.concatenate(weight).astype(np.float64)
+    weights = mass if len(mass) else None
+    scores = [np.concatenate(each) for each in (before, after)]
+    losses = [start.family.losses(y, each) for each in scores]
+    gain, error = paired_gain(losses[0], losses[1], weights)
+    rounds = rounds if gain > error else 0
+    returned = average(problem.returned_losses(y, scores[1 if rounds else 0]), weights)
+    return Verdict(rounds, gain, error, average(losses[0], weights), returned, mean_curve(runs))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from recalibrate.bases.problem import has_no_rows
 from recalibrate.support.notices import listed, warn_user
 
 if TYPE_CHECKING:
@@ -227,7 +228,7 @@ class Outputs:
         >>> model.explain(X[:2], base=[0.4, 0.4]).table["rule"].iloc[1]
         'sex = M'
         """
-        from recalibrate.explain.explaining import explain
+        from recalibrate.explain.explaining import explain, explain_no_rows
 
         model = self._model
         classes = model.labels.classes if model.labels.kind == "classes" else ()
@@ -237,8 +238,11 @@ class Outputs:
             )
         if not classes and label is not None:
             raise ValueError("label= is for models of more than two classes")
+        output = classes.index(label) if classes else 0
+        if has_no_rows(X, base):
+            return explain_no_rows(model, output)
         start, blocks, _ = model._encode(X, base, Z)
-        return explain(model, start, blocks, classes.index(label) if classes else 0)
+        return explain(model, start, blocks, output)
 
     def plot_errors(self) -> Figure:
         """Training and held-out loss by round, as a matplotlib figure (extra "report")."""

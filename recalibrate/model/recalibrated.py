@@ -9,7 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.bases.problem import base_margin, count_scores, has_no_rows, read_features
+from recalibrate.bases.problem import (
+    base_margin,
+    check_own_table,
+    count_scores,
+    has_no_rows,
+    read_features,
+)
 from recalibrate.bases.protocol import Base
 from recalibrate.bases.wrappers import ChainedBase, select_columns
 from recalibrate.core.boost import History, Settings
@@ -253,6 +259,10 @@ class Recalibrated(Outputs, Frozen):
         self, X: Any, base: Any = None, Z: Any = None
     ) -> Iterator[NDArray[np.float64]]:
         """Predictions before the first and after every step, one after the other."""
+        X, Z = settle_both(X, Z)
+        if has_no_rows(X, base):
+            yield from (self.predict(X, base, Z) for _ in range(1 + len(self.rounds.steps)))
+            return
         start, blocks, _ = self._encode(X, base, Z)
         state = self.rounds.begin(start)
         yield self._in_columns(self._finish(state.f))
@@ -288,6 +298,7 @@ class Recalibrated(Outputs, Frozen):
     ) -> tuple[NDArray[np.float64], list[NDArray[Any]], NDArray[np.float64]]:
         """Base scores on the link's scale, blocks of all encoders, base scores as means."""
         X, Z = settle_both(X, Z)
+        check_own_table(Z, X)
         given = self.base.scores(X) if base is None else base
         n_rows = count_scores(given)
         margin = base_margin(

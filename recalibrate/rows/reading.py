@@ -36,7 +36,7 @@ from recalibrate.data.growing import GrowingColumn, growing
 from recalibrate.data.labels import Seen, read_values, scale_labels
 from recalibrate.data.scores import count_outputs, read_scores, take_scores
 from recalibrate.data.splitting import find_columns, split_columns
-from recalibrate.data.table import Schema, Table
+from recalibrate.data.table import Column, Schema, Table
 from recalibrate.data.weights import (
     ALL_WEIGHTS_ZERO,
     by_exposure,
@@ -73,6 +73,8 @@ class Roles:
         The base model's scores, where they are a column, or one for every class.
     features
         All others, in the order of the first rows.
+    unread
+        Features that hold neither numbers nor text, which only the base model looks at.
     """
 
     y: str
@@ -80,6 +82,12 @@ class Roles:
     exposure: str | None
     scores: tuple[str, ...]
     features: tuple[str, ...]
+    unread: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Features that H may look at."""
+        return tuple(name for name in self.features if name not in self.unread)
 
     @property
     def weighted(self) -> bool:
@@ -143,6 +151,23 @@ def read_base(base_model: Any, roles: Roles, reading: Reading, X: pd.DataFrame) 
     return remember_columns(base, X)
 
 
+def leave_unread(roles: Roles, base: Base, reading: Reading, some: pd.DataFrame) -> Roles:
+    """Roles without columns that H cannot read, by some rows, if H does not look at them."""
+    blank = Schema(tuple(Column(name, "categorical") for name in roles.features), named=True)
+    reads = reading.beside(base.columns() or ()).reads
+    wanted = roles.features if reads is None else reads(blank)
+    unread = []
+    for column in growing(roles.features, reading.categorical):
+        try:
+            column.encode(some.iloc[:, find_columns([column.name], list(map(str, some)))[0]])
+        except ValueError:
+            if column.name in wanted:
+                raise
+            unread.append(column.name)
+    reading.warn_left_out(sorted(unread))
+    return replace(roles, unread=tuple(unread))
+
+
 @dataclass(frozen=True)
 class Facts:
     """What pieces say about all rows.
@@ -199,7 +224,7 @@ def read_raw(
     named = [column(name) for name in roles.scores]
     given = take_scores(named) if base is None else base.scores(X)
     score = read_scores(given, n_rows=n_rows, probability=False, outputs=known.outputs)
-    _, values = split_columns(X)
+    _, values = split_columns(select_columns(frame, roles.columns))
     encoded = [own.encode(each) for own, each in zip(columns, values, strict=True)]
     outside = bool(outside_unit(score).any())
     if not roles.weighted:
@@ -288,7 +313,8 @@ def read_rows(
     base = read_base(base_model, roles, reading, select_columns(first, roles.features))
     outputs = known_outputs(base, select_columns(first, roles.features))
     known = known_classes(base, reading, outputs)
-    columns = growing(roles.features, reading.categorical)
+    roles = leave_unread(roles, base, reading, first)
+    columns = growing(roles.columns, reading.categorical)
     spool = Spool(scratch, len(columns), outputs, weighted=roles.weighted)
     facts = []
     try:

@@ -4,10 +4,12 @@ Cases come from the modules cases_*.py beside this one. A case whose framework i
 skipped (in CI a skip is a failure; torch comes with a later stage of it).
 """
 
+import gc
 import importlib
 import os
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -337,6 +339,22 @@ def test_graph_keeps_to_the_agreed_form(case):
 
 
 # --- side effects -------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@every_case
+def test_a_base_is_let_go_with_its_last_reference(case):
+    """A cycle would keep the model, and its rows, until the garbage collector comes by."""
+    base = as_base(model_of(case), **case.options)
+    base.scores(case.frame(20, 0))
+    held = weakref.ref(base)
+    gc.collect()
+    gc.disable()
+    try:
+        del base
+        assert held() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.slow

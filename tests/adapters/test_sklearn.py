@@ -540,7 +540,14 @@ def test_documents_in_a_table_are_told_of_the_table_for_h():
         rc.fit(model, table, y, H=rc.Groups("g"))
     with pytest.raises(ValueError, match="Z="):
         rc.fit(model, documents, y)
-    assert rc.fit(model, table["text"], y, H=rc.Groups("g"), Z=table).n_rows == 300
+    fitted = rc.fit(model, table["text"], y, H=rc.Groups("g"), Z=table)
+    assert fitted.n_rows == 300
+    # With as many rows as columns the number of scores says nothing.
+    with pytest.raises(ValueError, match=r"not one per row: does it read documents.*Z="):
+        fitted.predict(table[:2], Z=table[:2])
+
+
+FEW_ROUNDS = {"loop": rc.Loop(levels=2, max_rounds=2), "validation": False}
 
 
 class TestColumnsThatOnlyTheModelCanRead:
@@ -598,6 +605,28 @@ class TestColumnsThatOnlyTheModelCanRead:
             rc.fit(np.full(1000, 0.5), X[1000:], y[1000:])
         with pytest.raises(ValueError, match="'when' holds datetime64"):
             rc.fit(pipe, X[1000:], y[1000:], rc.Trees(features=["when"]))
+
+    @pytest.mark.parametrize("H", [rc.Trees(depth=2), rc.Linear()])
+    def test_h_of_all_columns_leaves_them_out_with_the_same_warning(self, visits, pipe, H):
+        X, y = visits
+        with pytest.warns(UserWarning, match="H leaves out columns .*: 'when'"):
+            model = rc.fit(pipe, X[1000:], y[1000:], H, **FEW_ROUNDS)
+        assert "when" not in model.schema.names
+        with pytest.warns(UserWarning, match="H leaves out columns .*: 'when'"):
+            rc.fit(self.unfitted(), X, y, H, cv=3, **FEW_ROUNDS)
+
+    @pytest.mark.parametrize("H", [["sex"], rc.Trees(depth=2)])
+    def test_parquet_files_give_the_same_model(self, visits, pipe, H, tmp_path):
+        X, y = visits
+        X[1000:].assign(y=y[1000:]).to_parquet(tmp_path / "rows.parquet", row_group_size=300)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "H leaves out columns")
+            expected = rc.fit(pipe, X[1000:], y[1000:], H, **FEW_ROUNDS)
+            model = rc.fit(pipe, tmp_path / "rows.parquet", "y", H, **FEW_ROUNDS)
+        assert model.schema == expected.schema
+        np.testing.assert_array_equal(model.predict(X), expected.predict(X))
+        with pytest.raises(ValueError, match="'when' holds datetime64"):
+            rc.fit(pipe, tmp_path / "rows.parquet", "y", rc.Trees(features=["when"]))
 
     def test_an_estimator(self, visits):
         X, y = visits

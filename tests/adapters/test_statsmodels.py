@@ -109,6 +109,48 @@ def test_positive_chooses_the_first_of_two_classes(sm, people):
         StatsmodelsBase(results, target_class=7)
 
 
+def test_an_array_without_the_constant_is_told_of_it(sm, people):
+    exog = sm.add_constant(people[["age", "level"]].to_numpy())
+    base = StatsmodelsBase(sm.Logit(people["y"].to_numpy(), exog).fit(disp=0))
+    with pytest.raises(ValueError, match=r"fitted to 3, the constant among them.*add_constant"):
+        base.scores(exog[:, 1:])
+
+
+def test_parameters_without_a_column_are_not_columns(sm, people):
+    """Inflation and thresholds are among the model's exog_names."""
+    exog = sm.add_constant(people[["age"]])
+    results = sm.ZeroInflatedPoisson(people["visits"], exog).fit(disp=0)
+    base = StatsmodelsBase(results)
+    assert base.columns() == ("age",)
+    np.testing.assert_array_equal(base.scores(people), results.predict(exog))
+
+
+def test_made_up_names_are_no_names(sm, people):
+    """Of a Series of labels beside an array of columns."""
+    exog = sm.add_constant(people[["age"]].to_numpy())
+    results = sm.Logit(people["y"], exog).fit(disp=0)
+    base = StatsmodelsBase(results)
+    assert base.columns() is None
+    named = pd.DataFrame(exog, columns=["const", "age"])
+    np.testing.assert_array_equal(base.scores(named), results.predict(exog))
+
+
+@pytest.mark.parametrize("labels", [[0, 1, 2], ["low", "mid", "high"]])
+def test_ordered_classes(people, labels):
+    ordinal = pytest.importorskip("statsmodels.miscmodels.ordinal_model")
+    y = pd.Series(np.array(labels)[people["level"]])
+    if labels[0] == "low":
+        y = y.astype(pd.CategoricalDtype(labels, ordered=True))
+    results = ordinal.OrderedModel(y, people[["age"]], distr="logit").fit(disp=0, method="bfgs")
+    base = StatsmodelsBase(results)
+    assert base.columns() == ("age",)
+    assert list(base.classes) == labels
+    assert base.outputs == 3
+    np.testing.assert_array_equal(base.scores(people), results.predict(people[["age"]]))
+    one = StatsmodelsBase(results, target_class=labels[1])
+    np.testing.assert_array_equal(one.scores(people), base.scores(people)[:, 1])
+
+
 @pytest.mark.slow
 def test_several_classes(sm, people):
     exog = sm.add_constant(people[["age"]])

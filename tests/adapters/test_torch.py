@@ -240,9 +240,9 @@ def test_feature_names_choose_columns():
 
 def test_batches_change_nothing(monkeypatch):
     base = as_base(linear(), link="logit")
-    whole = base._native(torch.tensor(ROWS))
+    whole = base._asked.native(torch.tensor(ROWS))
     monkeypatch.setattr("recalibrate_adapters.torch.BATCH_ROWS", 7)
-    np.testing.assert_allclose(base._native(torch.tensor(ROWS)), whole, rtol=1e-6)
+    np.testing.assert_allclose(base._asked.native(torch.tensor(ROWS)), whole, rtol=1e-6)
 
 
 def test_images_with_a_table_for_h():
@@ -513,7 +513,7 @@ def as_program(model):
 @pytest.mark.parametrize("form", [lambda model: model, script, as_program], ids=["", "jit", "pt2"])
 def test_bases_can_be_sent_to_other_processes(form):
     base = as_base(form(nn.Sequential(linear(), nn.Sigmoid())))
-    expected = base.scores(ROWS), base._native(base._read(ROWS))
+    expected = base.scores(ROWS), base._asked.native(base._read(ROWS))
     for again in (pickle.loads(pickle.dumps(base)), copy.deepcopy(base)):  # noqa: S301 - our own
         np.testing.assert_array_equal(again.scores(ROWS), expected[0])
-        np.testing.assert_array_equal(again._native(again._read(ROWS)), expected[1])
+        np.testing.assert_array_equal(again._asked.native(again._read(ROWS)), expected[1])

@@ -8,6 +8,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
+from sklearn.svm import LinearSVC
 
 import recalibrate as rc
 from recalibrate.fitting.crossfit import is_unfitted
@@ -81,3 +82,31 @@ def test_regressor():
     assert model.base.link == "identity"
     # Features are float32 here and float64 there.
     np.testing.assert_allclose(model.base.scores(X), Ridge().fit(X, y).predict(X), rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["fit", "probabilities", "margins"])
+def test_the_base_can_be_exported_and_saved_right_after_the_fit(kind, tmp_path):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(400, 2)), columns=["group", "x"])
+    y = (rng.random(400) < 1 / (1 + np.exp(-X["x"]))).astype(int)
+    if kind == "fit":
+        model = rc.fit(LogisticRegression(), X, y, H=rc.Groups("group > 0"), cv=3, exportable=True)
+    elif kind == "probabilities":
+        model = (
+            rc.RecalibratedClassifier(LogisticRegression(), H=rc.Groups("group > 0"), cv=3)
+            .fit(X, y)
+            .model_
+        )
+    else:
+        estimator = rc.RecalibratedClassifier(
+            LinearSVC(), H=rc.Groups("group > 0"), cv=3, base_link="logit"
+        )
+        model = estimator.fit(X, y).model_
+    assert model.base.why_no_graph == ""
+    model.to_onnx(tmp_path / "model.onnx", X[:50])
+    model.save(tmp_path / "model.rcal")
+    expected = model.predict(X)
+    np.testing.assert_array_equal(rc.load(tmp_path / "model.rcal").predict(X), expected)
+    # What graphs give out is float32.
+    served = rc.load(tmp_path / "model.onnx").predict(X)
+    np.testing.assert_allclose(served, expected, atol=1e-7)

@@ -11,6 +11,14 @@ from cases import with_missing
 from recalibrate_adapters.xgboost import XGBoostBase
 from recalibrate_adapters.xgboost_trees import Model
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    StackingClassifier,
+    VotingClassifier,
+)
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from recalibrate.core.levels import softmax
 from recalibrate.scores import as_base, predicted_mean
@@ -404,3 +412,26 @@ def test_calibrated_models_keep_their_own_scores(method):
         np.testing.assert_array_equal(scores, expected)
         assert base.graph() is None
         assert "isotonic curves are so steep" in base.why_no_graph
+
+
+@pytest.mark.parametrize("final", ["trees", "logistic"])
+def test_trees_over_float32_scores_keep_their_own_scores(final):
+    """Trees split between float32 scores that a graph can only follow but for the last bit."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(40_000, 3))
+    y = (rng.random(len(X)) < 1 / (1 + np.exp(-2 * X[:, 0] + X[:, 1]))).astype(int)
+    inner = xgboost.XGBClassifier(n_estimators=30, max_depth=6, n_jobs=1)
+    trees = HistGradientBoostingClassifier(max_iter=30, min_samples_leaf=1)
+    last = make_pipeline(StandardScaler(), trees) if final == "trees" else LogisticRegression()
+    vote = VotingClassifier([("a", inner)], voting="soft")
+    model = StackingClassifier([("a", vote)], final_estimator=last, cv=2).fit(X[:2500], y[:2500])
+    base = as_base(model)
+    scores, expected = predicted_mean(base, X), second(model, X)
+    if final == "logistic":
+        assert base.graph() is not None
+        # A smooth model only passes on how float32 sums differ.
+        np.testing.assert_allclose(scores, expected, rtol=1e-5)
+    else:
+        np.testing.assert_array_equal(scores, expected)
+        assert base.graph() is None
+        assert "splits scores that a model inside computes in float32" in base.why_no_graph

@@ -13,7 +13,7 @@ from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.calibration import CalibrationDisplay
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import NotFittedError, UnsetMetadataPassedError
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.frozen import FrozenEstimator
@@ -21,7 +21,14 @@ from sklearn.impute import SimpleImputer
 from sklearn.inspection import permutation_importance
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.metrics import log_loss
-from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold, cross_val_score
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    LeaveOneOut,
+    LeavePOut,
+    StratifiedKFold,
+    cross_val_score,
+)
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
@@ -388,6 +395,95 @@ def test_fit_params_reach_the_estimator_cut_to_its_rows():
     base = Noted().fit(X, y)
     with pytest.raises(ValueError, match=r"fit_params=\['mode'\].*fitted already"):
         RecalibratedClassifier(FrozenEstimator(base)).fit(X, y, mode=1)
+
+
+class Weighed(LogisticRegression):
+    """Keeps the number of weights that it was trained with."""
+
+    seen: ClassVar[list] = []
+
+    def fit(self, X, y, sample_weight=None):
+        self.seen.append(None if sample_weight is None else len(sample_weight))
+        return super().fit(X, y, sample_weight)
+
+
+class TestMetadataRouting:
+    """With scikit-learn's routing, estimators get the weights that they request."""
+
+    def counts(self, estimator, **params):
+        rng = np.random.default_rng(0)
+        X, y = rng.normal(size=(90, 2)), rng.integers(0, 2, 90)
+        Weighed.seen.clear()
+        params = {name: rng.random(90) for name in params}
+        RecalibratedClassifier(estimator, Groups("x1 > 0"), cv=3).fit(X, y, **params)
+        return Weighed.seen
+
+    def test_requests(self):
+        with sklearn.config_context(enable_metadata_routing=True):
+            yes, no = (Weighed().set_fit_request(sample_weight=each) for each in (True, False))
+            other = Weighed().set_fit_request(sample_weight="mass")
+            assert self.counts(yes, sample_weight=1) == [60, 60, 60, 90]
+            assert self.counts(no, sample_weight=1) == [None] * 4
+            assert self.counts(other, mass=1) == [60, 60, 60, 90]
+            assert self.counts(Weighed(), sample_weight=1) == [60, 60, 60, 90]
+            with pytest.raises(TypeError, match=r"unexpected argument.*mass"):
+                self.counts(yes, mass=1)
+
+    def test_a_pipeline_asks_its_steps(self):
+        with sklearn.config_context(enable_metadata_routing=True):
+            scaler = StandardScaler().set_fit_request(sample_weight=False)
+            pipe = make_pipeline(scaler, Weighed().set_fit_request(sample_weight=True))
+            assert self.counts(pipe, sample_weight=1) == [60, 60, 60, 90]
+            with pytest.raises(UnsetMetadataPassedError, match="sample_weight"):
+                self.counts(make_pipeline(StandardScaler(), Weighed()), sample_weight=1)
+        plain = make_pipeline(StandardScaler(), Weighed())
+        assert self.counts(plain, sample_weight=1) == [60, 60, 60, 90]
+
+
+class TestDocumentsAndTheTableOfH:
+    """Messages say where documents and the columns of H belong."""
+
+    @pytest.fixture
+    def documents(self):
+        rng = np.random.default_rng(0)
+        texts = np.array(["good film", "bad film", "fine"])[rng.integers(0, 3, 90)]
+        return texts, pd.DataFrame({"text": texts, "g": rng.choice(["a", "b"], 90)})
+
+    @pytest.mark.parametrize("kind", [list, tuple, np.array, pd.Series])
+    def test_texts_without_a_table(self, documents, kind):
+        texts, _ = documents
+        y = np.arange(90) % 2
+        with pytest.raises(ValueError, match=r"X holds texts or dicts.*as Z=\."):
+            RecalibratedClassifier(text_model(), cv=3).fit(kind(texts.tolist()), y)
+
+    def test_a_table_as_documents(self, documents):
+        _, table = documents
+        y = np.arange(90) % 2
+        said = r"60 rows in a table of 2 columns: does it read documents\?.*Z=\."
+        with pytest.raises(ValueError, match=said):
+            rc.fit(text_model(), table, y, cv=3)
+        with pytest.raises(ValueError, match=said):
+            RecalibratedClassifier(text_model(), cv=3).fit(table, y)
+
+    def test_a_table_with_other_rows(self, documents):
+        texts, table = documents
+        y = np.arange(90) % 2
+        fitted = text_model().fit(texts, y)
+        said = "Z has 50 rows, but X has 90"
+        with pytest.raises(ValueError, match=said):
+            RecalibratedClassifier(text_model(), cv=3).fit(texts, y, Z=table[:50])
+        with pytest.raises(ValueError, match=said):
+            rc.fit(fitted, texts, y, Z=table[:50])
+        with pytest.raises(ValueError, match=said):
+            rc.fit(fitted, texts, y, H=["g"], Z=table).predict(texts, Z=table[:50])
+
+
+@pytest.mark.parametrize("cv", [LeaveOneOut(), LeavePOut(2)])
+def test_folds_of_a_row_or_two_are_refused(cv):
+    """As many models as rows would be trained, and no fold has all classes."""
+    X, y = np.random.default_rng(0).normal(size=(100, 2)), np.repeat([0, 1], [70, 30])
+    with pytest.raises(ValueError, match=rf"{cv.get_n_splits(X)}-fold cross-validation"):
+        RecalibratedClassifier(LogisticRegression(), cv=cv).fit(X, y)
 
 
 @pytest.mark.parametrize("cv", [31, KFold(31)])

@@ -279,3 +279,33 @@ def test_steps_of_other_classes_are_told_apart():
         assert (bounds[step.level] <= before[:, k] + 1e-6).all()
         assert (before[:, k] < bounds[step.level + 1] + 1e-6).all()
         before = after
+
+
+@pytest.mark.parametrize("kind", ["bounds", "classes"])
+def test_terms_of_a_linear_step_are_in_the_unit_of_its_shift(kind):
+    scores, X, y, options = KINDS[kind][0]()
+    model = fit_with(scores, X, y, threads=1, **options | {**FEW, "H": rc.Linear(), "levels": 1})
+    label = None if kind == "bounds" else "mid"
+    table = model.explain(X[:SHOWN], base=scores[:SHOWN], label=label).table
+    steps = table[(table["step"] > 0) & (table["stage"] != "bounds") & (table["shift"] != 0)]
+    assert len(steps) > SHOWN
+    for rule, shift in zip(steps["rule"], steps["shift"], strict=True):
+        terms = [float(term.split(" by ")[0]) for term in rule.split(", ")]
+        # Three digits are printed of each.
+        assert sum(terms) == pytest.approx(shift, abs=0.01 * max(map(abs, terms)))
+
+
+def test_the_group_of_all_rows_is_called_everyone():
+    """Of several classes, too, where the last stage moves level sets of all rows."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"g": rng.choice(list("ab"), 4000)})
+    scores = rng.dirichlet([2, 2, 2], 4000)
+    low = scores[:, 0]
+    moved = np.where((low > 0.4) & (low < 0.6), 0.1, low)
+    p = np.column_stack([moved, scores[:, 1:] * ((1 - moved) / (1 - low))[:, None]])
+    draws = rng.random(4000)[:, None] > p.cumsum(axis=1)
+    model = rc.fit(scores, X, draws.sum(axis=1), H=["g"], classes=[0, 1, 2])
+    told = model.explain(X[:SHOWN], base=scores[:SHOWN], label=0)
+    assert (told.table["rule"] == "everyone").any()
+    assert "everyone" in set(told.by_feature["feature"])
+    assert "not missing" not in str(told)

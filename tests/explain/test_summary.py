@@ -1,8 +1,10 @@
 """The summary as text, and as notebooks show it."""
 
+import re
 from copy import copy
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import recalibrate as rc
@@ -102,3 +104,42 @@ def test_labels_without_a_square_have_a_summary():
     X, y = rng.normal(size=(200, 1)), 1e158 * rng.random(200)
     model = rc.fit(np.full(200, 5e157), X, y)
     assert "scaled to [0, 1]" in model.summary()
+
+
+BOUNDED = {
+    "groups": {"H": ["g"]},
+    "trees": {"H": rc.Trees(depth=2)},
+    "folds": {"H": ["g"], "loop": rc.Loop(max_rounds=8)},
+    "rows": {"H": ["g"], "loop": rc.Loop(max_rounds=8), "validation": True},
+    "training": {"H": ["g"], "loop": rc.Loop(max_rounds=8), "validation": False},
+    "unchanged": {"H": ["g"], "loop": rc.Loop(levels=1, max_rounds=0)},
+}
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+def test_losses_are_those_of_predictions_inside_the_bounds(name):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=2000)
+    X = pd.DataFrame({"x": x, "g": rng.choice(["a", "b"], 2000)})
+    y, base = np.clip(3 * x + rng.normal(size=2000) + 10, 8, 12), 2 * x + 10
+    options = dict(BOUNDED[name])
+    if options.get("validation"):
+        options["validation"] = {"X": X, "y": y, "base": base}
+    model = rc.fit(base, X, y, bounds=(8, 12), **options)
+    shown = re.findall(r"MSE \((?:held out|training)\)\s+([\d.]+) -> ([\d.]+)", model.summary())
+    real = np.mean((base - y) ** 2), np.mean((model.predict(X, base=base) - y) ** 2)
+    assert shown
+    for line in shown:
+        # Held-out rows lose a little more than those that were fitted; without bounds, 0.9 here.
+        np.testing.assert_allclose([float(value) for value in line], real, rtol=0.1)
+
+
+def test_a_default_fit_says_no_training_loss():
+    """Its stages start after each other, and what is shrunken in the end is not one of them."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"x": rng.normal(size=1500), "z": rng.normal(size=1500)})
+    y = rng.random(1500) < 1 / (1 + np.exp(-2 * X["x"] - X["z"]))
+    model = rc.fit(1 / (1 + np.exp(-X["x"])), X, y)
+    assert model.history_.errors
+    assert "(held out)" in model.summary()
+    assert "(training)" not in model.summary()

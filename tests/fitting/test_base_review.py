@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, mean_poisson_deviance, mean_squared_error
 
 import recalibrate as rc
@@ -103,6 +104,18 @@ def test_weights_count():
     weight = (np.arange(N) >= N // 2).astype(float)
     assert said(bad, X, Y, sample_weight=weight)[0] == []
     assert said(bad, X, Y, sample_weight=1 - weight)[0]
+
+
+def test_a_cross_fitted_base_without_signal_is_not_told_that_its_classes_are_swapped():
+    """Held-out folds have few ones where the others, which train, have many."""
+    rng = np.random.default_rng(20)  # 2 of 100 seeds do
+    rng.choice(3)
+    table = pd.DataFrame(rng.normal(size=(500, 2)), columns=["a", "b"])
+    options = {"H": rc.Groups("a > 0"), "cv": 5}
+    (warning,), _ = said(LogisticRegression(), table, rng.integers(0, 2, 500), **options)
+    assert "worse than the constant base rate" in warning
+    assert "Copies that were trained on the other folds do not predict these rows" in warning
+    assert "backwards" not in warning
 
 
 # ---- scores that are cut

@@ -351,3 +351,12 @@ def test_refused_indicators_are_told_of_booleans(names):
     base = LogisticRegression().fit(X[["a"]], np.array(names)[k])
     with pytest.raises(ValueError, match="pass them as booleans, y == the class"):
         rc.fit(base, X, (k == 0).astype(int), target_class=names[0], **PLAIN)
+
+
+@pytest.mark.parametrize("argument", ["positive", "target_class"])
+@pytest.mark.parametrize("digits", [1, 6])
+def test_soft_labels_are_told_to_leave_the_chosen_class_out(argument, digits):
+    base = LogisticRegression().fit(X[["a"]], Y)
+    y = np.round(RNG.random(N), digits)
+    with pytest.raises(ValueError, match=r"holds shares .*Leave positive=/target_class= out"):
+        rc.fit(base, X, y, **PLAIN, **{argument: 1})

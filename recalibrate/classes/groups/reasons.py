@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from recalibrate.classes.groups.spec import GroupEncoder, GroupTable
+from recalibrate.core.learning import everyone
 from recalibrate.explain.reasons import Floats, Reasons
 
 
@@ -16,7 +17,7 @@ class GroupReasons(Reasons[GroupTable, GroupEncoder]):
             return ""
         starts, labels = self.encoder.groups.offsets, self.encoder.groups.labels
         found = [
-            labels[starts[int(t)] + int(self.block[row, t]) - 1]
+            self._said(labels[starts[int(t)] + int(self.block[row, t]) - 1])
             for t in self.table.columns
             if self.block[row, t] > 0
         ]
@@ -29,8 +30,11 @@ class GroupReasons(Reasons[GroupTable, GroupEncoder]):
             moved = (code > 0) & table.present[self.level]
             at = np.where(moved, table.offsets[k] + code, 0)
             own = np.where(moved, table.coefficient[self.level, at], 0.0)
-            added[self.encoder.groups.terms[int(t)].text] = own
+            added[self._said(self.encoder.groups.terms[int(t)].text)] = own
         return added
+
+    def _said(self, group: str) -> str:
+        return "everyone" if group == everyone(self.schema) else group
 
 
 REASONS = GroupReasons

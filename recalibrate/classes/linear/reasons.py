@@ -11,9 +11,6 @@ from recalibrate.classes.linear.spec import LinearTable
 from recalibrate.core.rounds import Encoder
 from recalibrate.explain.reasons import Floats, Reasons
 
-MOST_TERMS = 3
-"""Terms of a linear function that are spelled out."""
-
 
 class Design(Encoder, Protocol):
     """An encoder that makes the columns of a linear function."""
@@ -25,6 +22,8 @@ class Design(Encoder, Protocol):
 
 class LinearReasons(Reasons[LinearTable, Design]):
     """The terms of a row's linear function."""
+
+    additive = True
 
     @property
     def kind(self) -> str:
@@ -41,12 +40,7 @@ class LinearReasons(Reasons[LinearTable, Design]):
         return added
 
     def words(self, row: int) -> str:
-        if not self.table.present[self.level[row]]:
-            return ""
-        terms = sorted(self._parts.items(), key=lambda part: -abs(part[1][row]))
-        shown = [f"{values[row]:+.3g} by {name}" for name, values in terms[:MOST_TERMS]]
-        more = len(terms) - len(shown)
-        return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
+        return "a linear function" if self.table.present[self.level[row]] else ""
 
     def parts(self) -> dict[str, Floats]:
         return self._parts

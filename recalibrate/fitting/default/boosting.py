@@ -298,8 +298,7 @@ class BoostedStages:
         mean = average(at[0].losses(problem), at[0].weight(problem))
         cut = problem.cut_loss(at[0].rows)
         curve = (mean + cut, *mean_curve(runs))
-        after = average(held_out.losses(problem), held_out.weight(problem))
-        notes.insert(0, self.loss.held_out(mean, after, cut))
+        notes.insert(0, self.loss.held_out(mean, held_out.returned_loss(problem), cut))
         more = round(steps * MORE_STEPS)
         return Choice(stages, whole, share, more, weights, held_out, curve, tuple(notes))
 

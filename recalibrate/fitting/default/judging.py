@@ -57,6 +57,11 @@ class HeldOutScores:
         """Loss of every row."""
         return problem.family.losses(problem.labels.values[self.rows], self.scores)
 
+    def returned_loss(self, problem: Problem) -> float:
+        """Mean loss of the predictions as they are returned."""
+        y = problem.labels.values[self.rows]
+        return sums.average(problem.returned_losses(y, self.scores), self.weight(problem))
+
     def weight(self, problem: Problem) -> Scores:
         """Weights of the rows."""
         weight = problem.labels.weight

@@ -76,7 +76,8 @@ class GroupStages:
         weight = held_out[0].weight(self.problem)
         curve = [average(each.losses(self.problem), weight) for each in held_out]
         cut = self.problem.cut_loss(held_out[0].rows)
-        notes.insert(0, loss.held_out(curve[0], curve[last], cut))
+        after = held_out[last].returned_loss(self.problem)
+        notes.insert(0, loss.held_out(curve[0], after, cut))
         return log, History(held_out=(curve[0] + cut, *curve[1:])), tuple(notes)
 
     def _fit_fold(

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import nan
 
 from recalibrate.core.boost import Boosted, History, Settings
 from recalibrate.core.learning import FunctionClass
@@ -56,5 +57,8 @@ def follow_recipe(
 
 
 def finish(log: Rounds, history: History) -> Boosted:
-    """A model without the encoders that no step looks at."""
-    return Boosted(log.pruned(), history, None, replace(log))
+    """A model without the encoders that no step looks at.
+
+    Its history is that of boosting, one stage of several: where that ended is not the model's loss.
+    """
+    return Boosted(log.pruned(), replace(history, final=nan), None, replace(log))

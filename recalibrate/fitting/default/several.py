@@ -35,6 +35,7 @@ from recalibrate.fitting.default.judging import (
     correction_weight,
 )
 from recalibrate.fitting.default.level_sets import add_level_sets
+from recalibrate.fitting.default.recipe import finish
 from recalibrate.fitting.default.sample import Sample
 from recalibrate.fitting.default.scaling import Scaling, fit_scaling
 from recalibrate.fitting.default.score import LINE_CLASS
@@ -101,7 +102,7 @@ def follow_classes(
     history = replace(history, held_out=choice.curve)
     notes = (*_say_absent(sample.problem), *choice.notes, note)
     notes = notes if log.steps else (*notes, NO_CORRECTION)
-    return Boosted(log.pruned(), history, None, log), stages.main.settings, notes
+    return finish(log, history), stages.main.settings, notes
 
 
 def _say_absent(problem: Problem) -> tuple[str, ...]:
@@ -264,8 +265,7 @@ class _Classes:
         cut = self.problem.cut_loss(rows)
         curve = (means[0] + cut, *_mean_curve(runs))
         held_out = HeldOutScores(rows, np.asfortranarray(chosen))
-        after = average(held_out.losses(self.problem), weight)
-        notes.insert(0, loss.held_out(means[0], after, cut))
+        notes.insert(0, loss.held_out(means[0], held_out.returned_loss(self.problem), cut))
         steps = round(sweeps * MORE_STEPS)
         return Choice(first, second, steps, held_out, curve, tuple(notes))
 

@@ -35,6 +35,7 @@ from recalibrate.rows.reading import (
     Roles,
     assign_roles,
     known_outputs,
+    leave_unread,
     read_base,
     read_raw,
     settle,
@@ -78,7 +79,7 @@ def read_partition(
     frame: pd.DataFrame, roles: Roles, packed: Packed | None, reading: Reading, known: Known
 ) -> Partition:
     """Task: check and score the rows of a partition."""
-    columns = growing(roles.features, reading.categorical)
+    columns = growing(roles.columns, reading.categorical)
     if not len(frame):
         return Partition(None, columns, "")
     base = None if packed is None else packed.open()
@@ -253,6 +254,7 @@ def read_collection(
     if outputs is None:
         outputs = known_outputs(base, select_columns(X.head(1, npartitions=-1), roles.features))
     known = known_classes(base, reading, outputs)
+    roles = leave_unread(roles, base, reading, X._meta_nonempty)
     packed = None
     if not roles.scores:
         packed = client.submit(_hold, pack(base), pure=False)
@@ -265,7 +267,7 @@ def read_collection(
     told = collect(client, [client.submit(describe, each, pure=False) for each in partitions])
     if all(facts is None for facts, _, _ in told):
         raise ValueError("There are no rows: pass at least one row with its label.")
-    columns = growing(roles.features, reading.categorical)
+    columns = growing(roles.columns, reading.categorical)
     for _, own, _ in told:
         for column, seen in zip(columns, own, strict=True):
             column.merge(seen)
