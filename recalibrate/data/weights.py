@@ -46,9 +46,8 @@ def require_exposure(exposed: bool, exposure: Any) -> None:
     if exposed and exposure is None:
         raise ValueError(
             "The model was fitted with exposure=, so it predicts rates: y per unit of exposure. "
-            "Pass exposure= here, too (on the command line --exposure), with totals as y. If y "
-            "holds rates already, pass exposure=np.ones(len(y)), and the exposures as "
-            "sample_weight."
+            "Pass exposure= here, too (on the command line --exposure), with totals as y: rates "
+            "times exposure, if y holds rates."
         )
 
 

@@ -231,9 +231,10 @@ class TestRatesNeedTheirExposure:
                 rc.audit(np.full(len(y), 0.3), X, y, baseline=each)
         same = rc.audit(model, X, y, exposure=e)
         assert rc.audit(loaded, X, y, exposure=e).table.equals(same.table)
-        # What is a rate already says so by exposures of one.
+        # Exposures of one say that y is a rate already; only the noise is then not known to fall.
         ones = rc.audit(model, X, y / e, sample_weight=e, exposure=np.ones(len(y)))
-        pd.testing.assert_frame_equal(ones.table, same.table)
+        gaps = ["group", "rows", "mean_prediction", "mean_outcome", "gap"]
+        pd.testing.assert_frame_equal(ones.table[gaps], same.table[gaps])
 
     @pytest.mark.slow
     def test_an_estimator(self):
