@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from recalibrate.auditing.gate import AuditFailed, Rule, Violation
+from recalibrate.auditing.predictions import open_model
 from recalibrate.auditing.report import AuditReport
 from recalibrate.auditing.running import Asked, Audit, fitted_groups, run
 from recalibrate.auditing.views import sidebyside
@@ -155,9 +157,14 @@ def audit_each(
         fitted = map(fitted_groups, model_or_scores.values())
         groups = next((own for own in fitted if own is not None), None)
     alone = baseline is None or baseline is False
-    first = next(iter(model_or_scores.values()))
+    # Opened once: some models tell their classes only when they have predicted. Reports name files.
+    models = {
+        name: model if isinstance(model, os.PathLike) else open_model(model)
+        for name, model in model_or_scores.items()
+    }
+    first = next(iter(models.values()))
     reports: dict[str, Any] = {}
-    for name, model in model_or_scores.items():
+    for name, model in models.items():
         against = first if alone and reports else baseline
         asked = Asked(model, groups=groups, baseline=against, first=first, **options)
         reports[name] = run(audit, asked)

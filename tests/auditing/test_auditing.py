@@ -568,3 +568,6 @@ def test_classes_that_only_predictions_tell(order, named, positive):
     own = rc.audit(model, X, y, groups=["g"], positive=positive).groups[0]
     assert own.mean_outcome == pytest.approx(y.mean() if about_1 else 1.0 - y.mean())
     assert own.after.gap == pytest.approx((y - p).mean() * (1 if about_1 else -1))
+    other = rc.audit({"scorer": model, "fitted": fitted}, X, y, groups=["g"], positive=positive)
+    assert other["scorer"].groups[0].after.gap == pytest.approx(own.after.gap)
+    assert other["fitted"].groups[0].before.gap == pytest.approx(own.after.gap)
