@@ -38,10 +38,18 @@ def count_rows(X: Any, y: Any) -> int:
     raise TypeError(f"y must be an array or a list with one label per row, got {type(y).__name__}.")
 
 
-def open_model(model: Any) -> Any:
-    """A model as a `Base`; what is no model, or has a `predict` of ours, as it is."""
-    plain = model is None or isinstance(model, bool | str | list | tuple)
-    if plain or hasattr(model, "__array__") or takes_base(model):
+def open_model(model: Any, *, files: bool = False) -> Any:
+    """A model as a `Base`; what is no model, or has a `predict` of ours, as it is.
+
+    A text is the name of a column, unless it is one of ``files``.
+    """
+    plain = model is None or isinstance(model, bool | list | tuple)
+    if (
+        plain
+        or (isinstance(model, str) and not files)
+        or hasattr(model, "__array__")
+        or takes_base(model)
+    ):
         return model
     base = as_base(model)
     return model if isinstance(base, ScoreColumn | CallableBase) else base

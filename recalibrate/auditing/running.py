@@ -121,16 +121,25 @@ class Rows:
 def run(audit: Audit, asked: Asked) -> AuditReport | ClassReport:
     """Audit one model; ``audit`` is the public function, for audits of its parts."""
     given = asked.model_or_scores, asked.baseline
-    # Once, because some models tell their classes only by what they predict.
-    opened = {"model_or_scores": open_model(given[0]), "baseline": open_model(given[1])}
-    asked = replace(asked, **opened)
     require_exposure(any(map(predicts_rates, given)), asked.exposure)
-    asked = _gathered(asked)
+    asked = _gathered(_opened(asked))
+    if asked.known is None:  # rows in memory: a text is a file, not a column of predictions
+        asked = _opened(asked, files=True)
     _check(asked)
     rows = _read_rows(asked)
     if rows.labels.kind == "classes":
         return audit_classes(audit, rows.labels, rows.after, rows.before, asked.X, **asked.shared)
     return _report(audit, asked, rows, given)
+
+
+def _opened(asked: Asked, *, files: bool = False) -> Asked:
+    """With models opened, once: some tell their classes only by what they predict."""
+    return replace(
+        asked,
+        model_or_scores=open_model(asked.model_or_scores, files=files),
+        baseline=open_model(asked.baseline, files=files),
+        first=open_model(asked.first, files=files),
+    )
 
 
 def _gathered(asked: Asked) -> Asked:
@@ -222,11 +231,11 @@ def _read_rows(asked: Asked) -> Rows:
     after = checked_predictions(predicted, labels, "model_or_scores")
     before = None
     if asked.baseline is not None and asked.baseline is not False:
-        compared = asked.known_baseline or baseline_classes(
-            asked.baseline, asked.model_or_scores, asked.classes, outputs
-        )
         raw = raw_baseline(
             asked.baseline, asked.model_or_scores, asked.X, asked.base, asked.Z, labels
+        )
+        compared = asked.known_baseline or baseline_classes(
+            asked.baseline, asked.model_or_scores, asked.classes, outputs
         )
         _check_names(asked.y, compared, about, n_rows)
         raw = align(raw, compared, about, "baseline")

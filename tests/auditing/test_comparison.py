@@ -150,3 +150,38 @@ def test_without_groups_all_have_those_of_the_first_model_that_has_any(events):
     table = rc.audit({"base": base, "m": home}, X, y).table
     assert table["group"].tolist() == ["all", "g = 0", "g = 1", "g = 2"]
     assert rc.audit({"a": base, "b": base}, X, y).table["group"].tolist() == ["all"]
+
+
+def test_a_file_is_about_the_class_that_was_asked_for(tmp_path):
+    """By its name, a path, as model, as baseline and beside others."""
+    from xgboost import XGBClassifier
+
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.normal(size=1000), "g": rng.integers(0, 2, 1000)})
+    y = (rng.random(1000) < 1 / (1 + np.exp(-X["a"] - 1))).astype(int)
+    wrapper = XGBClassifier(n_estimators=5).fit(X, y)
+    wrapper.save_model(tmp_path / "x.json")
+    file = str(tmp_path / "x.json")
+    gap = float(np.mean((y == 0) - wrapper.predict_proba(X)[:, 0]))
+    reports = {
+        "text": rc.audit(file, X, y, positive=0).groups[0].after,
+        "path": rc.audit(tmp_path / "x.json", X, y, positive=0).groups[0].after,
+        "baseline": rc.audit(wrapper, X, y, positive=0, baseline=file).groups[0].before,
+        "first": rc.audit({"file": file, "own": wrapper}, X, y, positive=0)["file"].groups[0].after,
+    }
+    assert {name: own.gap for name, own in reports.items()} == pytest.approx(
+        dict.fromkeys(reports, gap), abs=1e-6
+    )
+
+
+def test_a_baseline_that_tells_its_classes_by_its_columns():
+    class Scorer:
+        def predict_proba(self, X):
+            return np.column_stack([1.0 - X["p"], X["p"]])
+
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"p": rng.uniform(0.5, 0.9, 1000)})
+    y = (rng.random(1000) < X["p"]).astype(int).to_numpy()
+    model = LogisticRegression().fit(X, y)
+    report = rc.audit(model, X, y, positive=0, baseline=Scorer())
+    assert report.groups[0].before.gap == pytest.approx(float(np.mean(X["p"] - y)))
