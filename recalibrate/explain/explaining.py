@@ -303,7 +303,8 @@ def explain(
     several = rounds.outputs > 1
 
     def predict(scores: Scores) -> Scores:
-        means = model._finish(scores)
+        """Before they are kept within the bounds, which happens once, in the end."""
+        means = model._unlimited(scores)
         return means[:, output] if several else means
 
     if len(margin) * len(rounds.steps) > MOST_CELLS:
@@ -345,13 +346,14 @@ def explain(
             )
         )
     rounding = (begun - margin) * unit
-    limiting = np.zeros(len(margin))
-    if not several:
-        limiting = _moved_by_bounds(model, state.f) - _moved_by_bounds(model, margin)
+    limiting, final = np.zeros(len(margin)), predict(state.f)
+    unchanged = not rounds.steps and rounds.start is None  # the base's own predictions, any of them
+    if not several and not unchanged:
+        limiting, final = _moved_by_bounds(model, state.f), model._finish(state.f)
     return Explanation(
         base=predict(margin),
         begun=predict(begun),
-        final=predict(state.f),
+        final=final,
         rounding=rounding[:, output] if several else rounding,
         limiting=limiting,
         link=link,

@@ -309,3 +309,16 @@ def test_the_group_of_all_rows_is_called_everyone():
     assert (told.table["rule"] == "everyone").any()
     assert "everyone" in set(told.by_feature["feature"])
     assert "not missing" not in str(told)
+
+
+def test_bases_outside_of_the_bounds_are_shown_as_they_are():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"x": rng.normal(0.0, 2.0, 2000), "g": rng.choice(["a", "b"], 2000)})
+    y = np.clip(3.0 * X["x"] + rng.normal(size=2000) + 10.0 + 2.0 * (X["g"] == "a"), 6.0, 14.0)
+    model = rc.fit(lambda rows: 4.0 * rows["x"] + 10.0, X, y, H=["g"], bounds=(6.0, 14.0))
+    rows = X[X["x"].abs() > 2.5].head(20)
+    found = model.explain(rows)
+    np.testing.assert_allclose(found.base, 4.0 * rows["x"] + 10.0)
+    np.testing.assert_allclose(found.base + found.shift, model.predict(rows))
+    np.testing.assert_allclose(found.final, model.predict(rows))
+    assert (found.limiting * np.sign(rows["x"]) <= 0).all()
