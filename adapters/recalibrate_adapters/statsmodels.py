@@ -66,6 +66,11 @@ class StatsmodelsBase:
             raise ValueError(
                 f"link={link!r} was given, but predict of {self.name} gives means. Leave it out."
             )
+        if np.ptp(getattr(model, "exog_infl", 0.0)) > 0.0:
+            raise ValueError(
+                f"{self.name} was fitted with exog_infl=, and only you know these columns of new "
+                "rows. Pass a function that does: lambda X: results.predict(exog, exog_infl=...)."
+            )
         if kind == "QuantReg":
             warn_user(
                 "The base model (QuantReg) estimates a quantile, not the mean. It is taken as it "

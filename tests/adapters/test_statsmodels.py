@@ -125,6 +125,14 @@ def test_parameters_without_a_column_are_not_columns(sm, people):
     np.testing.assert_array_equal(base.scores(people), results.predict(exog))
 
 
+def test_columns_of_inflation_are_refused(sm, people):
+    """Those of the training rows would be taken for new ones."""
+    exog = sm.add_constant(people[["age"]])
+    model = sm.ZeroInflatedPoisson(people["visits"], exog, exog_infl=exog)
+    with pytest.raises(ValueError, match=r"fitted with exog_infl=.*lambda X: results\.predict"):
+        StatsmodelsBase(model.fit(disp=0))
+
+
 def test_made_up_names_are_no_names(sm, people):
     """Of a Series of labels beside an array of columns."""
     exog = sm.add_constant(people[["age"]].to_numpy())
