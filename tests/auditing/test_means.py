@@ -82,6 +82,17 @@ def test_limits_of_rates_know_that_noise_falls_with_exposure():
     assert np.mean(widths) < 1.25  # 4.4 to 5.4 where rows of all exposures count as equally noisy
 
 
+@pytest.mark.parametrize("events", [0, 1, 4])
+def test_hardly_any_event_says_nothing_about_noise(events):
+    """Without limits; those of the predictions' own spread called right predictions wrong."""
+    rng = np.random.default_rng(0)
+    exposure, rate = rng.uniform(0.1, 1.0, 200), rng.gamma(4.0, 0.005, 200)
+    y = (np.arange(200) < events).astype(int)
+    report = rc.audit(rate, None, y, exposure=exposure)
+    assert np.isnan([report.groups[0].after.low, report.groups[0].after.p_holm]).all()
+    assert not report.groups[0].after.off
+
+
 def test_every_view_shows_deviance_and_its_parts(claims):
     X, y, rate, exposure = claims
     flat = np.full(len(y), (y.sum() / exposure.sum()))

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.auditing.measure.law import Law
-from recalibrate.auditing.measure.limits import FEWEST, judge_sums
+from recalibrate.auditing.measure.limits import judge_sums
 from recalibrate.auditing.measure.noise import Noise, effective_rows, sum_variance
-from recalibrate.auditing.measure.sample import Sample
+from recalibrate.auditing.measure.sample import FEWEST, Sample
 from recalibrate.auditing.measure.shift import label_model
 from recalibrate.auditing.measure.simultaneous import critical_value
 from recalibrate.auditing.measure.sweep import (

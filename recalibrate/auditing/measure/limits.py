@@ -27,15 +27,12 @@ from numpy.typing import NDArray
 
 from recalibrate.auditing.measure.law import Law, law_factors
 from recalibrate.auditing.measure.noise import Noise, shrink
-from recalibrate.auditing.measure.sample import Sample
+from recalibrate.auditing.measure.sample import FEWEST, Sample
 from recalibrate.auditing.measure.shift import label_model
 from recalibrate.auditing.measure.simultaneous import normal_score, two_sided, wider
 from recalibrate.auditing.measure.sweep import W2V, WEIGHT, F, R, Sums
 from recalibrate.data.vectors import Float64
 from recalibrate.metrics.levelsets import ratio
-
-FEWEST = 5.0
-"""Rows (or clusters) below which the noise of other than 0/1 labels cannot be told."""
 
 PRIOR_EVENTS = 5.0
 """Events that the variance of all rows' 0/1 labels counts as, against that of a group."""
@@ -63,7 +60,7 @@ def judge(sums: Sums, sample: Sample, noise: Noise, critical: float) -> Judged:
     score, low, high = find(sums, noise, critical)
     told = tellable(noise)
     if find is not _binary:
-        told = told & (noise.moderated > 0)  # equal residuals say nothing about noise
+        told = told & (noise.moderated > 0) & sample.shows_noise  # equal ones say nothing
         score = np.where(told, score, np.nan)
     low, high = (np.where(told, values, np.nan) for values in (low, high))
     if sample.unit:
@@ -92,7 +89,7 @@ def detectable(sums: Sums, sample: Sample, noise: Noise, test: float) -> tuple[F
         mean = sums.total[:, F] / mass
         below = np.where(below >= -mean, below, np.nan)
         above = np.where(above <= 1.0 - mean, above, np.nan)
-    told = tellable(noise) & (sample.binary | (noise.moderated > 0))
+    told = tellable(noise) & (sample.binary | (noise.moderated > 0)) & sample.shows_noise
     return np.where(told, below, np.nan), np.where(told, above, np.nan)
 
 

@@ -13,6 +13,9 @@ from recalibrate.data.vectors import Float64, to_array
 from recalibrate.metrics.cumulative import SMALLEST_VARIANCE
 from recalibrate.metrics.deviances import Decomposition, Loss, decompose_sorted
 
+FEWEST = 5.0
+"""Rows (or clusters) below which the noise of other than 0/1 labels cannot be told."""
+
 
 @dataclass(frozen=True, eq=False)
 class Sample:
@@ -58,6 +61,15 @@ class Sample:
     @property
     def n_rows(self) -> int:
         return len(self.rows)
+
+    @property
+    def shows_noise(self) -> bool:
+        """Whether enough labels differ from the smallest one to tell how much others would.
+
+        Hardly any claims say hardly anything about how much totals vary; of 0/1 labels the
+        predictions say it.
+        """
+        return self.binary or int(np.count_nonzero(self.y > self.y.min())) >= FEWEST
 
     def variance(self, f: Float64, residual: Float64) -> Float64:
         """Variance of every label under calibration: known for 0/1, else the squared residual."""
