@@ -48,7 +48,8 @@ class Calibration:
         Its standard error, from the residuals; by cluster where clusters are given.
     low, high : float
         Limits of the gap, valid for all groups of the report at once, whatever the predictions
-        are worth; NaN with fewer than five rows (of equal weight) or clusters.
+        are worth; NaN with fewer than five rows (of equal weight) or clusters, and where fewer
+        than five labels of the report (other than 0/1) are above the smallest one.
     p, p_holm : float
         Of the hypothesis that the predictions are right; by itself, and adjusted for all groups
         (Holm).
