@@ -9,10 +9,13 @@ own: ``pip install torch==2.13.0``, then ``pip install mcgrad``) finds the large
 segments. Every measurement is a fresh process; CPU seconds are the fairer ones on busy machines.
 ``coverage`` counts the data sets of known truth in which the limits of all groups hold at once,
 and those of right predictions in which a test raises an alarm; `audit_kinds.py` has the kinds.
-Columns: groups; share of them with limits; data sets in which no limit misses; median width of
-limits, as multiple of the critical value's standard errors on either side; false alarms of the
-verdict, of adjusted p-values of gaps and ECCE, of ``check(alpha=.05)``, of the bands (share of
-curves), and of discovery.
+Columns: groups; share of them with limits; data sets in which no limit misses; mean width of
+limits of groups of 20 to 99 and of 100 and more rows, as multiple of those of an oracle that knows
+how residuals vary; groups whose limits, verdict and adjusted p-value contradict each other (must be
+0); false alarms of the verdict, of the calibration slopes and of the ECCE, of
+``check(alpha=.05)``, of the bands (share of curves), and of discovery.
+
+    python benchmarks/audit.py power --runs 300               # planted gaps that are found
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from audit_kinds import KINDS, Rows, true_gaps
+from audit_kinds import KINDS, Rows, Truth, sigmoid, truths
 
 COLUMNS, VALUES = 11, 3
 TARGET = 10.0
@@ -153,7 +156,8 @@ def speed(rows: int, mcgrad: str | None) -> list[Measured]:
 
 
 COLUMNS_SHOWN = (
-    *("groups", "limits", "covered", "width", "off", "gap", "ecce", "check", "bands", "found"),
+    *("groups", "limits", "covered", "20-99", "100+", "clashes", "off", "slope", "ecce", "check"),
+    *("bands", "found"),
 )
 
 
@@ -165,7 +169,7 @@ def cover(name: str, runs: int, first: int = 0) -> dict[str, float]:
     import recalibrate as rc
 
     kind, number = KINDS[name], list(KINDS).index(name)
-    known = true_gaps(kind)
+    known = truths(kind)
     found = []
     for seed in range(first, first + runs):
         rng = np.random.default_rng([seed, number])
@@ -173,19 +177,32 @@ def cover(name: str, runs: int, first: int = 0) -> dict[str, float]:
         rows = kind.draw(rng, X)
         report = rc.audit(rows.f, X, rows.y, groups=True, depth=2, **rows.options)
         table = report.full_table
-        truth = np.array([known.get(group, 0.0) for group in table["group"]])
+        truth = np.array([known[group].gap for group in table["group"]])
         missed = (table["low"] > truth) | (table["high"] < truth)
-        width = (table["high"] - table["low"]) / (2.0 * report.critical * table["gap_se"])
+        outside = (table["low"] > 0) | (table["high"] < 0)
+        clashes = (outside != table["off"]) | ((table["p_holm"] < report.alpha) != table["off"])
         found.append(
             [
                 len(table),
                 table["low"].notna().mean(),
                 not missed.any(),
-                width[np.isfinite(width)].median(),
+                *widths(report, known),
+                clashes.sum(),
                 *(alarms(report, rows, X) if kind.calibrated else [np.nan] * 6),
             ]
         )
-    return dict(zip(COLUMNS_SHOWN, np.mean(np.array(found, dtype=float), axis=0), strict=True))
+    means = np.nanmean(np.array(found, dtype=float), axis=0)
+    return dict(zip(COLUMNS_SHOWN, means, strict=True))
+
+
+def widths(report: Any, known: dict[str, Truth]) -> list[float]:
+    """Mean width of limits over the oracle's, for groups of 20 to 99 and of at least 100 rows."""
+    table = report.full_table
+    spread = np.array([known[group].spread for group in table["group"]])
+    oracle = 2.0 * report.critical * spread / np.sqrt(table["effective_rows"])
+    width, rows = (table["high"] - table["low"]) / oracle, table["effective_rows"]
+    sizes = (rows >= 20) & (rows < 100), rows >= 100
+    return [float(width[size].mean()) for size in sizes]
 
 
 def alarms(report: Any, rows: Rows, X: Any) -> list[float]:
@@ -194,7 +211,7 @@ def alarms(report: Any, rows: Rows, X: Any) -> list[float]:
     curves = [group.after.curve for group in report.groups]
     return [
         table["off"].any(),
-        table["p_holm"].min() < 0.05,
+        ((table["slope_low"] > 1) | (table["slope_high"] < 1)).any(),
         table["ecce_p_holm"].min() < 0.05,
         len(report.violations(alpha=0.05)) > 0,
         np.mean([_misses(curve) for curve in curves]),
@@ -235,6 +252,47 @@ def coverage(names: Sequence[str], runs: int, first: int, processes: int) -> dic
     return found
 
 
+# --- power ---------------------------------------------------------------------------------------
+
+PLANTS = ((0.4, "b", 0.06), (0.4, "d", 0.15), (0.2, "b", 0.05), (0.2, "c", 0.08),
+          (0.05, "b", 0.03), (0.05, "c", 0.04), (0.05, "b", -0.03), (0.01, "b", 0.015))  # fmt: skip
+"""Base rate, race, and by how much its outcomes are more frequent than predicted."""
+
+
+def find_planted(plant: int, runs: int, first: int) -> tuple[float, float]:
+    """Shares of data sets in which a planted gap is found: by us, by a z-test that knows p."""
+    from audit_kinds import people
+
+    import recalibrate as rc
+
+    rate, race, size = PLANTS[plant]
+    ours, known = 0, 0
+    for seed in range(first, first + runs):
+        rng = np.random.default_rng([seed, plant, 7])
+        X = people(rng, 2_000)
+        f = sigmoid(np.log(rate / (1.0 - rate)) + rng.normal(0, 0.8, len(X)))
+        inside = (X["race"] == race).to_numpy()
+        p = np.clip(f + size * inside, 0.0, 1.0)
+        y = (rng.random(len(X)) < p).astype(float)
+        table = rc.audit(f, X, y, groups=True, depth=2).full_table.set_index("group")
+        ours += bool(table.loc[f"race = {race}", "off"])
+        z = (y - f)[inside].sum() / np.sqrt((p * (1.0 - p))[inside].sum())
+        known += bool(abs(z) > 3.3)
+    return ours / runs, known / runs
+
+
+def power(runs: int, first: int) -> list[tuple[float, float]]:
+    """Measure and print."""
+    print(f"{runs} data sets a plant from seed {first}: found, and by a z-test of critical 3.3")
+    found = []
+    for plant, (rate, race, size) in enumerate(PLANTS):
+        found.append(find_planted(plant, runs, first))
+        shares = " ".join(f"{share:7.3f}" for share in found[-1])
+        print(f"rate {rate:g}, race {race}, gap {size:+.3f} {shares}", flush=True)
+    print(f"mean {np.mean(found, axis=0).round(3)}")
+    return found
+
+
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     made = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -247,6 +305,9 @@ def parser() -> argparse.ArgumentParser:
     honest.add_argument("--kinds", nargs="+", choices=list(KINDS), default=list(KINDS))
     honest.add_argument("--first", type=int, default=0, help="number of the first data set")
     honest.add_argument("--processes", type=int, default=1)
+    strong = commands.add_parser("power")
+    strong.add_argument("--runs", type=int, default=300)
+    strong.add_argument("--first", type=int, default=0, help="number of the first data set")
     child = commands.add_parser("child")
     child.add_argument("what", choices=list(RUNNERS))
     child.add_argument("--rows", type=int, required=True)
@@ -261,6 +322,8 @@ def main(argv: Sequence[str] | None = None) -> Any:
         return None
     if arguments.command == "speed":
         return speed(arguments.rows, arguments.mcgrad)
+    if arguments.command == "power":
+        return power(arguments.runs, arguments.first)
     return coverage(arguments.kinds, arguments.runs, arguments.first, arguments.processes)
 
 

@@ -188,6 +188,17 @@ def unequal(rng: np.random.Generator, X: pd.DataFrame, mean: np.ndarray) -> np.n
     return scale * rng.normal(0, 5, len(X))
 
 
+def few_noisy(rng: np.random.Generator, X: pd.DataFrame, mean: np.ndarray) -> np.ndarray:
+    """Eight times the noise in three small cells of two columns."""
+    cell = X["race"] + X["age"]
+    return np.where(cell.isin(["dyoung", "dold", "emiddle"]), 8.0, 1.0) * rng.normal(0, 5, len(X))
+
+
+def zero_inflated(rng: np.random.Generator, X: pd.DataFrame, mean: np.ndarray) -> np.ndarray:
+    """Outcomes of 0 in three rows of five, else of gamma size."""
+    return mean * (np.where(rng.random(len(X)) < 0.4, rng.gamma(2, 1.25, len(X)), 0.0) - 1)
+
+
 def gamma(rng: np.random.Generator, X: pd.DataFrame, mean: np.ndarray) -> np.ndarray:
     return mean * (rng.gamma(2, 0.5, len(X)) - 1)
 
@@ -311,6 +322,12 @@ def frequencies(rng: np.random.Generator, X: pd.DataFrame) -> Rows:
     return Rows(rate, rate, y, {"exposure": exposure})
 
 
+def two_scores(rng: np.random.Generator, X: pd.DataFrame) -> Rows:
+    """Predictions of .01 and .99 where the truth is .2 and .8: every group's true gap is 0."""
+    high = rng.random(len(X)) < 0.5
+    return events(rng, np.where(high, 0.99, 0.01), np.where(high, 0.8, 0.2))
+
+
 def without_events(rng: np.random.Generator, X: pd.DataFrame) -> Rows:
     """Outcomes of 1 in 20, but twenty times rarer for two races: most of their groups have none."""
     f = np.clip(0.05 * rng.lognormal(-0.32, 0.8, len(X)), 1e-5, 0.9)
@@ -383,14 +400,24 @@ KINDS = {
     "frequencies": Kind(frequencies),
     "without events": Kind(without_events, calibrated=False),
     "rates from 0.1": Kind(rates(0.1)),
+    "rates from 0.02": Kind(rates(0.02)),
     "rates from 0.003": Kind(rates(0.003)),
+    "few noisy": Kind(regression(few_noisy)),
+    "zero-inflated": Kind(regression(zero_inflated)),
+    "certain, two scores": Kind(two_scores, calibrated=False),
 }
 
 
-def true_gaps(kind: Kind) -> dict[str, float]:
-    """Gaps of groups in the population, by name; none where the predictions are right."""
-    if kind.calibrated:
-        return {}
+@dataclass(frozen=True)
+class Truth:
+    """Gap of a group in the population, and the standard deviation of its residuals there."""
+
+    gap: float
+    spread: float
+
+
+def truths(kind: Kind) -> dict[str, Truth]:
+    """Groups of the population, by name."""
     from recalibrate.auditing.measure.segments import read_segments
 
     rng = np.random.default_rng(20230131)
@@ -399,16 +426,25 @@ def true_gaps(kind: Kind) -> dict[str, float]:
     segments, *_ = read_segments(
         True, X, n_rows=len(X), weight=None, depth=2, min_rows=None, bands=4
     )
-    weight = rows.options.get("sample_weight", np.ones(len(X)))
-    sums = np.zeros((2, len(segments.names)))
+    exposure = rows.options.get("exposure", np.ones(len(X)))
+    weight = rows.options.get("sample_weight", np.ones(len(X))) * exposure
+    residual = rows.y / exposure - rows.f
+    sums = np.zeros((4, len(segments.names)))
     for start in range(0, len(X), 50_000):
         at = np.arange(start, min(start + 50_000, len(X)))
         codes = segments.codes(at)
         group = (codes + segments.offsets[:-1] - 1).astype(np.int64)
+        w, error = weight[at], (rows.mean - rows.f)[at]
+        columns = (w * error, w, w**2 * residual[at] ** 2, w**2)
         for t in range(codes.shape[1]):
             inside = codes[:, t] > 0
-            own, size = weight[at][inside], {"minlength": sums.shape[1]}
-            gap = own * (rows.mean - rows.f)[at][inside]
-            sums[0] += np.bincount(group[inside, t], weights=gap, **size)
-            sums[1] += np.bincount(group[inside, t], weights=own, **size)
-    return dict(zip(segments.names, sums[0] / sums[1], strict=True))
+            for column, values in enumerate(columns):
+                sums[column] += np.bincount(
+                    group[inside, t], weights=values[inside], minlength=sums.shape[1]
+                )
+    gaps = np.zeros(len(segments.names)) if kind.calibrated else sums[0] / sums[1]
+    spread = np.sqrt(np.maximum(sums[2] / sums[3] - gaps**2, 0.0))
+    return {
+        name: Truth(float(gap), float(own))
+        for name, gap, own in zip(segments.names, gaps, spread, strict=True)
+    }

@@ -136,14 +136,20 @@ class ClassReport:
         *,
         max_gap: float | None = None,
         alpha: float | None = None,
+        ecce_alpha: float | None = None,
         min_rows: int = 1,
         rule: Rule = "certain",
     ) -> tuple[Violation, ...]:
         """Classes and groups that break a tolerance; the arguments are those of `check`."""
-        share = None if alpha is None else alpha / (len(self.classes) + 1)
+        gaps, along = (
+            None if value is None else value / (len(self.classes) + 1)
+            for value in (alpha, ecce_alpha)
+        )
         found = []
         for label, report in zip((*self.classes, TOP), (*self.reports, self.top), strict=True):
-            own = report.violations(max_gap=max_gap, alpha=share, min_rows=min_rows, rule=rule)
+            own = report.violations(
+                max_gap=max_gap, alpha=gaps, ecce_alpha=along, min_rows=min_rows, rule=rule
+            )
             found += [replace(each, group=f"{label!r} in {each.group}") for each in own]
         return tuple(found)
 
@@ -152,6 +158,7 @@ class ClassReport:
         *,
         max_gap: float | None = None,
         alpha: float | None = None,
+        ecce_alpha: float | None = None,
         min_rows: int = 1,
         rule: Rule = "certain",
     ) -> ClassReport:
@@ -159,7 +166,9 @@ class ClassReport:
 
         The arguments are those of :meth:`AuditReport.check`.
         """
-        found = self.violations(max_gap=max_gap, alpha=alpha, min_rows=min_rows, rule=rule)
+        found = self.violations(
+            max_gap=max_gap, alpha=alpha, ecce_alpha=ecce_alpha, min_rows=min_rows, rule=rule
+        )
         if found:
             audited = sum(len(report.groups) for report in (*self.reports, self.top))
             raise AuditFailed(found, audited)

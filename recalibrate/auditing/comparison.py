@@ -67,12 +67,15 @@ class AuditComparison(Mapping[str, AuditReport]):
         *,
         max_gap: float | None = None,
         alpha: float | None = None,
+        ecce_alpha: float | None = None,
         min_rows: int = 1,
         rule: Rule = "certain",
     ) -> dict[str, tuple[Violation, ...]]:
         """Groups that break a tolerance, by model; the arguments are those of `check`."""
         return {
-            name: report.violations(max_gap=max_gap, alpha=alpha, min_rows=min_rows, rule=rule)
+            name: report.violations(
+                max_gap=max_gap, alpha=alpha, ecce_alpha=ecce_alpha, min_rows=min_rows, rule=rule
+            )
             for name, report in self.items()
         }
 
@@ -81,6 +84,7 @@ class AuditComparison(Mapping[str, AuditReport]):
         *,
         max_gap: float | None = None,
         alpha: float | None = None,
+        ecce_alpha: float | None = None,
         min_rows: int = 1,
         rule: Rule = "certain",
     ) -> AuditComparison:
@@ -88,7 +92,9 @@ class AuditComparison(Mapping[str, AuditReport]):
 
         The arguments are those of `AuditReport.check`; the error names model and group.
         """
-        by_model = self.violations(max_gap=max_gap, alpha=alpha, min_rows=min_rows, rule=rule)
+        by_model = self.violations(
+            max_gap=max_gap, alpha=alpha, ecce_alpha=ecce_alpha, min_rows=min_rows, rule=rule
+        )
         found = [
             Violation(f"{name}, {each.group}", each.rows, each.gap, each.low, each.high, each.why)
             for name, violations in by_model.items()

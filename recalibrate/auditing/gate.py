@@ -52,6 +52,7 @@ def find_violations(
     *,
     max_gap: float | None,
     alpha: float | None,
+    ecce_alpha: float | None,
     min_rows: int,
     rule: Rule,
     largest: float | None = None,
@@ -62,8 +63,8 @@ def find_violations(
     ``largest`` is the size that no gap exceeds, where there is one; ``subgroups``, where they
     are judged too, were found by searching.
     """
-    if max_gap is None and alpha is None:
-        raise ValueError("check needs a tolerance: max_gap=, alpha=, or both")
+    if max_gap is None and alpha is None and ecce_alpha is None:
+        raise ValueError("check needs a tolerance: max_gap=, alpha= or ecce_alpha=")
     check_number("max_gap", max_gap, least=0.0)
     if max_gap is not None and largest is not None and max_gap >= largest:
         raise ValueError(
@@ -71,16 +72,22 @@ def find_violations(
             f"than {largest:g}. Give a tolerance in units of the label, such as max_gap=0.05"
         )
     check_number("alpha", alpha, above=0.0, most=1.0)
+    check_number("ecce_alpha", ecce_alpha, above=0.0, most=1.0)
     check_whole("min_rows", min_rows, least=1)
     if rule not in get_args(Rule):
         raise ValueError(f'rule must be "certain", "estimate" or "proven", got {rule!r}')
-    found, tests = [], 2 if subgroups is None else 3
+    found = []
     for group in groups:
         own, reasons = group.after, []
         if max_gap is not None:
             reasons.append(_gap_reason(own, own.gap, max_gap, rule))
-        if alpha is not None:
-            reasons.append(_noise_reason(group, alpha / tests))
+        if alpha is not None and own.p_holm < alpha:
+            reasons.append(_more_than_noise(own.gap, own.p_holm))
+        if ecce_alpha is not None and own.ecce_p_holm < ecce_alpha:
+            reasons.append(
+                f"cumulative error {own.ecce:.4g} is more than noise "
+                f"({own.ecce_sigma:.2g} sigma, adjusted p {own.ecce_p_holm:.2g})"
+            )
         found.append(
             Violation(group.name, group.rows, own.gap, own.low, own.high, _joined(reasons))
         )
@@ -88,7 +95,7 @@ def find_violations(
         reasons = []
         if max_gap is not None:
             reasons.append(_gap_reason(each, each.corrected_gap, max_gap, rule))
-        if alpha is not None and each.p_holm < alpha / tests:
+        if alpha is not None and each.p_holm < alpha:
             reasons.append(_more_than_noise(each.corrected_gap, each.p_holm))
         name = f"found by searching: {each.rule}"
         sizes = each.corrected_gap, each.low, each.high
@@ -115,17 +122,3 @@ def _gap_reason(own: Calibration | Subgroup, gap: float, max_gap: float, rule: R
 
 def _more_than_noise(gap: float, p: float) -> str:
     return f"gap {gap:.4g} is more than noise (adjusted p {p:.2g})"
-
-
-def _noise_reason(group: GroupAudit, alpha: float) -> str:
-    """What the tests of a group say, each at its part of the allowed error."""
-    own = group.after
-    reasons = []
-    if own.p_holm < alpha:
-        reasons.append(_more_than_noise(own.gap, own.p_holm))
-    if own.ecce_p_holm < alpha:
-        reasons.append(
-            f"cumulative error {own.ecce:.4g} is more than noise "
-            f"({own.ecce_sigma:.2g} sigma, adjusted p {own.ecce_p_holm:.2g})"
-        )
-    return "; ".join(reasons)

@@ -51,14 +51,20 @@ class Calibration:
         are worth; NaN with fewer than five rows (of equal weight) or clusters, and where fewer
         than five labels of the report (other than 0/1) are above the smallest one.
     p, p_holm : float
-        Of the hypothesis that the predictions are right; by itself, and adjusted for all groups
-        (Holm).
+        Of the hypothesis that the gap is zero; by itself, and adjusted for all groups. The latter
+        is the inverse of the limits: the smallest alpha at which they exclude zero. (Its name
+        is that of Holm's adjustment, which it replaced.)
     detectable : float
         Size of a gap that would be called off in 80 of 100 samples, whatever its sign (or of
         the one sign that can be; NaN if none can).
     detectable_low, detectable_high : float
         The same by sign: the gap of over-prediction nearest to zero, and of under-prediction;
         NaN where no possible gap would be found so often.
+    slope, slope_low, slope_high : float
+        Calibration slope within the group, with limits for all groups at once: below 1 the
+        predictions are too extreme (over-confident), above 1 too moderate. Of the log-odds for
+        0/1 labels. NaN where there are too few rows (20 of either label, else 50), or where all
+        predictions are equal.
     ratio, ratio_low, ratio_high : float
         Mean outcome over mean prediction (observed / expected), and its limits for the
         predictions of these rows, valid for all groups at once; NaN where labels may be negative.
@@ -80,7 +86,7 @@ class Calibration:
     ecce_p, ecce_p_holm : float
         Its p-value, by itself and adjusted for all groups (Holm).
     off : bool
-        Whether the gap is more than noise: a test for all groups of the report at once.
+        Whether the gap is more than noise: its limits exclude zero.
     curve : Curve
     """
 
@@ -94,6 +100,9 @@ class Calibration:
     detectable: float
     detectable_low: float
     detectable_high: float
+    slope: float
+    slope_low: float
+    slope_high: float
     ratio: float
     ratio_low: float
     ratio_high: float

@@ -145,6 +145,7 @@ class AuditReport(Shown):
         *,
         max_gap: float | None = None,
         alpha: float | None = None,
+        ecce_alpha: float | None = None,
         min_rows: int = 1,
         rule: Rule = "certain",
         search: bool = False,
@@ -156,6 +157,7 @@ class AuditReport(Shown):
             self.groups,
             max_gap=max_gap,
             alpha=alpha,
+            ecce_alpha=ecce_alpha,
             min_rows=min_rows,
             rule=rule,
             largest=None if self.kind == "regression" else 1.0,
@@ -168,6 +170,7 @@ class AuditReport(Shown):
         *,
         max_gap: float | None = None,
         alpha: float | None = None,
+        ecce_alpha: float | None = None,
         min_rows: int = 1,
         rule: Rule = "certain",
         search: bool = False,
@@ -180,9 +183,13 @@ class AuditReport(Shown):
             Largest size of a gap that is acceptable, in units of the label. For labels in
             [0, 1] it must be below 1: no gap is larger, so that nothing could fail.
         alpha : float, optional
-            Fail groups whose predictions are wrong by more than noise, in their mean or along
-            the scores: Holm-adjusted p-value of the gap or of the ECCE below alpha / 2. A model
-            that is calibrated everywhere fails with probability at most alpha.
+            Fail groups whose gap is more than noise: adjusted p-value below alpha. At the alpha
+            of the report these are the groups that the verdict counts, and those that
+            ``max_gap=0`` fails. If no group has a gap, this fails with probability at most alpha.
+        ecce_alpha : float, optional
+            Fail groups whose predictions are wrong somewhere along the scores by more than noise,
+            even if errors cancel out in the mean: Holm-adjusted p-value of the ECCE below
+            ecce_alpha. A model that is calibrated everywhere fails with at most this probability.
         min_rows : int
             Smaller groups are not judged.
         rule : {"certain", "estimate", "proven"}
@@ -192,7 +199,7 @@ class AuditReport(Shown):
             small to tell then fail.
         search : bool
             Judge the subgroups that were found by searching (``H=`` of `audit`), too, by their
-            corrected gaps. Every test then gets a third of alpha.
+            corrected gaps. They are a family of their own: alpha is that of each of the two.
 
         Returns
         -------
@@ -216,7 +223,12 @@ class AuditReport(Shown):
         ['SEX == 2']
         """
         found = self.violations(
-            max_gap=max_gap, alpha=alpha, min_rows=min_rows, rule=rule, search=search
+            max_gap=max_gap,
+            alpha=alpha,
+            ecce_alpha=ecce_alpha,
+            min_rows=min_rows,
+            rule=rule,
+            search=search,
         )
         if found:
             searched = self.discoveries.subgroups if search and self.discoveries else ()

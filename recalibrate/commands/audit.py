@@ -2,7 +2,8 @@ r"""recalibrate audit: calibration by group, and a gate for pipelines.
 
 Measure the calibration of a model, or of a column of predictions, over all rows and in groups.
 Use rows that trained neither the model nor its calibration. A saved model is compared with its
-own base model. With --max-gap or --alpha the command is a gate: exit code 1 if a group fails.
+own base model. With --max-gap, --alpha or --ecce-alpha the command is a gate: exit code 1 if a
+group fails.
 
   recalibrate audit test.csv --label y --model model.rcal \
       --groups "sex, race*sex, age < 25" --html audit.html --json audit.json
@@ -62,8 +63,14 @@ def add_arguments(parser: ArgumentParser) -> None:
     group.add_argument(
         "--alpha",
         type=float,
-        help="fail groups that are wrong by more than noise; a calibrated model fails with "
+        help="fail groups whose gap is more than noise; a model without gaps fails with "
         "probability at most alpha",
+    )
+    group.add_argument(
+        "--ecce-alpha",
+        type=float,
+        help="fail groups whose predictions are wrong along the scores by more than noise, even "
+        "if errors cancel out in the mean",
     )
     group.add_argument(
         "--rule",
@@ -212,6 +219,7 @@ def _check(args: Namespace, models: int) -> None:
         raise ValueError("--fail-on-search needs a tolerance: --max-gap or --alpha")
     check_number("--max-gap", args.max_gap, least=0.0)
     check_number("--alpha", args.alpha, above=0.0, most=1.0)
+    check_number("--ecce-alpha", args.ecce_alpha, above=0.0, most=1.0)
 
 
 def _audit(args: Namespace, console: Console, models: dict[str, Any]) -> Any:
@@ -289,9 +297,10 @@ def _baseline(args: Namespace, model: Any, rows: Labelled) -> Any:
 def _judge(args: Namespace, console: Console, report: Any) -> int:
     from recalibrate.auditing.comparison import AuditComparison
 
-    if args.max_gap is None and args.alpha is None:
+    tolerance = {"max_gap": args.max_gap, "alpha": args.alpha, "ecce_alpha": args.ecce_alpha}
+    if all(value is None for value in tolerance.values()):
         return 0
-    tolerance = {"max_gap": args.max_gap, "alpha": args.alpha, "rule": args.rule}
+    tolerance["rule"] = args.rule
     tolerance["min_rows"] = args.min_rows or 1
     if isinstance(report, AuditComparison):
         by_model = report.violations(**tolerance)

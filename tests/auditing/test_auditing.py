@@ -17,7 +17,8 @@ from recalibrate.simulate import base_scores, census
 SIZES = ["group", "rows", "effective_rows", "clusters", "share"]
 NUMBERS = [
     "mean_prediction", "gap", "gap_se", "low", "high", "p", "p_holm", "detectable",
-    "detectable_low", "detectable_high", "ratio", "ratio_low", "ratio_high", "mse",
+    "detectable_low", "detectable_high", "slope", "slope_low", "slope_high",
+    "ratio", "ratio_low", "ratio_high", "mse",
     "log_loss", "ece", "ece_debiased", "k1", "k2", "kinf", "k2_unbiased", "k1_mass", "k2_mass",
     "kinf_mass", "ecce", "ecce_sigma", "ecce_p", "ecce_p_holm", "off",
 ]  # fmt: skip
@@ -69,9 +70,10 @@ def test_numbers_of_a_group_agree_with_a_direct_computation(data):
         # Sums in another order may differ in the last bits.
         assert group[name] == pytest.approx(value, rel=1e-9), name
     assert group["log_loss"] == pytest.approx(log_loss(y, f), rel=1e-6)
-    # Two groups that overlap little: between the limits for one and for two independent groups.
-    assert group["gap"] - 2.25 * se < group["low"] < group["gap"] - 1.96 * se
-    assert group["gap"] + 1.9 * se < group["high"] < group["gap"] + 2.3 * se
+    # Two groups that overlap little: between the limits for one and for two independent groups,
+    # up to what 2,000 drawn data sets tell of the critical value.
+    assert group["gap"] - 2.3 * se < group["low"] < group["gap"] - 1.96 * se
+    assert group["gap"] + 1.9 * se < group["high"] < group["gap"] + 2.4 * se
 
 
 def test_level_set_errors_are_those_of_the_metrics(data):
@@ -261,7 +263,8 @@ def test_a_tiny_group_does_not_widen_the_limits_of_others():
     masks = {"half": np.arange(2000) % 2 == 0, "others": np.arange(2000) % 2 == 1}
     without = audit(f, None, y, masks)
     tiny = audit(f, None, y, {**masks, "tiny": np.arange(2000) < 3})
-    assert tiny.critical == pytest.approx(without.critical, rel=1e-6)
+    # The random numbers are others: their critical value has a standard error of 1 %.
+    assert tiny.critical == pytest.approx(without.critical, rel=0.03)
     assert row(tiny, "tiny")["p"] > 0.01
 
 

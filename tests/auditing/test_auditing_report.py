@@ -21,7 +21,8 @@ GROUP = {
 }  # fmt: skip
 CALIBRATION = {
     "mean_prediction", "gap", "gap_se", "low", "high", "p", "p_holm", "detectable",
-    "detectable_low", "detectable_high", "ratio", "ratio_low", "ratio_high", "mse", "deviance",
+    "detectable_low", "detectable_high", "slope", "slope_low", "slope_high",
+    "ratio", "ratio_low", "ratio_high", "mse", "deviance",
     "log_loss", "ece", "ece_debiased", "k1", "k2", "kinf", "k2_unbiased", "k1_mass", "k2_mass",
     "kinf_mass", "ecce", "ecce_sigma", "ecce_p", "ecce_p_holm", "off", "curve",
 }  # fmt: skip
@@ -254,11 +255,41 @@ def test_alpha_fails_what_is_more_than_noise(data, report):
     assert audit(data.probability, data.X, data.y, ["SEX", "RAC1P"]).violations(alpha=0.05) == ()
 
 
-def test_alpha_sees_errors_that_cancel_in_the_mean():
+def test_the_verdict_and_the_gate_count_the_same_groups(data):
+    report = audit(data.scores, data.X, data.y, ["SEX", "RAC1P", "SEX*RAC1P", "AGEP < 25"])
+    named = {group.name for group in report.groups if group.after.off}
+    assert 0 < len(named) < len(report.groups)
+    assert report.overall.n_off == len(named)
+    for tolerance in ({"max_gap": 0.0}, {"alpha": report.alpha}):
+        assert {each.group for each in report.violations(**tolerance)} == named
+
+
+def test_a_slope_is_a_sentence_and_a_column_of_its_own():
+    rng = np.random.default_rng(1)
+    group = rng.choice(["right", "wrong"], 20_000)
+    margin = rng.normal(0, 1, 20_000)
+    f = 1 / (1 + np.exp(-np.where(group == "wrong", 2.0, 1.0) * margin))
+    y = (rng.random(20_000) < 1 / (1 + np.exp(-margin))).astype(float)
+    report = audit(f, pd.DataFrame({"g": group}), y, ["g"])
+    table = report.full_table.set_index("group")
+    assert table.loc["g = wrong", "slope_low"] < 0.5 < table.loc["g = wrong", "slope_high"] < 0.6
+    assert table.loc["g = right", "slope_low"] < 1 < table.loc["g = right", "slope_high"]
+    assert not table["off"].any()  # the mean is right everywhere
+    assert report.verdict.startswith("None of 3 groups are off by more than noise")
+    assert "Within 2 groups predictions are too extreme, most clearly in g = wrong (cal" in (
+        report.verdict
+    )
+    assert "too moderate" not in report.verdict
+    assert f"{table.loc['g = wrong', 'slope']:.2f} (" in report.to_html()
+
+
+def test_ecce_alpha_sees_errors_that_cancel_in_the_mean():
     rng = np.random.default_rng(0)
     f = rng.uniform(0.2, 0.6, 20_000)
     y = (rng.random(20_000) < 0.4 + 1.5 * (f - 0.4)).astype(float)
-    violation = audit(f, None, y).violations(alpha=0.01)[0]
+    report = audit(f, None, y)
+    assert report.violations(alpha=0.01) == ()
+    violation = report.violations(ecce_alpha=0.01)[0]
     assert "cumulative error" in violation.why
     assert abs(violation.gap) < 0.01
 

@@ -14,10 +14,10 @@ from recalibrate.auditing.measure.limits import tellable
 from recalibrate.auditing.measure.measures import measure
 from recalibrate.auditing.measure.noise import Noise, effective_rows, find_noise
 from recalibrate.auditing.measure.paired import compare
-from recalibrate.auditing.measure.redraws import critical_score, drawn_scores
+from recalibrate.auditing.measure.redraws import draw_largest
 from recalibrate.auditing.measure.sample import Sample
 from recalibrate.auditing.measure.segments import Segments
-from recalibrate.auditing.measure.simultaneous import critical_value
+from recalibrate.auditing.measure.simultaneous import LargestScore
 from recalibrate.auditing.measure.sweep import (
     ROWS,
     WEIGHT,
@@ -37,10 +37,10 @@ from recalibrate.metrics.deviances import Decomposition
 # Powers of the label's range that a measure is proportional to; 0 for pure numbers.
 _POWERS = {
     "gap": 1, "gap_se": 1, "low": 1, "high": 1, "p": 0, "p_holm": 0, "detectable": 1,
-    "detectable_low": 1, "detectable_high": 1, "mse": 2,
-    "log_loss": 0, "deviance": 0, "ece": 1, "ece_debiased": 1, "k1": 1, "k2": 2, "kinf": 1,
-    "k2_unbiased": 2, "k1_mass": 1, "k2_mass": 2, "kinf_mass": 1, "ecce": 1, "ecce_sigma": 0,
-    "ecce_p": 0, "ecce_p_holm": 0,
+    "detectable_low": 1, "detectable_high": 1, "slope": 0, "slope_low": 0, "slope_high": 0,
+    "mse": 2, "log_loss": 0, "deviance": 0, "ece": 1, "ece_debiased": 1, "k1": 1, "k2": 2,
+    "kinf": 1, "k2_unbiased": 2, "k1_mass": 1, "k2_mass": 2, "kinf_mass": 1, "ecce": 1,
+    "ecce_sigma": 0, "ecce_p": 0, "ecce_p_holm": 0,
 }  # fmt: skip
 
 _RATIOS = ("ratio", "ratio_low", "ratio_high")
@@ -160,13 +160,13 @@ def find_everything(
     shares = [overlaps(segments, sample, f) for f in predictions]
     nesting = find_nesting(segments, shares[0])
     noises = [find_noise(own, sample, clusters, side, nesting) for side, own in enumerate(sums)]
-    criticals = [
-        _critical(segments, sample, f, own, noise, shared, alpha)
+    laws = [
+        _largest_score(segments, sample, f, own, noise, shared)
         for f, own, noise, shared in zip(predictions, sums, noises, shares, strict=True)
     ]
     scaled = [
-        measure(own, sample, noise, *critical)
-        for own, noise, critical in zip(sums, noises, criticals, strict=True)
+        measure(own, sample, noise, law, alpha)
+        for own, noise, law in zip(sums, noises, laws, strict=True)
     ]
     changes = {}
     if len(predictions) == 2:
@@ -186,33 +186,29 @@ def find_everything(
     )
     rows, share = _sizes(sums[0])
     count = rows if clusters is None else clusters.count
-    return Findings(segments, rows, count, share, criticals[0][0], sides, tuple(sums), changes)
+    critical = laws[0].critical(alpha)
+    return Findings(segments, rows, count, share, critical, sides, tuple(sums), changes)
 
 
-def _critical(
+def _largest_score(
     segments: Segments,
     sample: Sample,
     f: Float64,
     sums: Sums,
     noise: Noise,
     shared: Float64 | None,
-    alpha: float,
-) -> tuple[float, float, Float64 | None]:
-    """Normal scores that intervals of all groups at once, and tests, rely on.
-
-    With those that tests compare with it, where they are not those of the p-values.
-    """
-    n_groups = len(segments.names)
+) -> LargestScore:
+    """What limits, verdict and adjusted p-values of all groups at once rely on."""
     told = tellable(noise)
-    correlation = correlate(segments, sample, f, shared) if told.sum() > 1 else None
+    count = max(int(told.sum()), 1)
+    if count > 1 and sample.binary and sample.cluster is None:
+        largest = draw_largest(segments, sample, f, sums)
+        if largest is not None:
+            return LargestScore.of_draws(largest, count)
+    correlation = correlate(segments, sample, f, shared) if count > 1 else None
     if correlation is not None:
         correlation = correlation[told][:, told]
-    normal = critical_value(correlation, max(int(told.sum()), 1), alpha)
-    if n_groups > 1 and sample.binary and sample.cluster is None:
-        drawn = drawn_scores(segments, sample, f, sums)
-        if drawn is not None and (found := critical_score(drawn[0], alpha)) > 0:
-            return normal, found, drawn[1]
-    return normal, normal, None
+    return LargestScore.correlated(correlation, count)
 
 
 def _sizes(sums: Sums) -> tuple[NDArray[np.int64], Float64]:

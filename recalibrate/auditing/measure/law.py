@@ -79,7 +79,8 @@ class Law:
         (DerSimonian and Laird): by chance alone a group of n of all N rows has a variance of
         (kurtosis - 1) (1 / n - 1 / N). Only what is more than chance counts.
         """
-        others = 1.0 - count / rows
+        # With very unequal weights a group can tell as much as more rows than all rows do.
+        others = np.maximum(1.0 - count / rows, 0.0)
         chance = others.sum() + SURELY * np.sqrt(2.0 * others.sum())
         excess = count @ (relative - 1.0) ** 2 - (self.kurtosis - 1.0) * chance
         return max(float(ratio(excess, count @ others)), LEAST_SPREAD)

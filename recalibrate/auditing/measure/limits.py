@@ -1,8 +1,9 @@
-r"""Tests and intervals of the groups' gaps.
+r"""Limits of the groups' gaps, and the scores that they are the inverse of.
 
-A test asks whether the predictions can be right. Under that hypothesis the law of 0/1 labels is
-known, so their scores need no estimate of noise. An interval says where the gap lies, whatever
-the predictions are worth: its noise is that of the residuals.
+The score of a group says how many standard errors (in normal terms) its gap is from zero. Limits
+are drawn where that score reaches the critical value of all groups, so that they exclude zero
+exactly where the score of no gap exceeds it: limits, verdict and p-value are one procedure. Limits
+say where the gap lies, whatever the predictions are worth.
 
 Numbers, and clusters, have two intervals, of which the wider counts on either side. One is
 Student's t of the group's own residuals, right when the group's noise is unlike that of others;
@@ -10,8 +11,8 @@ the other relies on the noise of all rows' residuals in the same bins too, right
 has too few rows to show its own (of claims that are mostly zero, say). Both are corrected for
 skewness, by Hall's transformation [1]_ and by that of Wilson and Hilferty.
 
-0/1 labels have the interval of a common shift of the log-odds (`Shifts`), with the likelihood
-scaled by how much more the residuals vary than shifted predictions explain.
+0/1 labels have the interval of a common shift of the log-odds (`Shifts`) away from a gap of zero,
+with the likelihood scaled by how much more the residuals vary than that explains (`gap_model`).
 
 References
 ----------
@@ -28,20 +29,36 @@ from numpy.typing import NDArray
 from recalibrate.auditing.measure.law import Law, law_factors
 from recalibrate.auditing.measure.noise import Noise, shrink
 from recalibrate.auditing.measure.sample import FEWEST, Sample
-from recalibrate.auditing.measure.shift import label_model
+from recalibrate.auditing.measure.shift import (
+    ROUGHLY,
+    Shifts,
+    calibration_line,
+    label_model,
+    line_model,
+    without_gap,
+)
 from recalibrate.auditing.measure.simultaneous import normal_score, two_sided, wider
-from recalibrate.auditing.measure.sweep import W2V, WEIGHT, F, R, Sums
+from recalibrate.auditing.measure.sweep import W2, W2V, WEIGHT, F, R, Sums
 from recalibrate.data.vectors import Float64
 from recalibrate.metrics.levelsets import ratio
 
-PRIOR_EVENTS = 5.0
-"""Events that the variance of all rows' 0/1 labels counts as, against that of a group."""
+PRIOR_EVENTS = 50.0
+"""Events that the calibration line of all rows counts as, against how a group's outcomes vary."""
 
 POWER_80 = 0.8416212335729143  # normal quantile: a detectable gap is found 80 times in 100
+
+_PARTS = (0.95, 0.8, 0.6, 0.3)
+"""Outcomes may be unlikely, or the rows that were drawn may have unusual predictions: of all pairs
+of scores whose squares add up to that of the critical value, these parts for the outcomes are
+tried. Where almost no outcome is left to vary, predictions make most of the noise of a gap."""
 
 SYMMETRIC = 1e-6
 
 LIGHT = 0.0
+
+
+Interval = tuple[Float64, Float64, Float64]
+"""Normal scores of no gap, and limits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +95,10 @@ def detectable(sums: Sums, sample: Sample, noise: Noise, test: float) -> tuple[F
     mass = sums.total[:, WEIGHT]
     if sample.binary:
         plain = not sample.weighted and sample.cluster is None
-        model = label_model(sums.cells.swapaxes(0, 1), sums.total[:, W2V] * noise.design)
+        if sample.cluster is None:
+            model = gap_model(sums, noise)
+        else:
+            model = label_model(sums.cells.swapaxes(0, 1), sums.total[:, W2V] * noise.design)
         below, above = model.detectable(test, POWER_80, np.full(len(mass), 1.0 * plain))
     else:
         none, error = np.zeros(len(mass)), np.sqrt(noise.moderated)
@@ -112,34 +132,72 @@ def tellable(noise: Noise) -> NDArray[np.bool_]:
     return np.asarray(noise.count >= FEWEST)
 
 
-def _binary(sums: Sums, noise: Noise, critical: float) -> tuple[Float64, Float64, Float64]:
-    model = label_model(sums.cells.swapaxes(0, 1), sums.total[:, W2V])
-    score = model.score(np.zeros(len(noise.own)))
-    fitted = model.fitted_variance()
-    # Where all outcomes are equal they do not show how much more they vary than expected: the
-    # fitted variance is all but 0 there, and the spread of the predictions says nothing about it.
-    same = model.one_sided != 0.0
-    excess = np.where(same, 1.0, ratio(noise.own, fitted))
-    events = fitted * ratio(noise.count, sums.total[:, WEIGHT]) ** 2
-    share = events / (events + PRIOR_EVENTS)
-    moderated = shrink(excess, share, max(excess[0], 1.0), noise.nesting)
-    dispersed = model.dispersed(np.maximum(moderated, excess))
-    low, high = dispersed.limits(np.full(len(score), critical))
+def _binary(sums: Sums, noise: Noise, critical: float) -> Interval:
+    model = gap_model(sums, noise)
+    none = np.zeros(len(sums.total))
+    # Where all outcomes are equal, the model counts none of this variance.
+    counted = np.where(model.one_sided != 0.0, 0.0, _row_variance(sums, model.fitted))
+    limits = []
+    for sign in (1.0, -1.0):
+        limit = model.gap(model.shift_where(none + sign * critical))
+        farthest = limit
+        for part in _PARTS:
+            shift = model.shift_where(none + sign * critical * part, ROUGHLY)
+            more = np.maximum(_row_variance(sums, model.shifted(shift)) - counted, 0.0)
+            rest = critical * np.sqrt((1.0 - part**2) * more)
+            farthest = sign * np.minimum(sign * farthest, sign * model.gap(shift) - rest)
+        # Limits that exclude zero are not moved, so that they agree with the score.
+        limits.append(np.where(sign * limit < 0.0, farthest, limit))
+    return model.score(none), limits[0], limits[1]
+
+
+def _row_variance(sums: Sums, p: Float64) -> Float64:
+    """Variance of a group's mean p - f, because other rows would have other predictions.
+
+    ``p`` are probabilities by cell. Few rows hide how much predictions vary: at least as much as
+    those of all rows.
+    """
+    cells, mass = sums.cells.swapaxes(0, 1), sums.total[:, WEIGHT]
+    f = ratio(cells[..., F], cells[..., WEIGHT])
+    away = p - f - ratio((cells[..., WEIGHT] * (p - f)).sum(axis=1), mass)[:, None]
+    spread = ratio(
+        (cells[..., WEIGHT] * (f - (sums.total[:, F] / mass)[:, None]) ** 2).sum(axis=1), mass
+    )
+    hidden = np.maximum(ratio(np.full(len(mass), spread[0]), spread), 1.0)
+    return np.asarray(hidden * (cells[..., W2] * away**2).sum(axis=1) / mass**2)
+
+
+def gap_model(sums: Sums, noise: Noise) -> Shifts:
+    """The model of 0/1 labels for limits of gaps: a shift of zero is a gap of zero.
+
+    The population's gap also varies with the rows that are drawn from it, by the spread of
+    p - f; and outcomes vary more than the line of all rows says in groups that have a line of
+    their own. Both make the likelihood count less.
+    """
+    cells = sums.cells.swapaxes(0, 1)
+    model = without_gap(line_model(cells, calibration_line(cells[0])), cells)
+    p, f = model.fitted, ratio(cells[..., F], cells[..., WEIGHT])
     gap = sums.total[:, R] / sums.total[:, WEIGHT]
-    reach = critical * np.sqrt(noise.own) / sums.total[:, WEIGHT]
-    # There, predictions alone make gaps vary, and few rows hide how much.
-    reach = np.where(same, np.maximum(reach, _slack(sums, noise, critical)), reach)
-    return score, np.minimum(low, gap - reach), np.maximum(high, gap + reach)
+    labels = (cells[..., W2] * p * (1.0 - p)).sum(axis=1)
+    rows = (cells[..., W2] * (p - f - gap[:, None]) ** 2).sum(axis=1)
+    # Where all outcomes are equal they do not show how they vary.
+    same = model.one_sided != 0.0
+    sampled = np.where(same, 1.0, 1.0 + ratio(rows, labels))
+    excess = np.where(same, 1.0, ratio(noise.own, labels + rows))
+    events = labels * ratio(noise.count, sums.total[:, WEIGHT]) ** 2
+    share = events / (events + PRIOR_EVENTS)
+    moderated = shrink(excess, share, 1.0, noise.nesting)
+    return model.dispersed(sampled * np.maximum(moderated, 1.0))
 
 
-def _numbers(sums: Sums, noise: Noise, critical: float) -> tuple[Float64, Float64, Float64]:
+def _numbers(sums: Sums, noise: Noise, critical: float) -> Interval:
     mass, total = sums.total[:, WEIGHT], sums.total[:, R]
     sides = noise.own, noise.moderated, noise.share
     score, low, high = judge_sums(total, *sides, noise.skewness, noise.count, critical)
     return score, low / mass, high / mass
 
 
-def _clusters(sums: Sums, noise: Noise, critical: float) -> tuple[Float64, Float64, Float64]:
+def _clusters(sums: Sums, noise: Noise, critical: float) -> Interval:
     """Of 0/1 labels in clusters."""
     mass = sums.total[:, WEIGHT]
     gap, none = sums.total[:, R] / mass, np.zeros(len(mass))
@@ -147,10 +205,6 @@ def _clusters(sums: Sums, noise: Noise, critical: float) -> tuple[Float64, Float
     model = label_model(sums.cells.swapaxes(0, 1), sums.total[:, W2V] * noise.design)
     second = model.score(none), *model.limits(np.full(len(mass), critical))
     return _wider(gap, first, second)
-
-
-Interval = tuple[Float64, Float64, Float64]
-"""Normal scores of no gap, and limits."""
 
 
 def _wider(gap: Float64, one: Interval, other: Interval) -> Interval:

@@ -10,7 +10,8 @@ import numpy as np
 from recalibrate.auditing.measure.limits import detectable, judge
 from recalibrate.auditing.measure.noise import Noise, sum_variance
 from recalibrate.auditing.measure.sample import Sample
-from recalibrate.auditing.measure.simultaneous import holm
+from recalibrate.auditing.measure.simultaneous import LargestScore, holm
+from recalibrate.auditing.measure.slopes import calibration_slopes
 from recalibrate.auditing.measure.sweep import LOSS, R2, W2, W2V, WEIGHT, F, R, Sums
 from recalibrate.data.vectors import Float64
 from recalibrate.metrics.binned import absolute_mean
@@ -22,15 +23,15 @@ def measure(
     sums: Sums,
     sample: Sample,
     noise: Noise,
-    critical: float,
-    test: float,
-    tested: Float64 | None,
+    law: LargestScore,
+    alpha: float,
 ) -> dict[str, Float64]:
     """All measures by their names in `recalibrate.auditing.records.Calibration`.
 
-    ``critical`` is the normal score of the intervals, ``test`` that of the tests, which compare it
-    with the scores ``tested``, else with those of the p-values.
+    Limits, verdict and adjusted p-value of a gap are one statement: the limits exclude zero, the
+    group is off, and its adjusted p-value is below alpha.
     """
+    critical = law.critical(alpha)
     total = sums.total
     mass = total[:, WEIGHT]
     found = {
@@ -44,14 +45,15 @@ def measure(
     }
     judged = judge(sums, sample, noise, critical)
     found |= {"p": judged.p, "low": judged.low, "high": judged.high}
-    found["off"] = (np.abs(judged.score) if tested is None else tested) > test
-    below, above = detectable(sums, sample, noise, test)
+    found["off"] = (judged.low > 0.0) | (judged.high < 0.0)
+    found["p_holm"] = np.where(np.isnan(judged.low), np.nan, law.p_value(judged.score))
+    below, above = detectable(sums, sample, noise, critical)
     found |= {"detectable_low": below, "detectable_high": above}
     found["detectable"] = np.fmax(-below, above)
+    found |= calibration_slopes(sums, sample, noise, alpha)
     found |= _level_sets(sums, noise)
     found |= _equal_width(sums, sample, noise)
     found |= _cumulative(sums, sample, noise)
-    found["p_holm"] = holm(found["p"])
     found["ecce_p_holm"] = holm(found["ecce_p"])
     return found
 

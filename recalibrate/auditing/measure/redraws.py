@@ -1,9 +1,9 @@
 r"""0/1 labels drawn again and again under calibration, for the largest of the groups' scores.
 
 Groups of a few rows and rare outcomes have scores that take few values and are not normal. So the
-audit's own scores are computed on data sets in which the labels are drawn with the predicted
-probabilities, and the critical value of the test is a quantile of their maximum. The law of the
-labels is known if the predictions are right, so the test is as exact as the number of draws.
+audit's own scores are computed on data sets in which the labels are drawn, and the critical value
+is a quantile of their maximum. Labels are drawn with the predicted probabilities on the calibration
+line of all rows, so that those of an over-confident model vary as the outcomes do.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.auditing.measure.sample import Sample
+from recalibrate.auditing.measure.noise import effective_rows
+from recalibrate.auditing.measure.sample import FEWEST, Sample
 from recalibrate.auditing.measure.segments import Segments
-from recalibrate.auditing.measure.shift import label_model
-from recalibrate.auditing.measure.sweep import ROWS, W2V, Sums, blocks
+from recalibrate.auditing.measure.shift import calibration_line, line_model, on_line
+from recalibrate.auditing.measure.sweep import ROWS, Sums, blocks
 from recalibrate.data.vectors import Float64
 from recalibrate.support.hashing import combine, mix
 
@@ -26,13 +27,11 @@ MOST_MEMBERSHIPS = 200_000
 """With more, drawing takes seconds; groups are then large enough for normal scores."""
 
 
-def drawn_scores(
-    segments: Segments, sample: Sample, f: Float64, sums: Sums
-) -> tuple[Float64, Float64] | None:
-    """Largest score of all groups in each of many drawn data sets, and the groups' own scores.
+def draw_largest(segments: Segments, sample: Sample, f: Float64, sums: Sums) -> Float64 | None:
+    """Largest score of all groups in each of many drawn data sets; None if that takes too long.
 
-    Own scores are those of one more draw, so that what is approximate in them is so in all. None
-    if that takes too long.
+    Labels are drawn with the predictions on the calibration line of all rows, and scored against
+    these.
     """
     from recalibrate.kernels.redraws import draw_events
 
@@ -42,24 +41,13 @@ def drawn_scores(
     draws = int(np.clip(WORK / memberships, FEWEST_DRAWS, MOST_DRAWS))
     order = _order(segments, sample, f)
     starts, groups = _members(segments, order)
-    model = label_model(sums.cells.swapaxes(0, 1), sums.total[:, W2V])
-    outcomes = np.zeros((draws + 1, len(sums.total)))
-    draw_events(starts, groups, f[order], sample.weight[order], outcomes[:-1])
-    outcomes[-1] = model.outcomes
-    scores = np.abs(model.scores_of(outcomes))
-    return scores[:-1].max(axis=1), scores[-1]
-
-
-def critical_score(largest: Float64, alpha: float) -> float:
-    """Score that the largest one exceeds with probability alpha.
-
-    The data set itself counts as one more draw. Halfway to the next larger one, so that a score
-    that many draws have is on neither side by rounding.
-    """
-    ordered = np.sort(largest)
-    reached = ordered[min(int(np.ceil((1.0 - alpha) * (len(ordered) + 1))), len(ordered)) - 1]
-    above = ordered[ordered > reached + 1e-6]
-    return float(reached if len(above) == 0 else 0.5 * (reached + above[0]))
+    cells = sums.cells.swapaxes(0, 1)
+    line = calibration_line(cells[0])
+    outcomes = np.zeros((draws, len(sums.total)))
+    draw_events(starts, groups, on_line(f[order], line), sample.weight[order], outcomes)
+    scores = np.abs(line_model(cells, line).scores_of(outcomes))
+    told = effective_rows(sums.total) >= FEWEST
+    return np.asarray(scores[:, told].max(axis=1)) if told.any() else None
 
 
 def _order(segments: Segments, sample: Sample, f: Float64) -> NDArray[np.intp]:

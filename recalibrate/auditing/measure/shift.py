@@ -1,16 +1,22 @@
-r"""Limits and p-values of gaps of 0/1 labels, by shifting all predictions of a group.
+r"""Limits and p-values of gaps of 0/1 labels, by shifting the log-odds of a group.
 
 Small groups and rare outcomes make a mean residual far from normal. So a group's outcomes are
-modelled as they come: independent, each with the predicted probability after a common shift of
-the log-odds, :math:`p_i(t) = f_i e^t / (1 - f_i + f_i e^t)`. The likelihood of the shift,
+modelled as they come: independent, with probabilities :math:`q_i` after a common shift of the
+log-odds, :math:`p_i(t) = q_i e^t / (1 - q_i + q_i e^t)`. The likelihood of the shift,
 
-.. math:: l(t) = t \sum y_i - K(t), \quad K(t) = \sum \log(1 - f_i + f_i e^t)
+.. math:: l(t) = t \sum y_i - K(t), \quad K(t) = \sum \log(1 - q_i + q_i e^t)
 
 gives the signed root r of the likelihood ratio, and r* = r + log(u / r) / r with u the Wald
 statistic is standard normal to high accuracy even for a handful of rows [1]_. Limits are the
 shifts with r* equal to plus and minus the critical value, translated into gaps.
 
 Weights and clusters enter as a factor ("information") on the likelihood.
+
+The q are the predictions f themselves where the question is whether these are right. A gap can be
+zero although they are not: an over-confident model's errors cancel out. So limits of a gap take
+as q the predictions on the calibration line of all rows, :math:`a + b \, \mathrm{logit} f`, shifted
+in each group to the group's mean prediction: a shift of zero is then a gap of zero, and q varies
+as outcomes do (`calibration_line`, `without_gap`).
 
 References
 ----------
@@ -24,17 +30,22 @@ from functools import cached_property
 
 import numpy as np
 
-from recalibrate.auditing.measure.sweep import WEIGHT, F, R
+from recalibrate.auditing.measure.noise import effective_rows
+from recalibrate.auditing.measure.sweep import W2, WEIGHT, F, R
 from recalibrate.data.vectors import Float64
 from recalibrate.metrics.cumulative import SMALLEST_VARIANCE
 from recalibrate.metrics.levelsets import ratio
 
 _FARTHEST = 60.0  # shifts of the log-odds
 _HALVINGS = 44  # the limits are then known to eleven digits
-_ROUGHLY = 24  # the same to five digits
+ROUGHLY = 24  # the same to five digits
 _SURE = 1e-9  # a prediction of exactly 0 or 1 could never be shifted
 _CENTRE = 0.02  # below this r, the limit of the formula instead of the formula
 _MOST = 1.0  # a larger correction says that outcomes are all but certain, not that they are rare
+SLOPE_PRIOR = 1.0
+"""Standard deviation of slopes of calibration lines around 1, before any row is seen."""
+
+_NEWTON_STEPS, _LONGEST_STEP = 30, 2.0
 _POINTS = 33  # of a score as a function of the outcomes, between which it is all but straight
 
 
@@ -47,7 +58,7 @@ class Shifts:
     mass : ndarray of shape (groups, cells)
         Weight of rows with about the same prediction.
     prediction : ndarray of shape (groups, cells)
-        Their mean predictions.
+        Their probabilities q without a shift, of the same mean as their predictions.
     outcomes : ndarray of shape (groups,)
         Weight of rows with label 1.
     information : ndarray of shape (groups,)
@@ -70,7 +81,8 @@ class Shifts:
     def _cumulant(self, shift: Float64) -> Float64:
         return np.asarray((self.mass * np.log1p(self._f * np.expm1(shift)[:, None])).sum(axis=1))
 
-    def _shifted(self, shift: Float64) -> Float64:
+    def shifted(self, shift: Float64) -> Float64:
+        """Probabilities under shifts, of shape (groups, cells)."""
         odds = self._f * np.exp(shift)[:, None]
         return odds / (1.0 - self._f + odds)
 
@@ -80,14 +92,14 @@ class Shifts:
         low, high = (np.full(len(self.mass), side) for side in (-_FARTHEST, _FARTHEST))
         for _ in range(_HALVINGS):
             middle = 0.5 * (low + high)
-            short = (self.mass * self._shifted(middle)).sum(axis=1) < self.outcomes
+            short = (self.mass * self.shifted(middle)).sum(axis=1) < self.outcomes
             low, high = np.where(short, middle, low), np.where(short, high, middle)
         return np.asarray(0.5 * (low + high))
 
     @cached_property
     def _at_best(self) -> tuple[Float64, Float64, Float64]:
         """Cumulants of the fitted shift: K, K'' and the skewness."""
-        p = self._shifted(self._best)
+        p = self.shifted(self._best)
         spread = self.mass * p * (1.0 - p)
         second = self.information * spread.sum(axis=1)
         third = self.information * (spread * (1.0 - 2.0 * p)).sum(axis=1)
@@ -159,7 +171,7 @@ class Shifts:
 
     def _expected(self, shift: Float64) -> tuple[Float64, Float64, Float64]:
         """Outcomes that a shift makes expected, with r and log(u / r) of these."""
-        p = self._shifted(shift)
+        p = self.shifted(shift)
         expected = (self.mass * p).sum(axis=1)
         gain = shift * expected - self._cumulant(shift)
         r = np.sign(shift) * np.sqrt(2.0 * np.maximum(gain, 0.0))
@@ -168,10 +180,10 @@ class Shifts:
         with np.errstate(divide="ignore", invalid="ignore"):
             return expected, r, np.where(usable, np.log(wald / r), 0.0)
 
-    def fitted_variance(self) -> Float64:
-        """Variance of the sum of outcomes under the fitted shift."""
-        _, second, _ = self._at_best
-        return ratio(second, self.information**2)
+    @property
+    def fitted(self) -> Float64:
+        """Probabilities under the fitted shift, of shape (groups, cells)."""
+        return self.shifted(self._best)
 
     def dispersed(self, dispersion: Float64) -> Shifts:
         """The same model if outcomes vary so many times more."""
@@ -179,7 +191,7 @@ class Shifts:
 
     def limits(self, critical: Float64) -> tuple[Float64, Float64]:
         """Gaps (mean outcome minus mean prediction) with scores within the critical value."""
-        return self._gap_where(critical), self._gap_where(-critical)
+        return self.gap(self.shift_where(critical)), self.gap(self.shift_where(-critical))
 
     def outcomes_where(self, wanted: Float64) -> Float64:
         """Outcomes that have a score without a shift; NaN where not even all or none have."""
@@ -187,7 +199,7 @@ class Shifts:
         beyond = _half_tail(self.information * np.where(wanted > 0, every, none))
         reached = beyond >= np.abs(wanted)
         low, high = (np.full(len(self.mass), side) for side in (-_FARTHEST, _FARTHEST))
-        for _ in range(_ROUGHLY):
+        for _ in range(ROUGHLY):
             middle = 0.5 * (low + high)
             _, r, bend = self._expected(middle)
             r = r * np.sqrt(self.information)
@@ -213,31 +225,104 @@ class Shifts:
                 last = np.where(step > 0, np.ceil(edge / whole - 1e-9) * whole - 0.5 * step, edge)
             told = np.isfinite(last)
             moved = replace(self, outcomes=np.where(told, last, 0.5 * self._total))
-            gap = moved._gap_where(np.full(len(last), -sign * power), _ROUGHLY)
+            gap = self.gap(moved.shift_where(np.full(len(last), -sign * power), ROUGHLY))
             found.append(np.where(told, gap, np.nan))
         return found[0], found[1]
 
-    def _gap_where(self, wanted: Float64, halvings: int = _HALVINGS) -> Float64:
+    def shift_where(self, wanted: Float64, halvings: int = _HALVINGS) -> Float64:
+        """Shifts that have a score."""
         low, high = (np.full(len(self.mass), side) for side in (-_FARTHEST, _FARTHEST))
         for _ in range(halvings):
             middle = 0.5 * (low + high)
             below = self.score(middle) > wanted  # scores fall as predictions are shifted up
             low, high = np.where(below, middle, low), np.where(below, high, middle)
-        moved = self._shifted(0.5 * (low + high)) - self._f
+        return np.asarray(0.5 * (low + high))
+
+    def gap(self, shift: Float64) -> Float64:
+        """Gaps that shifts make."""
+        moved = self.shifted(shift) - self._f
         return ratio((self.mass * moved).sum(axis=1), self._total)
 
 
 def label_model(cells: Float64, variance: Float64) -> Shifts:
-    """The model of 0/1 labels, from sums of shape (groups, cells, N_SUMS).
+    """The model of 0/1 labels whose q are the predictions, from sums (groups, cells, N_SUMS).
 
     ``variance`` is that of the groups' weighted sums of labels if the predictions are right.
     """
-    mass = cells[..., WEIGHT]
-    prediction = np.clip(ratio(cells[..., F], mass), 0.0, 1.0)
+    prediction = mean_prediction(cells)
     # What the likelihood knows, which is its own variance, against how the sum really varies.
-    own = (mass * np.maximum(prediction * (1.0 - prediction), SMALLEST_VARIANCE)).sum(axis=1)
-    outcomes = (cells[..., F] + cells[..., R]).sum(axis=1)
-    return Shifts(mass, prediction, outcomes, ratio(own, variance))
+    own = (cells[..., WEIGHT] * bernoulli_variance(prediction)).sum(axis=1)
+    return Shifts(cells[..., WEIGHT], prediction, _outcomes(cells), ratio(own, variance))
+
+
+def calibration_line(cells: Float64) -> tuple[float, float]:
+    """Intercept and slope of the outcomes' log-odds by those of the predictions, over some cells.
+
+    Logistic regression on sums of shape (cells, N_SUMS), with a normal prior of standard deviation
+    `SLOPE_PRIOR` around a slope of 1 (and a flat one for the intercept).
+    """
+    mass, x = cells[:, WEIGHT], log_odds(mean_prediction(cells))
+    rows = effective_rows(cells.sum(axis=0))
+    weight = mass * ratio(rows, mass.sum())  # counted in rows, so that the prior counts as it says
+    share = ratio(cells[:, F] + cells[:, R], mass)
+    a, b = 0.0, 1.0
+    for _ in range(_NEWTON_STEPS):
+        p = probability(a + b * x)
+        slope = weight * np.maximum(p * (1.0 - p), SMALLEST_VARIANCE)
+        error = weight * (share - p)
+        gradient = np.array([error.sum(), error @ x - (b - 1.0) / SLOPE_PRIOR**2])
+        cross = float(slope @ x)
+        curvature = np.array([[slope.sum(), cross], [cross, slope @ x**2 + SLOPE_PRIOR**-2]])
+        step = np.linalg.solve(curvature + 1e-9 * np.eye(2), gradient)
+        step *= min(1.0, _LONGEST_STEP / float(np.abs(step).max() + 1e-300))
+        a, b = a + float(step[0]), b + float(step[1])
+        if float(np.abs(step).max()) < 1e-9:
+            break
+    return a, b
+
+
+def on_line(f: Float64, line: tuple[float, float]) -> Float64:
+    """Predictions moved to a calibration line."""
+    return probability(line[0] + line[1] * log_odds(f))
+
+
+def line_model(cells: Float64, line: tuple[float, float]) -> Shifts:
+    """The model of 0/1 labels whose q are on a line, wherever the groups' mean predictions are."""
+    q = on_line(mean_prediction(cells), line)
+    own = (cells[..., WEIGHT] * bernoulli_variance(q)).sum(axis=1)
+    variance = (cells[..., W2] * bernoulli_variance(q)).sum(axis=1)
+    return Shifts(cells[..., WEIGHT], q, _outcomes(cells), ratio(own, variance))
+
+
+def without_gap(model: Shifts, cells: Float64) -> Shifts:
+    """A model shifted in each group to the group's mean prediction."""
+    q = replace(model, outcomes=cells[..., F].sum(axis=1)).fitted
+    return replace(model, prediction=q)
+
+
+def bernoulli_variance(p: Float64) -> Float64:
+    """Variance of 0/1 labels, not quite 0 for predictions of 0 and 1."""
+    return np.maximum(p * (1.0 - p), SMALLEST_VARIANCE)
+
+
+def mean_prediction(cells: Float64) -> Float64:
+    """Of every cell."""
+    return np.clip(ratio(cells[..., F], cells[..., WEIGHT]), 0.0, 1.0)
+
+
+def _outcomes(cells: Float64) -> Float64:
+    return np.asarray((cells[..., F] + cells[..., R]).sum(axis=1))
+
+
+def log_odds(p: Float64) -> Float64:
+    """Log-odds of probabilities, finite for 0 and 1."""
+    p = np.clip(p, _SURE, 1.0 - _SURE)
+    return np.asarray(np.log(p) - np.log1p(-p))
+
+
+def probability(margin: Float64) -> Float64:
+    """The inverse of `log_odds`."""
+    return np.asarray(1.0 / (1.0 + np.exp(-margin)))
 
 
 def _half_tail(chance: Float64) -> Float64:

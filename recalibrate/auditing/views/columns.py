@@ -79,7 +79,7 @@ def gap_columns(report: AuditReport, digits: Digits) -> list[Column[GroupAudit]]
             "adjusted p",
             _after("p_holm"),
             numbers.p_value,
-            "Could the gap be noise? Adjusted for all groups (Holm)",
+            "Could the gap be noise? Below alpha where the limits exclude zero",
         ),
         numeric(
             "detectable",
@@ -123,6 +123,11 @@ def error_columns(report: AuditReport, digits: Digits) -> list[Column[GroupAudit
             lambda value: numbers.measure(at_least_zero(value)),
             "Mean squared error of level sets without the bias of small samples",
         ),
+        Column(
+            "slope",
+            lambda g: _slope_cell(g.after),
+            "Calibration slope with limits for all groups: below 1 predictions are too extreme",
+        ),
         numeric(
             "ECCE",
             _after("ecce_sigma"),
@@ -140,6 +145,14 @@ def error_columns(report: AuditReport, digits: Digits) -> list[Column[GroupAudit
         tip = "The baseline's cumulative error"
         shown.append(numeric("ECCE before", _sigma_before, numbers.sigmas, tip))
     return shown
+
+
+def _slope_cell(own: Calibration) -> Cell:
+    if not math.isfinite(own.slope):
+        return Cell(numbers.UNKNOWN, own.slope)
+    off = own.slope_high < 1.0 or own.slope_low > 1.0
+    text = f"{own.slope:.2f} ({own.slope_low:.2f} to {own.slope_high:.2f})"
+    return Cell(text, own.slope, "off" if off else "")
 
 
 def _ratio_cell(group: GroupAudit) -> Cell:

@@ -85,7 +85,8 @@ def _gaps(kind: str, sure: str, n_groups: int, clustered: bool) -> list[Note]:
             "of these rows count as given, so that its limits are those of the gap.",
             "O/E = 1 + gap / mean prediction",
         ),
-        _tests(kind, clustered),
+        _OFF,
+        _SLOPE,
         Note(
             "Detectable gap",
             "The gap nearest to zero that would be called off in 80 of 100 samples of this size, "
@@ -95,8 +96,8 @@ def _gaps(kind: str, sure: str, n_groups: int, clustered: bool) -> list[Note]:
         ),
         Note(
             "p-values",
-            "Of each group by itself, and adjusted for all groups by Holm's method, which holds "
-            "however groups overlap.",
+            "Of gaps: of each group by itself, and adjusted for all groups as their limits are. Of "
+            "the ECCE: adjusted by Holm's method, which holds however groups overlap.",
         ),
     ]
 
@@ -161,10 +162,10 @@ def _choice(kind: str, clustered: bool, weighted: bool, n_groups: int) -> Note:
     """Which method was used, and why."""
     if kind == "binary" and not clustered:
         text = (
-            "Outcomes are 0 or 1. If the predictions are right, they say how much outcomes vary, "
-            "so that the test whether a group is off uses the predicted probabilities themselves; "
-            "this finds smaller errors than an estimate of the noise would. Limits must hold for "
-            "wrong predictions as well, so that they use the observed residuals."
+            "Outcomes are 0 or 1, so that probabilities say how much they vary. These are the "
+            "predictions on the calibration line of all rows (a logistic regression of outcomes on "
+            "the log-odds of predictions), because an over-confident model understates how much "
+            "outcomes vary."
         )
     elif kind == "binary":
         text = (
@@ -217,16 +218,19 @@ def _rates(kind: str, sure: str, clustered: bool, weighted: bool) -> Note:
 def _limits(kind: str, sure: str, n_groups: int, clustered: bool) -> Note:
     text = (
         f"Where the gaps lie: with {sure} confidence the limits of all {n_groups} groups hold at "
-        "once, whether the predictions are right or not. The critical value is that of correlated "
-        "normal scores, the limit of a multiplier bootstrap."
+        "once, whether the predictions are right or not. The critical value is a quantile of the "
+        "groups' largest score: of labels drawn again and again with those probabilities where "
+        "outcomes are 0 or 1 and rows are not too many, else of correlated normal scores, the "
+        "limit of a multiplier bootstrap."
         if n_groups > 1
         else f"Where the gap lies, with {sure} confidence, be the predictions right or not."
     )
     if kind == "binary" and not clustered:
         text += (
             " They are those of the likelihood of a common shift of a group's log-odds (modified "
-            "signed root), scaled by how much more the residuals vary than that explains, and at "
-            "least as wide as those of the residuals' own standard error."
+            "signed root) away from a gap of zero, scaled by how much more the residuals vary than "
+            "that explains; on the side away from zero at least as wide as those of the residuals' "
+            "own standard error."
         )
         formula = "r* = r + log(u / r) / r"
     else:
@@ -245,15 +249,18 @@ def _limits(kind: str, sure: str, n_groups: int, clustered: bool) -> Note:
     return Note("Limits of gaps", text, formula)
 
 
-def _tests(kind: str, clustered: bool) -> Note:
-    if kind == "binary" and not clustered:
-        text = (
-            "A group is called off if its outcomes are too unlikely under the predictions, for "
-            "all groups at once: labels are drawn again and again with the predicted "
-            "probabilities, and the critical value is a quantile of the groups' largest score "
-            "(with many rows, of correlated normal scores). This tests whether the predictions "
-            "can be right; limits say where the gap lies, so that the two may differ."
-        )
-    else:
-        text = "A group is called off if its limits exclude a gap of zero."
-    return Note("Off by more than noise", text)
+_OFF = Note(
+    "Off by more than noise",
+    "A group is called off if its limits exclude a gap of zero. Its adjusted p-value is the "
+    "smallest alpha at which they would, so that limits, verdict, p-value and check(alpha=) agree.",
+)
+_SLOPE = Note(
+    "Calibration slope",
+    "Whether predictions that are right on average are too high where they are high and too low "
+    "where they are low. The slope of the outcomes on the predictions within a group, on the scale "
+    "of log-odds for 0/1 outcomes: below 1 the predictions are too extreme, above 1 too moderate. "
+    "Limits hold for all groups at once (Sidak); they are a statement of their own beside that "
+    "about gaps. Groups with fewer than 20 outcomes of either kind (50 rows, where outcomes are "
+    "numbers) have none.",
+    "logit P(y = 1) = a + slope * logit(f), or E[y] = a + slope * f",
+)

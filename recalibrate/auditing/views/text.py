@@ -11,6 +11,7 @@ from recalibrate.auditing.views.numbers import Digits, typed
 from recalibrate.auditing.views.ranking import everybody_first
 
 if TYPE_CHECKING:
+    from recalibrate.auditing.records import GroupAudit
     from recalibrate.auditing.report import AuditReport
 
 _SHOWN = 12  # groups of the plain text; the table has all
@@ -34,6 +35,7 @@ def verdict(report: AuditReport, *, compared: bool = True) -> str:
             text += typed(f" ({digits.signed(own.low)} to {digits.signed(own.high)})")
         text += f" for {worst.name}"
     text += f" (limits hold for all groups at once with {confidence(report)} confidence)."
+    text += "".join(f" {sentence}" for sentence in slope_sentences(report))
     if compared and report.overall_before is not None:
         text += f" Before: {report.overall_before.n_off} of {count}."
     few = sum(group.after.low != group.after.low for group in report.groups)
@@ -43,6 +45,29 @@ def verdict(report: AuditReport, *, compared: bool = True) -> str:
     if report.left_out:
         text += f" Left out for their size: {len(report.left_out)} more."
     return text
+
+
+def slope_sentences(report: AuditReport) -> list[str]:
+    """Groups whose predictions are too extreme, and too moderate, where there are any."""
+    sides = (
+        ("too extreme", [g for g in report.groups if g.after.slope_high < 1.0]),
+        ("too moderate", [g for g in report.groups if g.after.slope_low > 1.0]),
+    )
+    return [_slopes(how, groups) for how, groups in sides if groups]
+
+
+def _slopes(how: str, groups: Sequence[GroupAudit]) -> str:
+    def clearly(group: GroupAudit) -> float:
+        own = group.after
+        return abs(own.slope - 1.0) / (own.slope_high - own.slope_low)
+
+    worst = max(groups, key=clearly)
+    own = worst.after
+    slope = f"calibration slope {own.slope:.2f}, {own.slope_low:.2f} to {own.slope_high:.2f}"
+    if len(groups) == 1:
+        return f"Within {worst.name}, predictions are {how} ({slope})."
+    what = f"{len(groups)} groups predictions are {how}"
+    return f"Within {what}, most clearly in {worst.name} ({slope})."
 
 
 def confidence(report: AuditReport) -> str:
