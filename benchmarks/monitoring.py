@@ -147,17 +147,15 @@ def rare_events(scores: str, gap: float, tolerance: float, runs: int, n: int) ->
         reference = pd.DataFrame({"c0": rng.choice(list("abcdefghij"), 2000)})
         monitor.start(reference, scores=RARE_SCORES[scores](rng, 2000))
         named: set[str] = set()
-        for look in range(1, RARE_LOOKS + 1):
-            X, p = (
-                pd.DataFrame({"c0": rng.choice(list("abcdefghij"), n)}),
-                RARE_SCORES[scores](rng, n),
-            )
+        for _ in range(RARE_LOOKS):
+            X = pd.DataFrame({"c0": rng.choice(list("abcdefghij"), n)})
+            p = RARE_SCORES[scores](rng, n)
             y = rng.random(n) < p + gap * (X["c0"] == "a").to_numpy()
             named |= set(monitor.update(X, y, scores=p))
             if "c0 = a" in named:
                 break
         found, alarms = found + ("c0 = a" in named), alarms + bool(named)
-        looks.append(look)
+        looks.append(monitor._known().n_batches)
     return Rare(scores, gap, tolerance, runs, found, alarms, float(np.mean(looks)))
 
 
