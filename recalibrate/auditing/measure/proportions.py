@@ -70,7 +70,7 @@ def proportion_limits(p: Float64, count: Float64, critical: float) -> Limits:
 
 
 def difference_limits(a: Float64, own: Limits, b: Float64, other: Limits) -> Limits:
-    """Limits of a - b from the limits of either; they are in [-1, 1], as a and b are in [0, 1].
+    """Limits of a - b from the limits of either.
 
     Examples
     --------
@@ -82,7 +82,7 @@ def difference_limits(a: Float64, own: Limits, b: Float64, other: Limits) -> Lim
     """
     low = a - b - np.hypot(a - own[0], other[1] - b)
     high = a - b + np.hypot(own[1] - a, b - other[0])
-    return np.maximum(low, -1.0), np.minimum(high, 1.0)
+    return low, high
 
 
 def ratio_limits(a: Float64, own: Limits, b: Float64, other: Limits) -> Limits:

@@ -41,11 +41,11 @@ FOLDS = 5
 ROWS_PER_LEVEL = 1000
 MOST_LEVELS = 10
 BEYOND_NOISE = 3.0
-"""Standard errors. Every pair of folds counts twice, once with either as the rows that are judged, so
-that the sum varies more than its standard error says: by a factor between 1 (all signal) and the
-square root of 2 (all noise); measured 1.25 for right predictions. And the verdict looks at constants,
-H and the richer class. With two standard errors it found something in 7 % and 9 % of calibrated data
-sets of 2,000 and 5,000 rows, with three in about 2 %."""
+"""Standard errors. Every pair of folds counts twice, once with either as the rows that are judged,
+so that the sum varies more than its standard error says: by a factor between 1 (all signal) and the
+square root of 2 (all noise); measured 1.25 for right predictions. And the verdict looks at
+constants, H and the richer class. With two standard errors it found something in 7 % and 9 % of
+calibrated data sets of 2,000 and 5,000 rows, with three in about 2 %."""
 LEAST_LEAF_ROWS = 50
 TURNS = 50
 """Of looking for the best steps; three coordinates need far fewer."""
