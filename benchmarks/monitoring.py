@@ -2,6 +2,7 @@
 
     python benchmarks/monitoring.py false-alarms   # 1,000 calibrated streams, 50 looks, 40 groups
     python benchmarks/monitoring.py power          # a gap of .1 in 5 % of 100,000 rows
+    python benchmarks/monitoring.py rare           # scores of .005, calibrated and with gaps
     python benchmarks/monitoring.py speed          # 10 million rows in 200 batches, 100 groups
 
 With `--runs`, `--rows` (of a look or batch), `--batches` and `--tolerance` it is made smaller or
@@ -112,6 +113,52 @@ def power(runs: int, n: int, tolerance: float) -> Power:
     return Power(runs, len(delays), others, *map(np.array, (delays, known, since)))
 
 
+RARE_LOOKS = 35
+RARE_SCORES = {
+    "all .005": lambda rng, n: np.full(n, 0.005),
+    "lognormal with mean .005": lambda rng, n: np.clip(
+        0.005 * np.exp(rng.normal(-0.32, 0.8, n)), 0.0, 0.5
+    ),
+    "beta(.3, 20), mean .015": lambda rng, n: rng.beta(0.3, 20.0, n),
+}
+"""Scores of rare events, of which a tenth of the rows are in the group with a gap."""
+
+
+@dataclass(frozen=True)
+class Rare:
+    """Streams of rare events that raised an alarm, for the group with the gap and for any."""
+
+    scores: str
+    gap: float
+    tolerance: float
+    runs: int
+    found: int
+    alarms: int
+    looks: float
+
+
+def rare_events(scores: str, gap: float, tolerance: float, runs: int, n: int) -> Rare:
+    """Ten groups of one column, the first of which has a gap; a stream ends with its alarm."""
+    found = alarms = 0
+    looks = []
+    for seed in range(runs):
+        rng = np.random.default_rng([4, seed])
+        monitor = rc.Monitor(groups="c0", tolerance=tolerance, alpha=ALPHA)
+        reference = pd.DataFrame({"c0": rng.choice(list("abcdefghij"), 2000)})
+        monitor.start(reference, scores=RARE_SCORES[scores](rng, 2000))
+        named: set[str] = set()
+        for _ in range(RARE_LOOKS):
+            X = pd.DataFrame({"c0": rng.choice(list("abcdefghij"), n)})
+            p = RARE_SCORES[scores](rng, n)
+            y = rng.random(n) < p + gap * (X["c0"] == "a").to_numpy()
+            named |= set(monitor.update(X, y, scores=p))
+            if "c0 = a" in named:
+                break
+        found, alarms = found + ("c0 = a" in named), alarms + bool(named)
+        looks.append(monitor._known().n_batches)
+    return Rare(scores, gap, tolerance, runs, found, alarms, float(np.mean(looks)))
+
+
 class KnownDay:
     """A one-sided z-test of the rows since the day of the change, looked at after every batch."""
 
@@ -190,6 +237,22 @@ def report_power(given: argparse.Namespace) -> Power:
     return found
 
 
+def report_rare(given: argparse.Namespace) -> list[Rare]:
+    results = []
+    for scores in RARE_SCORES:
+        for tolerance in given.tolerance or (0.0, 0.005, 0.01):
+            for gap in (0.0, 0.02, 0.05):
+                result = rare_events(scores, gap, tolerance, given.runs, given.rows or 300)
+                results.append(result)
+                print(
+                    f"scores {scores}, gap {gap:g}, tolerance {tolerance:g}: found in "
+                    f"{result.found} of {result.runs} streams, any alarm in {result.alarms}; "
+                    f"mean looks {result.looks:.1f}",
+                    flush=True,
+                )
+    return results
+
+
 def report_speed(given: argparse.Namespace) -> Speed:
     found = speed(given.batches, given.rows or 50_000)
     print(
@@ -202,15 +265,20 @@ def report_speed(given: argparse.Namespace) -> Speed:
     return found
 
 
-def main(argv: Sequence[str] | None = None) -> list[Rate] | Power | Speed:
+def main(argv: Sequence[str] | None = None) -> list[Rate] | list[Rare] | Power | Speed:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=("false-alarms", "power", "speed"))
+    parser.add_argument("what", choices=("false-alarms", "power", "rare", "speed"))
     parser.add_argument("--runs", type=int, default=1000)
-    parser.add_argument("--rows", type=int, help="of a look; default 500, 2,000 and 50,000")
+    parser.add_argument("--rows", type=int, help="of a look; default 500, 2,000, 300 and 50,000")
     parser.add_argument("--batches", type=int, default=200)
     parser.add_argument("--tolerance", type=float, nargs="+")
     given = parser.parse_args(argv)
-    views = {"false-alarms": report_rates, "power": report_power, "speed": report_speed}
+    views = {
+        "false-alarms": report_rates,
+        "power": report_power,
+        "rare": report_rare,
+        "speed": report_speed,
+    }
     return views[given.what](given)
 
 

@@ -159,7 +159,7 @@ class ClassGain:
     covariance, covariance_se : float
         Mean of h(x) (y - f(x)), with the witness h: what multicalibration says is zero.
     beats : bool
-        Whether that is more than noise: more than two standard errors.
+        Whether that is more than noise: more than three standard errors.
     levels : tuple of LevelGain
     witness : ndarray of float64, shape (n,)
         h of every row, fitted on other rows and in the unit of the labels; NaN for rows of weight

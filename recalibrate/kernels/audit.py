@@ -70,6 +70,33 @@ def add_six(
 
 
 @kernel
+def add_eight(
+    codes: Codes,
+    offsets: NDArray[np.int64],
+    cell: NDArray[np.int64],
+    values: Floats,
+    sums: Floats,
+) -> None:
+    """The same for exactly eight values."""
+    for i in range(codes.shape[0]):
+        at = cell[i]
+        a, b, c, d = values[i, 0], values[i, 1], values[i, 2], values[i, 3]
+        e, f, g, h = values[i, 4], values[i, 5], values[i, 6], values[i, 7]
+        for t in range(codes.shape[1]):
+            code = codes[i, t]
+            if code > 0:
+                group = offsets[t] + code - 1
+                sums[at, group, 0] += a
+                sums[at, group, 1] += b
+                sums[at, group, 2] += c
+                sums[at, group, 3] += d
+                sums[at, group, 4] += e
+                sums[at, group, 5] += f
+                sums[at, group, 6] += g
+                sums[at, group, 7] += h
+
+
+@kernel
 def _look(walks: Floats, g: int) -> None:
     """Compare a sum with the extremes so far; between equal predictions nobody looks."""
     if walks[g, SUM] > walks[g, TOP]:

@@ -13,7 +13,16 @@ from recalibrate.data.values import tag_value, untag_value
 from recalibrate.data.vectors import Float64
 from recalibrate.groups.groupset import GroupSet
 from recalibrate.monitoring.batches import Scale
-from recalibrate.monitoring.evidence import N_SUMS
+from recalibrate.monitoring.evidence import (
+    N_OLD_SUMS,
+    N_SUMS,
+    P1,
+    P2,
+    ROWS,
+    WEIGHT,
+    Z2,
+    Z4,
+)
 from recalibrate.monitoring.judging import Place, Since
 from recalibrate.monitoring.shift import Shift
 from recalibrate.monitoring.state import MOST_SEEN, Alarm, Rules, State
@@ -24,7 +33,8 @@ from recalibrate.support import strictjson
 from recalibrate.support.errors import ModelFileError
 
 FORMAT = "recalibrate.monitor"
-VERSION = 1
+VERSION = 2
+"""Version 1 had no sums over positive residuals."""
 MOST_BYTES = 1 << 30
 _UNFORESEEN = (KeyError, TypeError, ValueError, OverflowError, IndexError, AttributeError)
 
@@ -46,16 +56,17 @@ def from_bytes(data: bytes) -> State:
         _refuse(str(error).replace("the header", "it"))
     if not isinstance(head, dict) or head.get("format") != FORMAT:
         _refuse(f"it does not say that its format is {FORMAT!r}")
-    if head.get("version") != VERSION:
+    version = head.get("version")
+    if type(version) is not int or not 1 <= version <= VERSION:
         _refuse(
-            f"its version is {head.get('version')!r}, this program reads {VERSION}; install a "
-            "newer release of recalibrate-lsboost"
+            f"its version is {version!r}, this program reads 1 to {VERSION}; install a newer "
+            "release of recalibrate-lsboost"
         )
     body = head.get("state")
     if not isinstance(body, dict) or head.get("checksum") != _checksum(body):
         _refuse("its content does not fit its checksum: it was changed or damaged")
     try:
-        return _decode(body)
+        return _decode(body, version)
     except ModelFileError:
         raise
     except _UNFORESEEN as error:
@@ -139,13 +150,15 @@ def _plain(value: float) -> float | int | None:
     return int(value) if value.is_integer() and abs(value) < 2**53 else value
 
 
-def _decode(body: dict[str, Any]) -> State:
+def _decode(body: dict[str, Any], version: int) -> State:
     scale = _decode_scale(body["scale"])
     rules = _decode_rules(body["rules"])
     n_classes = scale.n_scores
     watched = _decode_watched(body["watched"], n_classes)
     n_groups = len(watched.names)
-    timeline = _decode_timeline(body["timeline"], n_classes, watched.n_bands, n_groups)
+    n_sums = N_SUMS if version > 1 else N_OLD_SUMS
+    cells = (n_classes, watched.n_bands, n_groups, n_sums)
+    timeline = _decode_timeline(body["timeline"], cells)
     shape = (n_classes, n_groups)
     shift = Shift(
         _whole(body["shift"]["look"], 0),
@@ -204,17 +217,18 @@ def _decode_watched(entry: dict[str, Any], n_classes: int) -> Watched:
     return Watched(groups, edges, cuts, _array(entry["reference"], shape, "reference"), left_out)
 
 
-def _decode_timeline(
-    entry: dict[str, Any], n_classes: int, n_bands: int, n_groups: int
-) -> Timeline:
+def _decode_timeline(entry: dict[str, Any], cells: tuple[int, int, int, int]) -> Timeline:
     number = np.array([_whole(each, 1) for each in entry["number"]], dtype=np.int64)
     count = len(number)
     _require(count <= MOST_BUCKETS and (np.diff(number) > 0).all(), "buckets out of order")
     _require(count == 0 or number[0] == 1, "no first bucket")
     start, end = (_array(entry[name], (count,), name) for name in ("start", "end"))
     _require((start <= end).all() and (end[:-1] <= start[1:]).all(), "times out of order")
-    sums = _array(entry["sums"], (count, n_classes, n_bands, n_groups, N_SUMS), "sums")
-    _require((sums[..., [0, 1, 3, 5]] >= 0).all(), "negative sums")
+    sums = np.full((count, *cells[:-1], N_SUMS), np.nan)
+    sums[..., : cells[-1]] = _array(entry["sums"], (count, *cells), "sums", missing=np.nan)
+    _require(np.isfinite(sums[..., :N_OLD_SUMS]).all(), "sums that are missing")
+    _require(not (sums[..., [ROWS, WEIGHT, Z2, Z4, P1, P2]] < 0).any(), "negative sums")
+    n_classes, _, n_groups, _ = cells
     evidence = _array(entry["evidence"], (count, n_classes, n_groups), "evidence", missing=-np.inf)
     return Timeline(number, start, end, sums, evidence)
 

@@ -13,10 +13,10 @@ import numpy as np
 
 from recalibrate.data.vectors import Float64
 from recalibrate.monitoring.evidence import (
-    FLIP,
     ROWS,
     WEIGHT,
     Z1,
+    flip,
     limits,
     log_evidence,
     log_sum,
@@ -53,17 +53,20 @@ class Judgement:
     Attributes
     ----------
     timeline : Timeline
+    bounds : ndarray of float64, shape (directions, classes, cells)
+        See `Watched.bounds`.
     tolerance, alpha : float
         On the scale of [0, 1].
     """
 
     timeline: Timeline
+    bounds: Float64
     tolerance: float
     alpha: float
 
     @cached_property
     def suffixes(self) -> Float64:
-        """Sums since every bucket's start; shape (buckets, classes, cells, groups, 6)."""
+        """Sums since every bucket's start; shape (buckets, classes, cells, groups, 8)."""
         bands = self.timeline.suffixes()
         whole = bands.sum(axis=2, keepdims=True)
         return whole if bands.shape[2] == 1 else np.concatenate([whole, bands], axis=2)
@@ -82,8 +85,13 @@ class Judgement:
 
         Shape (directions, buckets, classes, cells, groups).
         """
+        sides = zip((self.suffixes, flip(self.suffixes)), self.bounds, strict=True)
+        # One start at a time, because intermediate results then stay in the cache.
         return np.stack(
-            [log_evidence(own, self.tolerance) for own in (self.suffixes, self.suffixes * FLIP)]
+            [
+                np.stack([log_evidence(own, self.tolerance, bound) for own in sums])
+                for sums, bound in sides
+            ]
         )
 
     @cached_property
@@ -112,24 +120,26 @@ class Judgement:
         """The start with most evidence since then; limits hold for all starts at once."""
         b = int(self.by_start[place.direction, :, k, place.cell, g].argmax())
         own = self.suffixes[b, k, place.cell, g]
-        low, high = self._limits(own, b, place.cell)
+        low, high = self._limits(own, b, place.cell, self.bounds[:, k, place.cell])
         start = float(self.timeline.start[b])
         return Since(int(own[ROWS]), start, float(mean_gap(own)), float(low), float(high))
 
     def gaps(self) -> tuple[Float64, Float64, Float64, Float64]:
         """Rows, mean gap so far and its limits; shape (classes, cells, groups)."""
         own = self.suffixes[0]
-        return own[..., ROWS], mean_gap(own), *self._limits(own, 0, slice(None))
+        return own[..., ROWS], mean_gap(own), *self._limits(own, 0, slice(None), self.bounds)
 
     def running(self) -> tuple[Float64, Float64, Float64]:
         """Mean gap up to the end of every bucket and its limits; (buckets, classes, groups)."""
         sums = self.timeline.sums.sum(axis=2).cumsum(axis=0)
-        return mean_gap(sums), *self._limits(sums, 0, 0)
+        return mean_gap(sums), *self._limits(sums, 0, 0, self.bounds[:, :, 0])
 
-    def _limits(self, sums: Float64, bucket: int, cell: int | slice) -> tuple[Float64, Float64]:
+    def _limits(
+        self, sums: Float64, bucket: int, cell: int | slice, bounds: Float64
+    ) -> tuple[Float64, Float64]:
         shares = self.log_share[cell] + self.timeline.log_share[bucket]
         line = self.log_line - (shares[:, None] if isinstance(cell, slice) else shares)
-        return limits(sums, line)
+        return limits(sums, line, (bounds[UNDER], bounds[OVER]))
 
 
 def mean_gap(sums: Float64) -> Float64:

@@ -81,11 +81,11 @@ class Monitor:
     Notes
     -----
     With z = w (y - p) a gambler with stake lambda against "the gap is at most tol" has wealth
-    prod (1 + lambda z) exp(-lambda w tol). It is bounded from below by the sums of z, z^2, z^3,
-    z^4 [1]_, mixed over 15 stakes and over the time from which on the gambler bets [2]_, and
-    compared with 1 / alpha after multiplication with the hypothesis' share. Rows of a group must be
-    drawn independently given the past; labels that arrive late must not do so because of what
-    they are.
+    prod (1 + lambda z) / (1 + lambda w tol). It is bounded from below by sums of powers of z [1]_,
+    mixed over 15 stakes (more in bands of low scores, where no row can lose much) and over the time
+    from which on the gambler bets [2]_, and compared with 1 / alpha after multiplication with the
+    hypothesis' share. Rows of a group must be drawn independently given the past; labels that
+    arrive late must not do so because of what they are.
 
     References
     ----------

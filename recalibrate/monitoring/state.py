@@ -111,7 +111,8 @@ class State:
     @property
     def judgement(self) -> Judgement:
         """The evidence as it is now."""
-        return Judgement(self.timeline, self.rules.tolerance / self.scale.span, self.rules.alpha)
+        tolerance = self.rules.tolerance / self.scale.span
+        return Judgement(self.timeline, self.watched.bounds, tolerance, self.rules.alpha)
 
     def after(self, batch: Batch, digest: str, *, shifts: bool) -> State:
         """After another batch; ``shifts``: also compare its scores with the reference."""
@@ -147,7 +148,7 @@ class State:
 
     def _add(self, batch: Batch, rows: NDArray[np.intp] | slice) -> State:
         """With some rows of a batch, and the alarms that they raise."""
-        from recalibrate.kernels.audit import add_six
+        from recalibrate.kernels.audit import add_eight
 
         timeline, places = self.timeline.places(batch.time[rows])
         sums = timeline.sums.copy()
@@ -160,7 +161,7 @@ class State:
             first, last = int(places.min()), int(places.max())
             for place in range(first, last + 1):
                 own = slice(None) if first == last else places == place
-                add_six(codes[own], offsets, band[own], values[own], sums[place, k])
+                add_eight(codes[own], offsets, band[own], values[own], sums[place, k])
         found = replace(self, timeline=replace(timeline, sums=sums).merged())
         return found._judge()
 

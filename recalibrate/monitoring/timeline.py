@@ -46,7 +46,7 @@ class Timeline:
         How many were opened before, and itself.
     start, end : ndarray of float64, shape (buckets,)
         First and last time.
-    sums : ndarray of float64, shape (buckets, classes, bands, groups, 6)
+    sums : ndarray of float64, shape (buckets, classes, bands, groups, 8)
         See `recalibrate.monitoring.evidence`.
     evidence : ndarray of float64, shape (buckets, classes, groups)
         Logarithm of the evidence at the end of the bucket, adjusted for all hypotheses.

@@ -31,6 +31,9 @@ from recalibrate.monitoring.unknown import (
 
 Codes = NDArray[np.int32]
 
+SMALLEST_EDGE = 0.01
+"""Bands next to 0 and 1 are at least that wide: the next scores may be a little larger."""
+
 
 @dataclass(frozen=True, eq=False)
 class Watched:
@@ -76,6 +79,19 @@ class Watched:
         """Band of every score of class k."""
         return np.searchsorted(self.edges[k], scores, side="right")
 
+    @cached_property
+    def bounds(self) -> Float64:
+        """Largest possible loss of a bet on too low and on too high predictions, per unit weight.
+
+        Residuals of a band are above minus its upper edge and below 1 minus its lower edge. Shape
+        (directions, classes, cells); the first cell is for all scores.
+        """
+        bounds = np.ones((2, len(self.edges), 1 + (self.n_bands if self.n_bands > 1 else 0)))
+        for k, own in enumerate(self.edges):
+            bounds[0, k, 1 : len(own) + 1] = own
+            bounds[1, k, 2 : len(own) + 2] = 1.0 - own
+        return bounds
+
     def codes(
         self, table: Any, n_rows: int, *, allow_unknown: bool = False
     ) -> tuple[Codes, list[Unknown]]:
@@ -106,6 +122,29 @@ class Watched:
         return found, unknown
 
 
+def band_edges(scores: Float64, levels: int) -> Float64:
+    """Quantiles of the scores, and an edge at twice the largest one if that is below .5.
+
+    Scores of rare events are all small, but only a band with an upper edge allows large stakes;
+    likewise at the other end, for events that are nearly certain.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> band_edges(np.array([0.1, 0.3, 0.5, 0.9]), 2)
+    array([0.5])
+    >>> band_edges(np.full(4, 0.02), 2)
+    array([0.04])
+    """
+    edges = np.asarray(quantile_edges(scores, levels), dtype=np.float64)
+    if levels == 1:
+        return edges
+    high = max(2.0 * float(scores.max()), SMALLEST_EDGE)
+    low = 1.0 - max(2.0 * float(1.0 - scores.min()), SMALLEST_EDGE)
+    guards = [*([low] if low >= 0.5 else []), *([high] if high <= 0.5 else [])]
+    return np.union1d(edges, guards)
+
+
 def watch(
     groups: Any, table: Any, scores: Float64, *, levels: int, depth: int, min_rows: int | None
 ) -> Watched:
@@ -123,7 +162,7 @@ def watch(
             "masks cannot be computed for the rows of the next batch. Add the mask to the table "
             "as a column and name it."
         )
-    edges = tuple(np.asarray(quantile_edges(own, levels)) for own in scores.T)
+    edges = tuple(band_edges(own, levels) for own in scores.T)
     # Cuts by every other row and counts of the rest, so that Fisher's test is exact.
     cuts = tuple(np.asarray(quantile_edges(own[::2], CUTS + 1)) for own in scores.T)
     names = tuple(each.name for each in left_out)

@@ -8,6 +8,7 @@ import pytest
 from scipy.stats import beta
 from sklearn.metrics import precision_score, recall_score, roc_auc_score
 
+from recalibrate import Groups
 from recalibrate.auditing import audit
 from recalibrate.auditing.measure.proportions import difference_limits, ratio_limits
 from recalibrate.auditing.measure.rates import Tally, find_rates
@@ -15,6 +16,7 @@ from recalibrate.auditing.measure.sample import take_sample
 from recalibrate.auditing.measure.segments import read_segments
 from recalibrate.auditing.measure.simultaneous import critical_value
 from recalibrate.auditing.measure.sweep import sum_groups
+from recalibrate.auditing.views.rates import rate_tables
 from recalibrate.data.labels import read_labels
 from recalibrate.simulate import census
 
@@ -189,6 +191,28 @@ def test_rates_have_a_table_and_a_sentence_and_stand_in_every_view(data):
         assert "Errors of decisions at 0.5" in view
         assert "Ranking" in view
         assert "Rates of decisions" in view  # the note
+
+
+def test_small_groups_are_not_named_in_headlines():
+    """Twelve rows that are ranked backwards, and a group of 400 that is ranked less well."""
+    rng = np.random.default_rng(0)
+    g = np.repeat(["large", "middle", "tiny"], [600, 400, 12])
+    y = np.arange(len(g)) % 2
+    f = 0.5 + (2 * y - 1) * np.where(g == "large", 0.15, 0.05) + rng.uniform(-0.2, 0.2, len(g))
+    f[g == "tiny"] = np.where(y[g == "tiny"] == 1, 0.2, 0.8)
+    X = pd.DataFrame({"g": g})
+    report = audit(f, X, y, Groups("g", min_rows=1), thresholds=[0.5])
+    tiny, middle = (value_of(report, "auc", f"g = {name}", None) for name in ("tiny", "middle"))
+    assert tiny.value < middle.value
+    assert 0.0 <= tiny.low < tiny.high <= 1.0
+    assert (tiny.precise, middle.precise) == (False, True)
+    line = str(report.rates).splitlines()[-1]
+    assert f"{middle.value:.3f} ({middle.low:.3f} to {middle.high:.3f}) for g = middle, " in line
+    assert f"{middle.difference:+.3f} from that of g = large" in line
+    assert "tiny" not in str(report.rates)
+    (ranking,) = (each for each in rate_tables(report.rates) if each.title == "Ranking")
+    assert [each["auc"].group for each in ranking.farthest(3)] == ["all", "g = middle", "g = large"]
+    assert "not for all rates together" in ranking.text
 
 
 @pytest.mark.slow

@@ -37,14 +37,16 @@ def test_a_class_that_is_too_weak_is_told_from_one_that_is_not():
 
 
 @pytest.mark.slow
-def test_calibrated_scores_are_not_beaten():
+def test_right_predictions_are_rarely_beaten():
+    """At a rate of 2.5 % more than 8 of 150 have a chance of 1.4 %."""
     beaten = 0
-    for seed in range(10):
-        data = census(3000, seed=seed)
-        found = check(data.probability, data.X, data.y)
-        beaten += found.H.beats + found.richer.beats
-    assert beaten <= 2
-    assert "rich enough" in found.verdict or beaten
+    for seed in range(150):
+        rng = np.random.default_rng([9, seed])
+        X = pd.DataFrame(rng.normal(size=(2000, 3)), columns=list("abc"))
+        p = 1 / (1 + np.exp(-X["a"].to_numpy()))
+        found = check(p, X, rng.random(2000) < p, seed=seed)
+        beaten += "rich enough" not in found.verdict
+    assert beaten <= 8
 
 
 @pytest.mark.slow
@@ -85,7 +87,7 @@ def test_the_witness_is_what_the_covariance_is_made_of():
     assert np.isnan(witness[2500:]).all()
     product = witness[:2500] * (y[:2500] - 0.4)
     assert product.mean() == pytest.approx(found.H.covariance)
-    assert found.H.beats is bool(found.H.covariance > 2 * found.H.covariance_se)
+    assert found.H.beats is bool(found.H.covariance > 3 * found.H.covariance_se)
     # The sign says where labels are above the predictions.
     assert witness[:2500][(X["a"] == X["b"])[:2500]].mean() > 0
 

@@ -24,6 +24,14 @@ def test_a_planted_gap_is_found_after_its_day(capsys):
 
 
 @pytest.mark.slow
+def test_rare_events_are_found_and_calibrated_ones_are_not(capsys):
+    results = load("monitoring").main(["rare", "--runs", "2", "--tolerance", "0"])
+    assert {each.alarms for each in results if each.gap == 0} == {0}
+    assert {each.found for each in results if each.gap == 0.05} == {2}
+    assert "found in 2 of 2 streams" in capsys.readouterr().out
+
+
+@pytest.mark.slow
 def test_the_state_stops_growing():
     found = load("monitoring").main(["speed", "--batches", "80", "--rows", "400"])
     assert (found.rows, found.groups) == (32_000, 100)

@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -271,7 +272,8 @@ def test_a_column_that_was_recoded_is_refused(case):
     name = term.partition(" ")[0]
     rng = np.random.default_rng(0)
     at = np.arange(400) % len(before)
-    p, y = rng.uniform(0.2, 0.8, 400), rng.integers(0, 2, 400)
+    p = rng.uniform(0.2, 0.8, 400)
+    y = (rng.random(400) < p).astype(int)
     old, new = (pd.DataFrame({name: [own[k] for k in at]}) for own in (before, after))
     monitor = rc.Monitor(groups=[term]).start(old, scores=p)
     assert monitor.update(old, y, scores=p) == ()
@@ -556,3 +558,41 @@ def test_models_of_several_classes_are_asked_for_all_of_them():
         monitor.update(X, y, **options)
         assert monitor.table["label"].unique().tolist() == ["a", "b", "c"]
         assert monitor.table["gap"].abs().max() < 0.05
+
+
+def test_rare_events_that_are_under_predicted_are_found():
+    """Scores of .005 and events of .025 or more; the same rows are not enough for stakes of .7."""
+    rng = np.random.default_rng(0)
+    monitor = rc.Monitor(groups="sex", tolerance=0.0)
+    for k in range(20):
+        X = pd.DataFrame({"sex": rng.choice(["F", "M"], 60)})
+        y = rng.random(60) < np.where(X["sex"] == "F", 0.035, 0.005)
+        monitor.update(X, y, scores=np.full(60, 0.005), time=k)
+    women = rows_of(monitor.table).loc["sex = F"]
+    assert women["alarm"]
+    assert women["where"] == "score < 0.01"
+    state = monitor._known()
+    assert state.watched.edges[0].tolist() == [0.01]
+    wide = replace(state.judgement, bounds=np.ones_like(state.watched.bounds))
+    g = state.watched.names.index("sex = F")
+    assert wide.evidence[0, g] < wide.log_line < state.judgement.evidence[0, g]
+    assert not rows_of(monitor.table).loc["sex = M", "alarm"]
+
+
+def test_events_that_are_nearly_certain_are_the_mirror_image():
+    rng = np.random.default_rng(1)
+    p, y = rng.uniform(0, 0.02, 800), rng.random(800) < 0.04
+    rare, certain = (rc.Monitor(tolerance=0.0) for _ in range(2))
+    rare.update(None, y, scores=p)
+    certain.update(None, ~y, scores=1 - p)
+    ours, theirs = (each._known().judgement.adjusted for each in (rare, certain))
+    # Quantiles take values of the data, the upper end of a band, so inner bands differ by a row.
+    assert ours[0, 0, 0, 0] == pytest.approx(theirs[1, 0, 0, 0], rel=1e-6)
+    bounds = [each._known().watched.bounds for each in (rare, certain)]
+    np.testing.assert_allclose(bounds[0][0, 0, 1:], bounds[1][1, 0, :0:-1], atol=1e-4)
+    assert rare.alarm == certain.alarm
+
+
+def test_means_only_have_no_bands():
+    monitor = rc.Monitor(levels=1).start(None, scores=np.full(20, 0.005))
+    assert monitor._known().watched.bounds.tolist() == [[[1.0]], [[1.0]]]

@@ -2,13 +2,15 @@
 
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
-from streams import batch, run
+from streams import batch, rows_of, run
 
 import recalibrate as rc
 from recalibrate.files import ModelFileError
+from recalibrate.monitoring.evidence import N_SUMS
 from recalibrate.monitoring.files import _checksum, from_bytes, to_bytes
 from recalibrate.support import strictjson
 
@@ -33,6 +35,27 @@ def test_a_loaded_monitor_goes_on_where_it_was(saved):
     assert again.report().n_rows == monitor.report().n_rows + 600
     with pytest.raises(ValueError, match="begun already"):
         again.start(X, scores=p)
+
+
+def test_a_state_of_an_older_release_goes_on():
+    """Version 1: 1,200 rows in four batches, the last two with a gap for women."""
+    old = rc.Monitor.load(Path(__file__).with_name("state_version_1.json"))
+    women = rows_of(old.table).loc["sex = F"]
+    assert (women["rows"], women["alarm"]) == (609, False)
+    # What the release that wrote it said. Now m is paid for by a logarithm, which narrows limits,
+    # and in the lower band there is a share of the wealth for larger stakes.
+    assert women["evidence"] == pytest.approx(2.248857, rel=0.05)
+    assert (women["low"], women["high"]) == pytest.approx((-0.015859, 0.143778), abs=0.005)
+    again = from_bytes(to_bytes(old._known()))
+    assert to_bytes(again) == to_bytes(old._known())
+    rng = np.random.default_rng(5)
+    for time in range(4, 8):
+        X, p, y = batch(rng, 300, gap=0.15)
+        old.update(X, y, scores=p, time=time)
+    women = rows_of(old.table).loc["sex = F"]
+    assert women["alarm"]
+    assert women["low"] < women["gap"] < women["high"]
+    assert old._known().judgement.suffixes.shape[-1] == N_SUMS
 
 
 def test_several_classes_and_no_labels_yet(tmp_path):
@@ -76,7 +99,8 @@ def test_damage_is_noticed(saved):
         (b"", "not JSON"),
         (data[:-20], "not JSON"),
         (b"[1]", "format"),
-        (b'{"format":"recalibrate.monitor","version":2}', "version is 2"),
+        (b'{"format":"recalibrate.monitor","version":3}', "version is 3"),
+        (b'{"format":"recalibrate.monitor","version":true}', "version is True"),
         (data.replace(b'"rows":7200', b'"rows":7300'), "checksum"),
         (data.replace(b'"alpha":0.05', b'"alpha":0.05,"alpha":0.5'), "repeats the key"),
         (b'{"a":' * 100 + b"1" + b"}" * 100, "nested deeper"),
@@ -93,6 +117,7 @@ def test_damage_is_noticed(saved):
         lambda s: s["timeline"]["sums"].pop(),
         lambda s: s["timeline"]["sums"].__setitem__(0, "1"),
         lambda s: s["timeline"]["sums"].__setitem__(0, -1),
+        lambda s: s["timeline"]["sums"].__setitem__(0, None),
         lambda s: s["timeline"]["number"].__setitem__(0, 2),
         lambda s: s["timeline"]["start"].__setitem__(0, 99),
         lambda s: s["timeline"].__setitem__("number", list(range(1, 99))),

@@ -40,7 +40,12 @@ Floats = NDArray[np.float64]
 FOLDS = 5
 ROWS_PER_LEVEL = 1000
 MOST_LEVELS = 10
-BEYOND_NOISE = 2.0
+BEYOND_NOISE = 3.0
+"""Standard errors. Every pair of folds counts twice, once with either as the rows that are judged,
+so that the sum varies more than its standard error says: by a factor between 1 (all signal) and the
+square root of 2 (all noise); measured 1.25 for right predictions. And the verdict looks at
+constants, H and the richer class. With two standard errors it found something in 7 % and 9 % of
+calibrated data sets of 2,000 and 5,000 rows, with three in about 2 %."""
 LEAST_LEAF_ROWS = 50
 TURNS = 50
 """Of looking for the best steps; three coordinates need far fewer."""
@@ -93,7 +98,8 @@ def richness(
     on all rows at once, which finds what all level sets share. Each of the three is multiplied by
     one step for all rows, chosen on the other folds' held-out predictions (between 0 and 1): fitted
     in full, noise would hide a small gain. Their sum is the witness h. The class beats the
-    predictions if the mean of h(x) (y - f(x)) is above zero by more than two standard errors.
+    predictions if the mean of h(x) (y - f(x)) is above zero by more than three standard errors. For
+    right predictions the verdict names constants or a class with a chance of about 2 %.
 
     Examples
     --------

@@ -16,6 +16,7 @@ ByMeasure = Mapping[str, Rate]
 
 _RATE = Digits(3)
 _TIMES = Digits(2)
+ONE_RATE = "Limits hold for all groups at once, for each rate alone and not for all rates together."
 _SHORT = {"tpr": "TPR", "fpr": "FPR", "ppv": "PPV", "auc": "AUC"}
 
 
@@ -29,13 +30,17 @@ class RateTable:
     records: list[ByMeasure]
 
     def farthest(self, most: int) -> list[ByMeasure]:
-        """All rows, and those groups whose rates are farthest from their references'."""
+        """All rows, and those groups whose rates are farthest from their references'.
+
+        Groups with too few rows for precise limits come last.
+        """
         if len(self.records) <= most:
             return self.records
 
         def apart(rates: ByMeasure) -> float:
-            sizes = (abs(each.after.difference) for each in rates.values())
-            return max((size for size in sizes if size == size), default=0.0)
+            precise = (each.after for each in rates.values() if each.after.precise)
+            sizes = (abs(own.difference) for own in precise)
+            return max((size for size in sizes if size == size), default=-1.0)
 
         first, *groups = self.records
         return [first, *sorted(groups, key=apart, reverse=True)[: most - 1]]
@@ -80,7 +85,8 @@ def _selection(threshold: float, records: list[ByMeasure]) -> RateTable:
     columns += _against("selection_rate")
     text = (
         f"Selected: a prediction of at least {threshold:g}. The impact ratio divides a group's "
-        "selection rate by that of its reference group; bold where the limits exclude 1."
+        "selection rate by that of its reference group; bold where the limits exclude 1. "
+        f"{ONE_RATE}"
     )
     return RateTable(f"Selection at {threshold:g}", text, columns, records)
 
@@ -93,7 +99,7 @@ def _errors(threshold: float, records: list[ByMeasure]) -> RateTable:
     told = "; ".join(f"{TITLES[name]}: {MEANINGS[name]}" for name in ("tpr", "fpr", "ppv"))
     text = (
         f"{told[:1].upper()}{told[1:]}. Differences are those from the reference group; bold where "
-        "their limits exclude 0."
+        f"their limits exclude 0. {ONE_RATE}"
     )
     return RateTable(f"Errors of decisions at {threshold:g}", text, columns, records)
 
@@ -107,7 +113,7 @@ def _ranking(records: list[ByMeasure]) -> RateTable:
     columns += _before(records, "auc", "AUC before") + _against("auc")
     text = (
         f"The area under the ROC curve (AUC): {MEANINGS['auc']}. A group whose scores rank well "
-        "can still be miscalibrated, and the other way round."
+        f"can still be miscalibrated, and the other way round. {ONE_RATE}"
     )
     return RateTable("Ranking", text, columns, records)
 

@@ -146,8 +146,8 @@ def show_rates(rates: Rates) -> Markup:
         element(
             "p",
             "Calibration is not equal treatment: these rates can differ between groups although "
-            "the predictions are right for each. Limits of a rate hold for all groups at once "
-            f"with {sure} confidence.",
+            "the predictions are right for each. Limits of one rate hold for all groups at once "
+            f"with {sure} confidence; those of all rates together hold less often.",
         )
     ]
     for each in rate_tables(rates):
