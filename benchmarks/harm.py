@@ -1,11 +1,15 @@
 """Do no harm, and act when it is called for: simulations in which the truth is known.
 
-    python benchmarks/harm.py calibrated --rows 200 --seeds 60
+    python benchmarks/harm.py calibrated --rows 1000 --seeds 400
+    python benchmarks/harm.py calibrated --rows 1000 --seeds 400 --kind rare
     python benchmarks/harm.py planted --rows 20000 --seeds 40
     python benchmarks/harm.py small-groups --rows 4000 --seeds 40
 
-`calibrated`: the base is the truth, so every change is harm; printed as a share of the Brier
-score of the truth. `planted`: one group of 5 % of the rows has a gap of .1; printed is how much
+`calibrated`: the base is the truth, so every change is harm; printed is the mean rise of the
+expected loss on new rows (log loss, or squared error), in per cent of that of the truth, with its
+standard error over seeds, and how many fits each stage changed. Kinds: `events` (a third of the
+labels are 1), `rare` (5 % of them), `regression` (equal noise) and `unequal` (noise in proportion
+to the mean). Each has four numeric columns and two of groups. `planted`: one group of 5 % of the rows has a gap of .1; printed is how much
 of it is left on new rows. `small-groups`: H=Groups on a column with groups of 20 to 90 rows, the
 base is the truth; printed is how far the groups are moved, in standard errors of their own means
 (a group that follows its noise in full is moved by 1 on average squared).
@@ -13,6 +17,7 @@ base is the truth; printed is how far the groups are moved, in standard errors o
 
 import argparse
 import warnings
+from collections import Counter
 
 import numpy as np
 import pandas as pd
@@ -22,14 +27,17 @@ import recalibrate as rc
 GROUPS = list("abcdefgh")
 SHARES = [0.3, 0.2, 0.15, 0.12, 0.1, 0.06, 0.05, 0.02]
 PLANTED = "g"
+KINDS = ("events", "rare", "regression", "unequal")
+RARE = -3.4
+"""Intercept of the log-odds that makes 5 % of the labels 1."""
 
 
-def people(rng, n):
+def people(rng, n, intercept=-0.8):
     """Features and true probabilities."""
     X = pd.DataFrame({f"x{j}": rng.normal(size=n).astype(np.float32) for j in range(4)})
     X["group"] = rng.choice(GROUPS, n, p=SHARES)
     X["sex"] = rng.choice(["f", "m"], n)
-    truth = 1 / (1 + np.exp(-(0.9 * X["x0"] + 0.5 * X["x1"] - 0.8)))
+    truth = 1 / (1 + np.exp(-(0.9 * X["x0"] + 0.5 * X["x1"] + intercept)))
     return X, truth.to_numpy()
 
 
@@ -39,32 +47,65 @@ def read_class(name):
     ]
 
 
-def calibrated(rows, seeds, H):
-    harm, changed = [], 0
-    for seed in range(seeds):
+def draw(kind, rng, n):
+    """Features, true means, and the standard deviation of the noise (None: 0/1 labels)."""
+    X, truth = people(rng, n, RARE if kind == "rare" else -0.8)
+    if kind in ("events", "rare"):
+        return X, truth, None
+    mean = np.exp(0.6 * X["x0"] + 0.3 * X["x1"]).to_numpy(float)
+    return X, mean, 0.8 * mean if kind == "unequal" else np.ones(n)
+
+
+def label(rng, truth, noise):
+    return rng.random(len(truth)) < truth if noise is None else rng.normal(truth, noise)
+
+
+def risen(after, truth, noise):
+    """Rise of the expected loss over that of the truth, as a share of it."""
+    if noise is not None:
+        return np.mean((after - truth) ** 2) / np.mean(noise**2)
+    p, q = (np.clip([1 - each, each], 1e-12, 1) for each in (truth, after))
+    return np.sum(p * np.log(p / q)) / -np.sum(p * np.log(p))
+
+
+def changing(model):
+    """Names of the stages that changed the base."""
+    for note in model.notes:
+        name, _, said = note.partition(": ")
+        if "corrected" in said or "correction (" in said or "corrections (" in said:
+            yield name
+        elif said.startswith("applied"):
+            yield name
+
+
+def calibrated(args):
+    harm, stages, changed = [], Counter(), 0
+    for seed in range(args.first, args.first + args.seeds):
         rng = np.random.default_rng(seed)
-        X, truth = people(rng, rows)
-        new, new_truth = people(np.random.default_rng(10**6 + seed), 20_000)
-        model = rc.fit(truth, X, rng.random(rows) < truth, H=H)
-        after = model.predict(new, base=new_truth)
-        # The expected Brier score rises by the mean squared distance from the truth.
-        harm.append(np.mean((after - new_truth) ** 2) / np.mean(new_truth * (1 - new_truth)))
+        X, truth, noise = draw(args.kind, rng, args.rows)
+        new, new_truth, new_noise = draw(args.kind, np.random.default_rng(10**6 + seed), 20_000)
+        model = rc.fit(truth, X, label(rng, truth, noise), H=read_class(args.H))
+        harm.append(100 * risen(model.predict(new, base=new_truth), new_truth, new_noise))
         changed += bool(model.rounds.steps)
+        stages.update(changing(model))
+    error = np.std(harm) / np.sqrt(args.seeds)
     print(
-        f"{rows:,} rows, {seeds} seeds: mean harm {100 * np.mean(harm):.4f} % of the Brier score "
-        f"(largest {100 * np.max(harm):.3f} %), base changed in {changed} of {seeds}"
+        f"{args.kind}, {args.rows:,} rows, {args.seeds} seeds: mean harm {np.mean(harm):.4f} +- "
+        f"{error:.4f} % of the loss (largest {np.max(harm):.2f} %), base changed in {changed} of "
+        f"{args.seeds}"
     )
+    print("  changed by " + (", ".join(f"{name} {k}" for name, k in stages.items()) or "nothing"))
 
 
-def planted(rows, seeds, H, gap=0.1):
-    left = []
+def planted(args, gap=0.1):
+    rows, seeds, left = args.rows, args.seeds, []
     for seed in range(seeds):
         rng = np.random.default_rng(seed)
         X, base = people(rng, rows)
         new, new_base = people(np.random.default_rng(10**6 + seed), 100_000)
         truth = np.clip(base + gap * (X["group"] == PLANTED).to_numpy(), 0, 1)
         inside = (new["group"] == PLANTED).to_numpy()
-        model = rc.fit(base, X, rng.random(rows) < truth, H=H)
+        model = rc.fit(base, X, rng.random(rows) < truth, H=read_class(args.H))
         after = model.predict(new, base=new_base)
         wanted = np.clip(new_base + gap, 0, 1)[inside]
         left.append(np.mean(wanted - after[inside]) / np.mean(wanted - new_base[inside]))
@@ -75,8 +116,8 @@ def planted(rows, seeds, H, gap=0.1):
     )
 
 
-def small_groups(rows, seeds, _):
-    moved = []
+def small_groups(args):
+    rows, seeds, moved = args.rows, args.seeds, []
     for seed in range(seeds):
         rng = np.random.default_rng(seed)
         X, truth = people(rng, rows)
@@ -104,11 +145,13 @@ def main():
     parser.add_argument("what", choices=["calibrated", "planted", "small-groups"])
     parser.add_argument("--rows", type=int, default=2000)
     parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--first", type=int, default=0, help="first seed of calibrated")
+    parser.add_argument("--kind", choices=KINDS, default="events", help="of calibrated")
     parser.add_argument("--H", choices=["default", "groups", "linear"], default="default")
     args = parser.parse_args()
     warnings.simplefilter("ignore", UserWarning)
     run = {"calibrated": calibrated, "planted": planted, "small-groups": small_groups}[args.what]
-    run(args.rows, args.seeds, read_class(args.H))
+    run(args)
 
 
 if __name__ == "__main__":

@@ -124,12 +124,16 @@ def _with_error(value: float, error: float) -> str:
 def show_groups(groups: Sequence[tuple[str, int, float, float, float]]) -> str:
     """Note: a table with name, rows, gap before, shift and standard error of every group.
 
+    The mean gap of a group in new rows is ``before - shift`` with this standard error: of one that
+    is corrected in full, 0 plus or minus the standard error. Correcting part of a gap leaves the
+    other part, but the error of what is left is the same, because it is that of ``before``.
+
     Examples
     --------
     >>> print(show_groups([("sex = F", 900, 0.05, 0.04, 0.01)]))
-    gaps by group: mean label - mean prediction, held out
-      group    rows   before    shift    after  std. error
-      sex = F   900  +0.0500  +0.0400  +0.0100      0.0100
+    gaps by group: mean label - mean prediction; left in new rows: before - shift +- std. error
+      group    rows   before    shift  std. error
+      sex = F   900  +0.0500  +0.0400      0.0100
     """
     far = sorted(groups, key=lambda group: -abs(group[2]) / max(group[4], 1e-300))
     chosen = {group[0] for group in far[:MOST_SHOWN]}
@@ -139,11 +143,12 @@ def show_groups(groups: Sequence[tuple[str, int, float, float, float]]) -> str:
     largest = max([abs(value) for group in shown for value in group[2:]], default=0.0)
     digits = min(4, max(0, 3 - floor(log10(largest)))) if largest > 0 else 4
     lines = [
-        "gaps by group: mean label - mean prediction, held out",
-        f"  {'group':<{width}} {'rows':>{rows}}   before    shift    after  std. error",
+        "gaps by group: mean label - mean prediction; left in new rows: before - shift +- std. "
+        "error",
+        f"  {'group':<{width}} {'rows':>{rows}}   before    shift  std. error",
     ]
     for name, count, off, moved, error in shown:
-        numbers = "".join(f" {value:>+8.{digits}f}" for value in (off, moved, off - moved))
+        numbers = "".join(f" {value:>+8.{digits}f}" for value in (off, moved))
         lines.append(f"  {name:<{width}} {count:>{rows},}{numbers}{error:>12.{digits}f}")
     if len(shown) < len(groups):
         lines.append(f"  and {len(groups) - len(shown)} groups with less significant gaps")

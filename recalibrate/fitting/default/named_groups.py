@@ -2,7 +2,7 @@
 
 All three have few numbers, or numbers whose variance the data say, and are judged by their
 evidence (``score``, ``shifts``). Folds only see to it that nothing gets worse on rows that were not
-fitted, and tell for every group how far it was off, how far it was moved and what is left.
+fitted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from recalibrate.core.rounds import Rounds
 from recalibrate.core.source import StatsSource
 from recalibrate.explain.notes import NamedLoss, show_groups
 from recalibrate.fitting.default.judging import (
-    HeldOutScores,
     held_out_gain,
     held_out_scores,
     weight_spread,
@@ -72,7 +71,7 @@ class GroupStages:
                 at.append(new is not log)
                 log = new
         last = int(max(np.flatnonzero([True, *at])))
-        notes.append(self._table(held_out[0], held_out[last]))
+        notes.append(self._table(log))
         weight = held_out[0].weight(self.problem)
         curve = [average(each.losses(self.problem), weight) for each in held_out]
         cut = self.problem.cut_loss(held_out[0].rows)
@@ -98,24 +97,33 @@ class GroupStages:
     def _level_sets(self, source: StatsSource, log: Rounds) -> Rounds:
         return self.shifts.on_level_sets(source, self.shifts.on_curve(source, log))
 
-    def _table(self, before: HeldOutScores, after: HeldOutScores) -> str:
-        """For every group how far it was off, was moved, and what is left, on held-out rows."""
-        problem, labels = self.problem, self.problem.labels
-        size = labels.span
-        w, y = before.weight(problem), labels.values[before.rows]
-        old, new = (from_margin(each.scores, problem.link) for each in (before, after))
-        block = self.encoded.rows.take(before.rows).blocks[1]
-        offsets, names = self.shifts.encoder.offsets, self.shifts.encoder.groups.labels
-        found: list[tuple[str, int, float, float, float]] = []
+    def _table(self, log: Rounds) -> str:
+        """For every group how far the base is off, how far it is moved, and the standard error.
+
+        Mean residuals of held-out folds are not shown: over all folds the mean of a group's
+        held-out residuals less those of the other folds is zero by algebra, so that a group whose
+        gap was corrected in full shows none, whatever the error of the correction. What is left in
+        new rows is before - shift up to the standard error of the mean residual.
+        """
+        problem, labels, rows = self.problem, self.problem.labels, self.encoded.rows
+        y = labels.values
+        w = np.ones(len(y)) if labels.weight is None else labels.weight
+        old = from_margin(rows.base, problem.link)
+        new = from_margin(log.apply(rows.blocks, rows.base), problem.link)
+        # Squared residuals of a few rows without an event would call a rare event impossible.
+        variance = new * (1.0 - new) if labels.kind == "binary" else (y - new) ** 2
+        size, block, names = labels.span, rows.blocks[1], self.shifts.encoder.groups.labels
+        offsets = self.shifts.encoder.offsets
+        table: list[tuple[str, int, float, float, float]] = []
         for t in range(block.shape[1]):
-            count = int(offsets[t + 1] - offsets[t]) + 1
-            sums = [
-                np.bincount(block[:, t], weights=each, minlength=count)[1:]
-                for each in (w, w * (y - old), w * (new - old), w**2 * (y - old) ** 2)
-            ]
-            rows = np.bincount(block[:, t], minlength=count)[1:]
-            mass = np.where(sums[0] > 0, sums[0], 1.0)
-            off, moved, error = sums[1] / mass, sums[2] / mass, np.sqrt(sums[3]) / mass
-            numbers = (rows.tolist(), *((size * each).tolist() for each in (off, moved, error)))
-            found += zip(names[offsets[t] : offsets[t + 1]], *numbers, strict=True)
-        return show_groups(found)
+            length = int(offsets[t + 1] - offsets[t]) + 1
+            mass, off, moved, spread = (
+                np.bincount(block[:, t], weights=each, minlength=length)[1:]
+                for each in (w, w * (y - old), w * (new - old), w**2 * variance)
+            )
+            count = np.bincount(block[:, t], minlength=length)[1:]
+            unit = size / np.where(mass > 0, mass, 1.0)
+            numbers = (off * unit, moved * unit, np.sqrt(spread) * unit)
+            columns = (count.tolist(), *(each.tolist() for each in numbers))
+            table += zip(names[offsets[t] : offsets[t + 1]], *columns, strict=True)
+        return show_groups(table)
