@@ -9,10 +9,11 @@
 expected loss on new rows (log loss, or squared error), in per cent of that of the truth, with its
 standard error over seeds, and how many fits each stage changed. Kinds: `events` (a third of the
 labels are 1), `rare` (5 % of them), `regression` (equal noise) and `unequal` (noise in proportion
-to the mean). Each has four numeric columns and two of groups. `planted`: one group of 5 % of the rows has a gap of .1; printed is how much
-of it is left on new rows. `small-groups`: H=Groups on a column with groups of 20 to 90 rows, the
-base is the truth; printed is how far the groups are moved, in standard errors of their own means
-(a group that follows its noise in full is moved by 1 on average squared).
+to the mean). Each has four numeric columns and two of groups. `planted`: one group of 5 % of the
+rows has a gap of .1; printed is how much of it is left on new rows. `small-groups`: H=Groups on a
+column with groups of 20 to 90 rows, the base is the truth; printed is how far the groups are moved,
+in standard errors of their own means (a group that follows its noise in full is moved by 1 on
+average squared).
 """
 
 import argparse
@@ -72,9 +73,8 @@ def changing(model):
     """Names of the stages that changed the base."""
     for note in model.notes:
         name, _, said = note.partition(": ")
-        if "corrected" in said or "correction (" in said or "corrections (" in said:
-            yield name
-        elif said.startswith("applied"):
+        words = ("corrected", "correction (", "corrections (")
+        if said.startswith("applied") or any(word in said for word in words):
             yield name
 
 

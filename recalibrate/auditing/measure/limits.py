@@ -186,8 +186,9 @@ def gap_model(sums: Sums, noise: Noise) -> Shifts:
     excess = np.where(same, 1.0, ratio(noise.own, labels + rows))
     events = labels * ratio(noise.count, sums.total[:, WEIGHT]) ** 2
     share = events / (events + PRIOR_EVENTS)
+    share = np.where(excess < 1.0, share**2, share)  # less noise needs more events to be believed
     moderated = shrink(excess, share, 1.0, noise.nesting)
-    return model.dispersed(sampled * np.maximum(moderated, 1.0))
+    return model.dispersed(sampled * moderated)
 
 
 def _numbers(sums: Sums, noise: Noise, critical: float) -> Interval:

@@ -149,16 +149,42 @@ def test_groups_as_an_argument_are_told_to_be_h():
         rc.fit(rows.base, rows.X, rows.y, H=[])
 
 
-def test_the_summary_has_a_line_for_every_group():
-    rows = people(0, 4000, off=lambda X, f: 0.8 * (X["g"] == "a"))
-    said = rc.fit(rows.base, rows.X, rows.y, ["g", "h"]).summary()
+def line_of_group_a(model):
+    """Rows, gap of the base, shift and standard error of one group, as the summary says them."""
+    said = model.summary()
     (line,) = [each for each in said.splitlines() if each.strip().startswith("g = a ")]
-    count, off, moved, left, error = (float(each.replace(",", "")) for each in line.split()[3:])
+    return [float(each.replace(",", "")) for each in line.split()[3:]]
+
+
+def off_in_a(X, f):
+    return 0.8 * (X["g"] == "a")
+
+
+def test_the_summary_has_a_line_for_every_group():
+    rows = people(0, 4000, off=off_in_a)
+    model = rc.fit(rows.base, rows.X, rows.y, ["g", "h"])
+    count, off, moved, error = line_of_group_a(model)
     own = rows.where("g", "a")
     assert count == own.sum()
     assert off == pytest.approx(np.mean((rows.y - rows.base)[own]), abs=1e-4)
-    assert off - moved == pytest.approx(left, abs=2e-4)
-    assert abs(left) < 4 * error < off
+    after = model.predict(rows.X, base=rows.base)
+    assert moved == pytest.approx(np.mean((after - rows.base)[own]), abs=1e-4)
+    assert abs(off - moved) < 4 * error < off
+
+
+@pytest.mark.slow
+def test_what_is_left_in_new_rows_is_as_uncertain_as_the_summary_says():
+    new = people(10_000, 50_000, off=off_in_a)
+    own, missed, errors = new.where("g", "a"), [], []
+    for seed in range(40):
+        rows = people(seed, 2000, off=off_in_a)
+        model = rc.fit(rows.base, rows.X, rows.y, ["g", "h"])
+        _, off, moved, error = line_of_group_a(model)
+        left = np.mean((new.truth - model.predict(new.X, base=new.base))[own])
+        missed.append(left - (off - moved))
+        errors.append(error)
+    # A root mean square of 40 draws has a relative standard error of 11 %.
+    assert 0.7 < np.sqrt(np.mean(np.square(missed))) / np.mean(errors) < 1.35
 
 
 def test_of_many_groups_the_summary_shows_the_most_significant_gaps():

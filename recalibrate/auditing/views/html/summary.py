@@ -18,6 +18,7 @@ from recalibrate.auditing.views.columns import (
 from recalibrate.auditing.views.html.markup import Markup, element, join
 from recalibrate.auditing.views.html.tables import build_table
 from recalibrate.auditing.views.numbers import Digits
+from recalibrate.auditing.views.text import slope_sentences
 
 if TYPE_CHECKING:
     from recalibrate.auditing.report import AuditReport
@@ -27,9 +28,12 @@ def show_verdict(report: AuditReport) -> Markup:
     """The verdict in sentences, marked as good or not by sign, word and colour."""
     now = report.overall
     along = now.mce_p < report.alpha
+    sloped = bool(slope_sentences(report))  # the verdict has them
     found = len(report.discoveries.subgroups) if report.discoveries is not None else 0
-    wrong = now.n_off > 0 or along or found > 0
-    sentences = ["Along the predictions, no group's cumulative error is more than noise."]
+    wrong = now.n_off > 0 or along or sloped or found > 0
+    sentences = []
+    if not along and not sloped:
+        sentences = ["Along the predictions, no group has an error that is more than noise."]
     if along:
         sentences = [
             "Errors cumulated along the predictions are more than noise (adjusted p "
