@@ -125,7 +125,8 @@ def fit(
     cv
         Number of folds, any scikit-learn splitter, or pairs of row numbers such as
         ``GroupKFold().split(X, y, groups)``, for choosing the number of rounds; the model is
-        then refitted on all rows. Default 5. An unfitted base is cross-fitted on the same folds.
+        then refitted on all rows. Default 5, of which fewer are fitted from 25,000 rows on.
+        An unfitted base is cross-fitted on the same folds.
     fit_params
         Further arguments of ``fit`` of a base that is cross-fitted; those with an entry per row
         are cut to the rows of every fold.

