@@ -8,7 +8,7 @@ import pytest
 from sklearn.metrics import mean_poisson_deviance
 
 import recalibrate as rc
-from recalibrate.auditing.measure.law import Law
+from recalibrate.auditing.measure.law import noise_spread
 from recalibrate.auditing.measure.noise import moderate
 from recalibrate.auditing.measure.sweep import Nesting
 from recalibrate.metrics import decompose
@@ -140,28 +140,25 @@ def test_what_does_not_go_together_is_refused(claims):
         rc.audit(shares, None, list("abcabc"), loss="poisson")
 
 
-def law(kurtosis):
-    return Law(np.ones(1), np.zeros(1), kurtosis)
-
-
 def test_noise_of_small_groups_follows_the_groups_around_them():
     # All rows, two values of a column of which one has 8 times the noise, and a part of that one
     # in which no large outcome has shown yet.
     own, count = np.array([1.0, 8.0, 0.1, 0.2]), np.array([2000.0, 200.0, 1800.0, 20.0])
     none = np.arange(0)
     nesting = Nesting([np.array([1, 2]), np.array([3])], [none, none, none, np.array([1])])
-    relative, share = moderate(own, nesting, law(90.0), count)
+    relative, share = moderate(own, nesting, np.full(4, 90.0), count)
     assert relative[1] > 7.0
     assert relative[3] > 6.0
     assert share[3] < 0.05
-    alike, _ = moderate(np.array([1.0, 1.4, 0.9, 0.2]), nesting, law(90.0), count)
+    alike, _ = moderate(np.array([1.0, 1.4, 0.9, 0.2]), nesting, np.full(4, 90.0), count)
     assert 0.9 < alike[3] < 1.2
 
 
 def test_groups_of_the_same_noise_do_not_differ():
     rng = np.random.default_rng(3)
     count = np.full(10, 200.0)
-    spreads = [law(3.0).spread(rng.chisquare(200, 10) / 200, count, 2000.0) for _ in range(200)]
+    draws = [rng.chisquare(200, 10) / 200 for _ in range(200)]
+    spreads = [noise_spread(draw, count, 2000.0, 3.0) for draw in draws]
     assert np.mean(np.array(spreads) > 0.1) < 0.01  # sampling alone is sqrt(2 / 200) = .1
     unequal = np.repeat([0.1, 1.9], 5)
-    assert law(3.0).spread(unequal, count, 2000.0) == pytest.approx(0.81 / 0.9, rel=0.05)
+    assert noise_spread(unequal, count, 2000.0, 3.0) == pytest.approx(0.81 / 0.9, rel=0.05)
