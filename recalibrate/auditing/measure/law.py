@@ -110,26 +110,27 @@ def noise_score(relative: Float64, count: Float64, kurtosis: Float64) -> Float64
     """Normal score of variances of so many rows, as multiples of what is expected.
 
     A variance of n rows has a gamma law of mean 1 and variance (kurtosis - 1) / n. But heavy tails
-    show in few rows: of two-point residuals in one row of ``kurtosis``, and a variance counts as
-    no less likely than that none of n rows is one of these.
+    show in few rows: if residuals are 0 but for one row in ``kurtosis``, a small variance says
+    that few of n rows are such ones, and is as likely as that (binomial law).
 
     Examples
     --------
     >>> few, many = np.full(2, 0.1), np.array([20.0, 200.0])
     >>> noise_score(few, many, np.array([3.0, 3.0])).round(1)  # of normal residuals
-    array([ -3.4, -17.8])
+    array([ -2.9, -10.5])
     >>> noise_score(few, many, np.array([30.0, 30.0])).round(1)
-    array([-0. , -3. ])
+    array([ 0. , -2.6])
     """
-    from scipy.special import gammainc, gammaincc, ndtri
+    from scipy.special import betainc, gammainc, gammaincc, ndtri
 
     shape = count / (kurtosis - 1.0)
-    none = np.exp(count * np.log1p(-1.0 / kurtosis))
-    less = np.maximum(gammainc(shape, shape * relative), none)
+    large = np.minimum(relative, 1.0) * count / kurtosis
+    few = betainc(count - large, large + 1.0, 1.0 - 1.0 / kurtosis)
+    less = np.maximum(gammainc(shape, shape * relative), few)
     more = gammaincc(shape, shape * relative)
     # Whatever is larger than any chance is all the same.
     low, high = (ndtri(np.maximum(tail, _TINY)) for tail in (less, more))
-    return np.where(relative < 1.0, np.minimum(low, 0.0), np.maximum(-high, 0.0))
+    return np.asarray(np.where(relative < 1.0, np.minimum(low, 0.0), np.maximum(-high, 0.0)))
 
 
 def law_factors(weight: Float64, exposure: Float64 | None) -> tuple[Float64, Float64]:

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from recalibrate.auditing.measure.law import (
     LEAST_SPREAD,
-    Law,
     noise_score,
     noise_spread,
     prior_rows,
@@ -127,10 +126,10 @@ def find_kurtosis(sums: Sums, nesting: Nesting) -> Float64:
     or less than others is no kurtosis of theirs. Squares of variances come from pairs of different
     rows, which has no bias however small the groups are.
     """
-    law, bins = sums.law, sums.by_quantile
-    square = bins[..., W2R2] - law.centre * (2.0 * bins[..., W2R] - law.centre * bins[..., W2])
+    law = sums.law
     scale = ratio(np.ones_like(law.variance), law.variance)
-    second, fourth = square @ scale, bins[..., W4C4] @ scale**2
+    second = _squares(sums) @ scale
+    fourth = sums.by_quantile[..., W4C4] @ scale**2
     count = effective_rows(sums.total)
     several = count > 1.0 + 1e-9
     # What fourth powers would add up to if none of them was larger than its expectation.
@@ -145,6 +144,12 @@ def find_kurtosis(sums: Sums, nesting: Nesting) -> Float64:
     return found
 
 
+def _squares(sums: Sums) -> Float64:
+    """Summed squares of weighted residuals from the law's centre, by group and bin."""
+    bins, centre = sums.by_quantile, sums.law.centre
+    return np.asarray(bins[..., W2R2] - 2.0 * centre * bins[..., W2R] + centre**2 * bins[..., W2])
+
+
 def _skewed(sums: Sums, nesting: Nesting, relative: Float64) -> Float64:
     """Skewness of residuals in the groups of every group's term, as share of the law's.
 
@@ -152,10 +157,9 @@ def _skewed(sums: Sums, nesting: Nesting, relative: Float64) -> Float64:
     """
     bins, total, law = sums.by_quantile, sums.total, sums.law
     gap = (total[:, R] - bins[..., WEIGHT] @ law.centre) / total[:, WEIGHT]
-    square = bins[..., W2R2] - law.centre * (2.0 * bins[..., W2R] - law.centre * bins[..., W2])
     # Third powers from the groups' own means; with weights, the middle term is all but right.
     longer = ratio(total[:, BY_THIRD], total[:, BY_VARIANCE])
-    third = total[:, W3C3] - 3.0 * gap * longer * square.sum(axis=1)
+    third = total[:, W3C3] - 3.0 * gap * longer * _squares(sums).sum(axis=1)
     third += 2.0 * gap**3 * total[:, BY_THIRD]
     expected = bins[..., BY_THIRD] @ law.third * relative**1.5
     found = np.ones(len(total))
@@ -172,8 +176,8 @@ def moderate(
     """Variances of groups relative to a law: by their own rows, and for the rest by others.
 
     The rest is what the groups around a group show, see `_rest`. Where the noise of a term's
-    groups differs, that is taken as larger; and that a group has less
-    noise than others is only believed where it surely has: tails may not have shown yet.
+    groups differs, that is taken as larger; and that a group has less noise than others is only
+    believed where it surely has: tails may not have shown yet.
 
     Returns
     -------
