@@ -314,6 +314,15 @@ def counts(rng: np.random.Generator, X: pd.DataFrame) -> Rows:
     return Rows(mean, mean, rng.poisson(mean * rng.gamma(0.7, 1 / 0.7, len(X))).astype(float))
 
 
+def weighted_numbers(noise: Noise) -> Draw:
+    def draw(rng: np.random.Generator, X: pd.DataFrame) -> Rows:
+        mean = rng.uniform(10, 100, len(X))
+        weight = rng.lognormal(0, 0.7, len(X))
+        return Rows(mean, mean, mean + noise(rng, X, mean), {"sample_weight": weight})
+
+    return draw
+
+
 def soft_inflated(rng: np.random.Generator, X: pd.DataFrame) -> Rows:
     """Shares that are often exactly 0 or 1."""
     mean = rng.beta(1, 5, len(X))
@@ -422,6 +431,8 @@ KINDS = {
     "quiet claims": Kind(regression(quiet_claims)),
     "noise by cell": Kind(regression(noise_by_cell)),
     "large few noisy": Kind(regression(few_noisy), rows=30_000),
+    "weighted few noisy": Kind(weighted_numbers(few_noisy)),
+    "weighted claims": Kind(weighted_numbers(claims)),
 }
 
 

@@ -12,7 +12,8 @@ to show its own (of claims that are mostly zero, say). That one is corrected for
 transformation of Wilson and Hilferty. A variance that is partly the group's own depends on the
 group's sum: by how much turns skewness around. If V is a share a of it, the third cumulant of
 S / sqrt(V) is (1 - 3 a) times that of S, from Edgeworth's expansion (a = 0: known variances, a = 1:
-Student's t [1]_).
+Student's t [1]_). The shift of its mean, a sixth as large a correction at the scores that matter
+here, is left out.
 
 0/1 labels have the interval of a common shift of the log-odds (`Shifts`) away from a gap of zero,
 with the likelihood scaled by how much more the residuals vary than that explains (`gap_model`).

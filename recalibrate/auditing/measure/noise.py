@@ -127,12 +127,11 @@ def find_kurtosis(sums: Sums, nesting: Nesting) -> Float64:
     rows, which has no bias however small the groups are.
     """
     law = sums.law
-    scale = ratio(np.ones_like(law.variance), law.variance)
-    second = _squares(sums) @ scale
-    fourth = sums.by_quantile[..., W4C4] @ scale**2
+    second = ratio(_squares(sums), law.variance).sum(axis=1)
+    fourth = ratio(sums.by_quantile[..., W4C4], law.variance**2).sum(axis=1)
     count = effective_rows(sums.total)
     several = count > 1.0 + 1e-9
-    # What fourth powers would add up to if none of them was larger than its expectation.
+    # Rows times squared variance of the group: what fourth powers of kurtosis 1 would add up to.
     pairs = np.where(several, ratio(second**2 - fourth, count - 1.0), 0.0)
     found = np.full(len(count), law.kurtosis)
     for groups in nesting.terms:
