@@ -215,7 +215,7 @@ def test_noisy_cells_leave_the_limits_of_quiet_groups_alone():
                 oracle = 2.0 * report.critical * 5.0 / np.sqrt(own["rows"])
                 widths.append((own["high"] - own["low"]) / oracle)
     assert missed <= 5  # 5 % of 40, and two standard errors
-    assert np.mean(widths) < 1.15  # 1.8 where all noise is taken as that of one kind of tails
+    assert np.mean(widths) < 1.15  # 1.9 with the kurtosis of all rows together
 
 
 def test_a_quiet_cell_of_a_noisy_group_follows_its_other_group():
@@ -258,5 +258,5 @@ def test_limits_of_skewed_sums_by_how_much_the_variance_is_their_own(share):
     )
     missed = np.array([np.mean(low > 0.0), np.mean(high < 0.0)])
     heavy = int(share > 1 / 3)
-    assert 0.007 < missed[heavy] < 0.015  # 1 % each; 2 % where skewness is not turned around
+    assert 0.007 < missed[heavy] < 0.015  # 1 % each; 2 % at a share of 1 if not turned
     assert missed[1 - heavy] < 0.01
