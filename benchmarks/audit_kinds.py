@@ -194,6 +194,20 @@ def few_noisy(rng: np.random.Generator, X: pd.DataFrame, mean: np.ndarray) -> np
     return np.where(cell.isin(["dyoung", "dold", "emiddle"]), 8.0, 1.0) * rng.normal(0, 5, len(X))
 
 
+def quiet_claims(rng: np.random.Generator, X: pd.DataFrame, mean: np.ndarray) -> np.ndarray:
+    """Rare claims with a quarter of the noise in two small groups, normal noise in the others."""
+    rare = X["race"].isin(["d", "e"]).to_numpy()
+    return np.where(rare, 0.03 * claims(rng, X, mean), rng.normal(0, 40, len(X)))
+
+
+def noise_by_cell(rng: np.random.Generator, X: pd.DataFrame, mean: np.ndarray) -> np.ndarray:
+    """Normal noise of a size of its own in every cell of three columns, from 1 to 16 times."""
+    ages = X["age"].map({"young": 0, "middle": 3, "old": 1, "eldest": 2})
+    place = X["race"].map({each: k for k, each in enumerate("abcde")}) + 2 * ages
+    place = (place + X["job"].map({each: 3 * k for k, each in enumerate("pqrs")})) % 9
+    return 5.0 * 2.0 ** (place.to_numpy() / 2.0) * rng.normal(size=len(X))
+
+
 def zero_inflated(rng: np.random.Generator, X: pd.DataFrame, mean: np.ndarray) -> np.ndarray:
     """Outcomes of 0 in three rows of five, else of gamma size."""
     return mean * (np.where(rng.random(len(X)) < 0.4, rng.gamma(2, 1.25, len(X)), 0.0) - 1)
@@ -298,6 +312,15 @@ def counts(rng: np.random.Generator, X: pd.DataFrame) -> Rows:
     """Overdispersed counts, most of them 0."""
     mean = rng.lognormal(-1.5, 0.5, len(X))
     return Rows(mean, mean, rng.poisson(mean * rng.gamma(0.7, 1 / 0.7, len(X))).astype(float))
+
+
+def weighted_numbers(noise: Noise) -> Draw:
+    def draw(rng: np.random.Generator, X: pd.DataFrame) -> Rows:
+        mean = rng.uniform(10, 100, len(X))
+        weight = rng.lognormal(0, 0.7, len(X))
+        return Rows(mean, mean, mean + noise(rng, X, mean), {"sample_weight": weight})
+
+    return draw
 
 
 def soft_inflated(rng: np.random.Generator, X: pd.DataFrame) -> Rows:
@@ -405,6 +428,11 @@ KINDS = {
     "few noisy": Kind(regression(few_noisy)),
     "zero-inflated": Kind(regression(zero_inflated)),
     "certain, two scores": Kind(two_scores, calibrated=False),
+    "quiet claims": Kind(regression(quiet_claims)),
+    "noise by cell": Kind(regression(noise_by_cell)),
+    "large few noisy": Kind(regression(few_noisy), rows=30_000),
+    "weighted few noisy": Kind(weighted_numbers(few_noisy)),
+    "weighted claims": Kind(weighted_numbers(claims)),
 }
 
 

@@ -8,9 +8,13 @@ import pytest
 from sklearn.metrics import mean_poisson_deviance
 
 import recalibrate as rc
-from recalibrate.auditing.measure.law import Law
-from recalibrate.auditing.measure.noise import moderate
-from recalibrate.auditing.measure.sweep import Nesting
+from recalibrate.auditing.measure.law import noise_score, noise_spread
+from recalibrate.auditing.measure.limits import judge_sums
+from recalibrate.auditing.measure.noise import find_kurtosis, moderate
+from recalibrate.auditing.measure.sample import take_sample
+from recalibrate.auditing.measure.segments import read_segments
+from recalibrate.auditing.measure.sweep import Nesting, find_nesting, overlaps, sum_groups
+from recalibrate.data.labels import read_labels
 from recalibrate.metrics import decompose
 
 
@@ -140,28 +144,119 @@ def test_what_does_not_go_together_is_refused(claims):
         rc.audit(shares, None, list("abcabc"), loss="poisson")
 
 
-def law(kurtosis):
-    return Law(np.ones(1), np.zeros(1), kurtosis)
-
-
 def test_noise_of_small_groups_follows_the_groups_around_them():
     # All rows, two values of a column of which one has 8 times the noise, and a part of that one
     # in which no large outcome has shown yet.
     own, count = np.array([1.0, 8.0, 0.1, 0.2]), np.array([2000.0, 200.0, 1800.0, 20.0])
     none = np.arange(0)
     nesting = Nesting([np.array([1, 2]), np.array([3])], [none, none, none, np.array([1])])
-    relative, share = moderate(own, nesting, law(90.0), count)
+    relative, share = moderate(own, nesting, np.full(4, 90.0), count)
     assert relative[1] > 7.0
     assert relative[3] > 6.0
     assert share[3] < 0.05
-    alike, _ = moderate(np.array([1.0, 1.4, 0.9, 0.2]), nesting, law(90.0), count)
+    alike, _ = moderate(np.array([1.0, 1.4, 0.9, 0.2]), nesting, np.full(4, 90.0), count)
     assert 0.9 < alike[3] < 1.2
 
 
 def test_groups_of_the_same_noise_do_not_differ():
     rng = np.random.default_rng(3)
     count = np.full(10, 200.0)
-    spreads = [law(3.0).spread(rng.chisquare(200, 10) / 200, count, 2000.0) for _ in range(200)]
+    draws = [rng.chisquare(200, 10) / 200 for _ in range(200)]
+    spreads = [noise_spread(draw, count, 2000.0, 3.0) for draw in draws]
     assert np.mean(np.array(spreads) > 0.1) < 0.01  # sampling alone is sqrt(2 / 200) = .1
     unequal = np.repeat([0.1, 1.9], 5)
-    assert law(3.0).spread(unequal, count, 2000.0) == pytest.approx(0.81 / 0.9, rel=0.05)
+    assert noise_spread(unequal, count, 2000.0, 3.0) == pytest.approx(0.81 / 0.9, rel=0.05)
+
+
+def unequal_noise(seed, rows=2_000):
+    """Right predictions; normal noise, eight times as large in three small cells."""
+    rng = np.random.default_rng([seed, 11])
+    X = pd.DataFrame(
+        {
+            "race": rng.choice(list("abcde"), rows, p=[0.6, 0.25, 0.1, 0.04, 0.01]),
+            "age": rng.choice(["young", "middle", "old", "eldest"], rows),
+        }
+    )
+    noisy = (X["race"] + X["age"]).isin(["dyoung", "dold", "emiddle"]).to_numpy()
+    f = rng.uniform(10, 100, rows)
+    return X, f, f + np.where(noisy, 40.0, 5.0) * rng.normal(size=rows)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_unequal_noise_of_groups_is_not_kurtosis(weighted):
+    X, f, y = unequal_noise(0)
+    weight = np.random.default_rng(1).uniform(0.5, 1.5, len(y)) if weighted else None
+    labels = read_labels(y, n_rows=len(y), sample_weight=weight)
+    segments, *_ = read_segments(
+        True, X, n_rows=len(y), weight=labels.weight, depth=2, min_rows=None, bands=4
+    )
+    sample, scaled = take_sample(labels, None), labels.scale(f)
+    sums = sum_groups(segments, sample, scaled, 10)
+    nesting = find_nesting(segments, overlaps(segments, sample, scaled))
+    kurtosis = dict(zip(segments.names, find_kurtosis(sums, nesting), strict=True))
+    assert sums.law.kurtosis > 20.0  # of all rows together
+    assert kurtosis["all"] == sums.law.kurtosis
+    assert kurtosis["race = b * age = old"] < (4.5 if weighted else 3.5)
+    # A group of the other column is a mixture of noises: its tails are heavy.
+    assert kurtosis["age = eldest"] > 15.0
+
+
+@pytest.mark.slow
+def test_noisy_cells_leave_the_limits_of_quiet_groups_alone():
+    missed, widths = 0, []
+    for seed in range(40):
+        X, f, y = unequal_noise(seed)
+        report = rc.audit(f, X, y, groups=True, depth=2)
+        table = report.full_table.set_index("group")
+        missed += ((table["low"] > 0) | (table["high"] < 0)).any()
+        for race in "abc":
+            for age in ("young", "middle", "old", "eldest"):
+                own = table.loc[f"race = {race} * age = {age}"]
+                oracle = 2.0 * report.critical * 5.0 / np.sqrt(own["rows"])
+                widths.append((own["high"] - own["low"]) / oracle)
+    assert missed <= 5  # 5 % of 40, and two standard errors
+    assert np.mean(widths) < 1.15  # 1.9 with the kurtosis of all rows together
+
+
+def test_a_quiet_cell_of_a_noisy_group_follows_its_other_group():
+    # All rows, a noisy and an ordinary group, and the cell that is in both.
+    own, count = np.array([1.0, 13.0, 0.8, 0.4]), np.array([2000.0, 80.0, 500.0, 20.0])
+    none = np.arange(0)
+    nesting = Nesting(
+        [np.array([1]), np.array([2]), np.array([3])], [none, none, none, np.array([1, 2])]
+    )
+    light, _ = moderate(own, nesting, np.full(4, 3.0), count)
+    assert 0.3 < light[3] < 1.0
+    heavy, _ = moderate(own, nesting, np.full(4, 50.0), count)
+    assert heavy[3] > 6.0  # tails may not have shown in 20 rows
+
+
+@pytest.mark.parametrize("share", [0.05, 0.2])
+def test_little_noise_is_no_more_surprising_than_tails_that_have_not_shown(share):
+    """Against residuals that are all but 0, except in a share of rows."""
+    rng = np.random.default_rng(2)
+    kurtosis = 1.0 / share
+    for rows in (10, 40):
+        relative = (rng.random((20_000, rows)) < share).mean(axis=1) / share
+        score = noise_score(relative, np.full(20_000, rows), np.full(20_000, kurtosis))
+        # 0.00135 of normal scores, and three standard errors of the share of draws.
+        assert np.mean(score < -3.0) <= 0.00135 + 3.0 * np.sqrt(0.00135 / 20_000)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_limits_of_skewed_sums_by_how_much_the_variance_is_their_own(share):
+    """Means of 200 exponential residuals, whose variance is known, their own, or half of each."""
+    rng = np.random.default_rng(4)
+    draws, n, cut = 20_000, 200, 2.3263
+    values = rng.exponential(size=(draws, n)).astype(np.float32) - 1.0
+    total = values.sum(axis=1).astype(float)
+    own = n * values.var(axis=1, ddof=1).astype(float)
+    moderated = share * own + (1.0 - share) * n
+    g, count = np.full(draws, 2.0 / np.sqrt(n)), np.full(draws, float(n))
+    _, low, high = judge_sums(
+        total, np.zeros(draws), moderated, np.full(draws, share), g, count, cut
+    )
+    missed = np.array([np.mean(low > 0.0), np.mean(high < 0.0)])
+    heavy = int(share > 1 / 3)
+    assert 0.007 < missed[heavy] < 0.015  # 1 % each; 2 % at a share of 1 if not turned
+    assert missed[1 - heavy] < 0.01

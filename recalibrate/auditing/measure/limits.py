@@ -7,9 +7,13 @@ say where the gap lies, whatever the predictions are worth.
 
 Numbers, and clusters, have two intervals, of which the wider counts on either side. One is
 Student's t of the group's own residuals, right when the group's noise is unlike that of others;
-the other relies on the noise of all rows' residuals in the same bins too, right when the group
-has too few rows to show its own (of claims that are mostly zero, say). Both are corrected for
-skewness, by Hall's transformation [1]_ and by that of Wilson and Hilferty.
+the other relies on the noise of other rows' residuals too, right when the group has too few rows
+to show its own (of claims that are mostly zero, say). That one is corrected for skewness by the
+transformation of Wilson and Hilferty. A variance that is partly the group's own depends on the
+group's sum: by how much turns skewness around. If V is a share a of it, the third cumulant of
+S / sqrt(V) is (1 - 3 a) times that of S, from Edgeworth's expansion (a = 0: known variances, a = 1:
+Student's t [1]_). The shift of its mean, a sixth as large a correction at the scores that matter
+here, is left out.
 
 0/1 labels have the interval of a common shift of the log-odds (`Shifts`) away from a gap of zero,
 with the likelihood scaled by how much more the residuals vary than that explains (`gap_model`).
@@ -53,9 +57,6 @@ of scores whose squares add up to that of the critical value, these parts for th
 tried. Where almost no outcome is left to vary, predictions make most of the noise of a gap."""
 
 SYMMETRIC = 1e-6
-
-LIGHT = 0.0
-
 
 Interval = tuple[Float64, Float64, Float64]
 """Normal scores of no gap, and limits."""
@@ -202,7 +203,7 @@ def _clusters(sums: Sums, noise: Noise, critical: float) -> Interval:
     """Of 0/1 labels in clusters."""
     mass = sums.total[:, WEIGHT]
     gap, none = sums.total[:, R] / mass, np.zeros(len(mass))
-    first = own_interval(gap, np.sqrt(noise.own) / mass, none, noise.count - 1.0, critical)
+    first = own_interval(gap, np.sqrt(noise.own) / mass, noise.count - 1.0, critical)
     model = label_model(sums.cells.swapaxes(0, 1), sums.total[:, W2V] * noise.design)
     second = model.score(none), *model.limits(np.full(len(mass), critical))
     return _wider(gap, first, second)
@@ -214,29 +215,23 @@ def _wider(gap: Float64, one: Interval, other: Interval) -> Interval:
 
 
 def own_interval(
-    gap: Float64, error: Float64, g: Float64, degrees: Float64, critical: float | Float64
+    gap: Float64, error: Float64, degrees: Float64, critical: float | Float64
 ) -> Interval:
-    """Student's t, for standard errors of the same residuals.
-
-    Skewness only ever makes it wider: that of all rows need not be the group's own.
-    """
+    """Student's t, for standard errors of the same residuals."""
     degrees = np.maximum(degrees, 1e-9)
-    cut, t = wider(critical, degrees), ratio(gap, error)
-    score = normal_score(np.minimum(np.abs(t), np.abs(hall(t, g))), degrees)
-    below = np.maximum(hall_inverse(cut, g), cut)
-    above = np.maximum(-hall_inverse(-cut, g), cut)
-    return score, gap - error * below, gap + error * above
+    reach = error * wider(critical, degrees)
+    return normal_score(np.abs(ratio(gap, error)), degrees), gap - reach, gap + reach
 
 
-def pooled_interval(
+def moderated_interval(
     gap: Float64, error: Float64, g: Float64, critical: float | Float64
 ) -> Interval:
-    """For standard errors of other residuals than the gap's own.
+    """For standard errors that rely on other residuals than the gap's own, and skewness g.
 
-    Where the tail is the lighter one, half of the skewness counts: a single extreme outcome can
-    make it look lighter than it is.
+    Skewness only counts where it makes the tail heavier: a single extreme outcome can make the
+    other one look lighter than it is.
     """
-    up, down = np.maximum(g, LIGHT * g), np.minimum(g, LIGHT * g)
+    up, down = np.maximum(g, 0.0), np.minimum(g, 0.0)
     x = ratio(gap, error)
     score = np.where(x > 0, wilson(x, up), wilson(x, down))
     z = np.full(len(gap), critical)
@@ -282,23 +277,11 @@ def judge_sums(
 ) -> Interval:
     """Scores and limits of sums by their two variances, skewness, and number of rows.
 
-    Skewness makes a sum and its own variance depend on each other, by ``share`` of that.
+    A sum and its own variance depend on each other, which turns its skewness around.
     """
-    first = own_interval(total, np.sqrt(own), share * g, count - 1.0, critical)
-    return _wider(total, first, pooled_interval(total, np.sqrt(moderated), g, critical))
-
-
-def hall(t: Float64, g: Float64) -> Float64:
-    """Score of a Student's t whose residual sum has skewness g."""
-    a = g / 3.0
-    return t + a * t**2 + a**2 * t**3 / 3.0 + g / 6.0
-
-
-def hall_inverse(score: Float64, g: Float64) -> Float64:
-    """The t that has a score."""
-    a = np.where(np.abs(g) > SYMMETRIC, g / 3.0, 1.0)
-    bent = (np.cbrt(1.0 + 3.0 * a * (score - g / 6.0)) - 1.0) / a
-    return np.where(np.abs(g) > SYMMETRIC, bent, score)
+    first = own_interval(total, np.sqrt(own), count - 1.0, critical)
+    turned = (1.0 - 3.0 * share) * g
+    return _wider(total, first, moderated_interval(total, np.sqrt(moderated), turned, critical))
 
 
 def wilson(x: Float64, g: Float64) -> Float64:

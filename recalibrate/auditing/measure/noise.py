@@ -5,8 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from recalibrate.auditing.measure.law import LEAST_SPREAD, Law
+from recalibrate.auditing.measure.law import (
+    LEAST_SPREAD,
+    noise_score,
+    noise_spread,
+    prior_rows,
+)
 from recalibrate.auditing.measure.sample import Sample
 from recalibrate.auditing.measure.sweep import (
     BY_THIRD,
@@ -14,6 +20,8 @@ from recalibrate.auditing.measure.sweep import (
     W2,
     W2R,
     W2R2,
+    W3C3,
+    W4C4,
     WEIGHT,
     ClusterSums,
     Ints,
@@ -30,7 +38,7 @@ MORE_NOISE = 1.5
 """Standard deviations, of how much noise differs between groups, that an unknown one has more."""
 
 SURELY_APART = 3.0
-"""Standard errors that the noise of a group must differ by from that of all rows."""
+"""Normal score of noise that surely differs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +58,7 @@ class Noise:
     share : ndarray
         How much of that the group's own residuals count.
     skewness : ndarray
-        Of the sum, if residuals are shaped as those of all rows in the same bins.
+        Of the sum, if residuals are shaped as those of the groups of the same term.
     design, bin_design : ndarray
         How many times larger clusters make a variance, of the group and of one of its bins; at
         least 1.
@@ -91,57 +99,146 @@ def find_noise(
     share = count / (count + sums.law.prior())
     design = share * design + (1.0 - share) * design[0]
     pooled = sums.by_quantile[..., BY_VARIANCE] @ sums.law.variance * design
-    relative = ratio(own, pooled)
-    relative, share = moderate(relative, nesting, sums.law, count)
     third = sums.by_quantile[..., BY_THIRD] @ sums.law.third * design**2
+    skewness, kurtosis = ratio(third, pooled**1.5), np.full(len(own), sums.law.kurtosis)
+    if not sample.binary:
+        kurtosis = find_kurtosis(sums, nesting)
+    relative, share = moderate(ratio(own, pooled), nesting, kurtosis, count)
+    if not sample.binary:
+        skewness *= _skewed(sums, nesting, relative)
     return Noise(
         count,
         own,
         pooled * relative,
         relative,
         share,
-        ratio(third, pooled**1.5),
+        skewness,
         design,
         1.0 + (design - 1.0) * together(sample, sums),
         nesting,
     )
 
 
-def moderate(own: Float64, nesting: Nesting, law: Law, count: Float64) -> tuple[Float64, Float64]:
+def find_kurtosis(sums: Sums, nesting: Nesting) -> Float64:
+    """Kurtosis of residuals in the groups of every group's term, at least 3.
+
+    Residuals are divided by the law's standard deviation; what groups of a term have in noise more
+    or less than others is no kurtosis of theirs. Squares of variances come from pairs of different
+    rows, which has no bias however small the groups are.
+    """
+    law = sums.law
+    second = ratio(_squares(sums), law.variance).sum(axis=1)
+    fourth = ratio(sums.by_quantile[..., W4C4], law.variance**2).sum(axis=1)
+    count = effective_rows(sums.total)
+    several = count > 1.0 + 1e-9
+    # Rows times squared variance of the group: what fourth powers of kurtosis 1 would add up to.
+    pairs = np.where(several, ratio(second**2 - fourth, count - 1.0), 0.0)
+    found = np.full(len(count), law.kurtosis)
+    for groups in nesting.terms:
+        told = groups[several[groups]]
+        expected = pairs[told].sum()
+        if expected > 0.0:
+            most = max(law.kurtosis, count[0])
+            found[groups] = np.clip(fourth[told].sum() / expected, 3.0, most)
+    return found
+
+
+def _squares(sums: Sums) -> Float64:
+    """Summed squares of weighted residuals from the law's centre, by group and bin."""
+    bins, centre = sums.by_quantile, sums.law.centre
+    return np.asarray(bins[..., W2R2] - 2.0 * centre * bins[..., W2R] + centre**2 * bins[..., W2])
+
+
+def _skewed(sums: Sums, nesting: Nesting, relative: Float64) -> Float64:
+    """Skewness of residuals in the groups of every group's term, as share of the law's.
+
+    Where the noise of groups differs, that of all rows is a mixture, which exaggerates skewness.
+    """
+    bins, total, law = sums.by_quantile, sums.total, sums.law
+    gap = (total[:, R] - bins[..., WEIGHT] @ law.centre) / total[:, WEIGHT]
+    # Third powers from the groups' own means; with weights, the middle term is all but right.
+    longer = ratio(total[:, BY_THIRD], total[:, BY_VARIANCE])
+    third = total[:, W3C3] - 3.0 * gap * longer * _squares(sums).sum(axis=1)
+    third += 2.0 * gap**3 * total[:, BY_THIRD]
+    expected = bins[..., BY_THIRD] @ law.third * relative**1.5
+    found = np.ones(len(total))
+    for groups in nesting.terms:
+        whole = float(expected[groups].sum())
+        if whole != 0.0:
+            found[groups] = np.clip(third[groups].sum() / whole, 0.0, 1.0)
+    return found
+
+
+def moderate(
+    own: Float64, nesting: Nesting, kurtosis: Float64, count: Float64
+) -> tuple[Float64, Float64]:
     """Variances of groups relative to a law: by their own rows, and for the rest by others.
 
-    The rest is what the groups around a group show, see `_around`. Where the noise of a term's
-    groups differs, that is taken as larger; and that a group has less
-    noise than others is only believed where it surely has: tails may not have shown yet.
+    The rest is what the groups around a group show, see `_rest`. Where the noise of a term's
+    groups differs, that is taken as larger; and that a group has less noise than others is only
+    believed where it surely has: tails may not have shown yet.
 
     Returns
     -------
     relative, share : ndarray
         Variances, and how much of them is the group's own.
     """
-    found, shares = own.copy(), count / (count + law.prior())
+    found, shares = own.copy(), count / (count + prior_rows(kurtosis))
     found[0] = shares[0] * own[0] + (1.0 - shares[0])
-    sure = np.sqrt((law.kurtosis - 1.0) / np.maximum(count, 1.0))
+    apart = np.zeros(len(own))
     for groups in nesting.terms:
-        rest = np.array([_around(nesting.around[g], found, sure) for g in groups])
-        spread = law.spread(ratio(own[groups], rest), count[groups], count[0])
-        part = count[groups] / (count[groups] + law.prior(spread))
-        less = rest - own[groups] < SURELY_APART * rest * sure[groups]
-        part = np.where((own[groups] < rest) & less, shares[groups], part)
+        if len(groups) == 0:
+            continue
+        size, tails = count[groups], kurtosis[groups]
+        rest = _rest(groups, own, nesting, found, apart, kurtosis, count)
+        times = ratio(own[groups], rest)
+        spread = noise_spread(times, size, count[0], float(tails[0]))
+        part = size / (size + prior_rows(tails, spread))
+        sure = _surely_less(own[groups], rest, size, tails)
+        part = np.where((times < 1.0) & ~sure, shares[groups], part)
         above = 1.0 + MORE_NOISE * (np.sqrt(spread) - np.sqrt(LEAST_SPREAD))
         found[groups] = part * own[groups] + (1.0 - part) * above * rest
         shares[groups] = part
+        apart[groups] = np.abs(noise_score(ratio(found[groups], found[0]), size, tails))
     # The rows of others are partly the group's own.
     return found, shares + (1.0 - shares) * count / count[0]
 
 
-def _around(groups: Ints, values: Float64, error: Float64) -> float:
+def _rest(
+    groups: Ints,
+    own: Float64,
+    nesting: Nesting,
+    values: Float64,
+    apart: Float64,
+    kurtosis: Float64,
+    count: Float64,
+) -> Float64:
+    """What the groups around each group show, unless its own rows contradict that.
+
+    That is the value that surely differs most from that of all rows, else the largest one. If a
+    group surely has less noise, it is the largest one that it does not surely have less than.
+    """
+    rest = np.array([_around(nesting.around[g], values, apart) for g in groups])
+    for k in np.flatnonzero(_surely_less(own[groups], rest, count[groups], kurtosis[groups])):
+        g = groups[k]
+        others = np.sort(np.append(values[nesting.around[g]], values[0]))
+        less = _surely_less(np.full_like(others, own[g]), others, count[g], kurtosis[g])
+        rest[k] = others[max(int(np.count_nonzero(~less)) - 1, 0)]
+    return rest
+
+
+def _surely_less(
+    own: Float64, rest: Float64, count: Float64, kurtosis: Float64
+) -> NDArray[np.bool_]:
+    return np.asarray(noise_score(ratio(own, rest), count, kurtosis) < -SURELY_APART)
+
+
+def _around(groups: Ints, values: Float64, apart: Float64) -> float:
     """The value that surely differs most from that of all rows, else the largest one."""
     if len(groups) == 0:
         return float(values[0])
-    apart = np.abs(values[groups] - values[0]) / error[groups]
-    most = int(apart.argmax())
-    if apart[most] > SURELY_APART:
+    most = int(apart[groups].argmax())
+    if apart[groups[most]] > SURELY_APART:
         return float(values[groups[most]])
     return float(max(values[groups].max(), values[0]))
 

@@ -44,6 +44,8 @@ ALL_BUT, MORE = 0.999, 1.2
 # w^2 and w^3, with exposures e w^2 / e and w^3 / e^2.
 ROWS, WEIGHT, F, R, R2, LOSS, W2, W2R, W2R2, W2V, BY_VARIANCE, BY_THIRD = range(12)
 N_SUMS = 12
+# Of other than 0/1 labels also the powers of w times the residual from the law's centre c.
+W3C3, W4C4 = 12, 13
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +79,7 @@ class Sums:
     n_bins : int
         Bins of either kind.
     cells : ndarray of shape (cells, groups, N_SUMS)
+        With two sums more for other than 0/1 labels.
     walks : ndarray of shape (groups, WALK)
         Cumulated residuals, see `recalibrate.kernels.audit`.
     law : Law
@@ -168,6 +171,8 @@ def sum_groups(
 
     n_groups = len(segments.names)
     bins = cut_bins(f, sample, n_bins, n_groups)
+    law = Law.of(sample.y - f, bins.of_rows(bins.quantile), n_bins, sample.exposure)
+    centre = law.centre[bins.quantile]
     kept, source = _distinct_columns(sample)
     kept += [ROWS] * (-len(kept) % 6)  # the kernel adds six at a time
     parts = [kept[k : k + 6] for k in range(0, len(kept), 6)]
@@ -176,6 +181,8 @@ def sum_groups(
     walks[:, [kernels.LAST, kernels.TOP_AT, kernels.LOW_AT]] = -np.inf
     for at, rows, codes in blocks(segments, bins.order):
         columns = _columns(sample, f, rows)
+        if not sample.binary:
+            columns |= _powers(columns, centre[bins.cell[at]])
         for part, sums in zip(parts, cells, strict=True):
             values = np.stack([columns[name] for name in part], axis=1)
             kernels.add_six(codes, segments.offsets, bins.cell[at], values, sums)
@@ -186,7 +193,6 @@ def sum_groups(
         if observer is not None:
             observer.add(rows, codes)
     kernels.end_walks(walks)
-    law = Law.of(sample.y - f, bins.of_rows(bins.quantile), n_bins, sample.exposure)
     return Sums(bins, n_bins, np.concatenate(cells, axis=2)[..., source], walks, law)
 
 
@@ -202,13 +208,18 @@ def _distinct_columns(sample: Sample) -> tuple[list[int], list[int]]:
 
     Without weights half of them are the same, or of no use.
     """
-    if sample.weighted or sample.exposure is not None:
-        return list(range(N_SUMS)), list(range(N_SUMS))
-    same = {WEIGHT: ROWS, W2: ROWS, BY_VARIANCE: ROWS, BY_THIRD: ROWS, W2R: R, W2R2: R2}
+    same: dict[int, int] = {}
+    if not sample.weighted and sample.exposure is None:
+        same = {WEIGHT: ROWS, W2: ROWS, BY_VARIANCE: ROWS, BY_THIRD: ROWS, W2R: R, W2R2: R2}
+    elif sample.exposure is None:
+        same = {BY_VARIANCE: W2}
     if not sample.binary:
-        same[W2V] = R2
-    kept = [column for column in range(N_SUMS) if column not in same]
-    return kept, [kept.index(same.get(column, column)) for column in range(N_SUMS)]
+        same[W2V] = same.get(W2R2, W2R2)
+    if len(sample.losses) == 1:
+        same[LOSS] = R2  # there is no other one than squared error
+    columns = range(N_SUMS if sample.binary else W4C4 + 1)
+    kept = [column for column in columns if column not in same]
+    return kept, [kept.index(same.get(column, column)) for column in columns]
 
 
 def _columns(sample: Sample, f: Float64, rows: Rows) -> dict[int, Float64]:
@@ -218,13 +229,20 @@ def _columns(sample: Sample, f: Float64, rows: Rows) -> dict[int, Float64]:
     square = r**2
     variance, loss = sample.variance(p, r), sample.loss(p, y)
     if not sample.weighted and sample.exposure is None:
-        return {ROWS: w, F: p, R: r, R2: square, LOSS: loss, W2V: variance}
+        return {ROWS: w, WEIGHT: w, F: p, R: r, R2: square, LOSS: loss, W2V: variance}
     w2 = w**2
     exposure = None if sample.exposure is None else sample.exposure[rows]
     by_variance, by_third = law_factors(w, exposure)
     found = {ROWS: np.ones(len(rows)), WEIGHT: w, F: w * p, R: w * r, R2: w * square}
     found |= {LOSS: w * loss, W2: w2, W2R: w2 * r, W2R2: w2 * square}
     return found | {W2V: w2 * variance, BY_VARIANCE: by_variance, BY_THIRD: by_third}
+
+
+def _powers(columns: dict[int, Float64], centre: Float64) -> dict[int, Float64]:
+    """Third and fourth powers of the weighted residuals from a centre."""
+    apart = columns[R] - columns[WEIGHT] * centre
+    cube = apart**2 * apart
+    return {W3C3: cube, W4C4: cube * apart}
 
 
 @dataclass(frozen=True, eq=False)
