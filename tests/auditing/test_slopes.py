@@ -77,3 +77,22 @@ def test_groups_without_enough_of_either_label_or_equal_predictions_have_no_slop
     assert np.isnan(table["g = few"])
     assert np.isnan(table["g = equal"])
     assert np.isfinite(table["g = many"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("noise", ["claims", "lognormal"])
+def test_right_predictions_of_skewed_outcomes_have_slopes_of_one(noise):
+    """Noise that is skewed and grows with the prediction, in 24 groups of 50 rows and more."""
+    alarms = 0
+    for seed in range(SETS):
+        rng = np.random.default_rng([seed, 12])
+        n = 2000
+        X = pd.DataFrame({"g": rng.choice(list("abcdef"), n), "h": rng.choice(list("xyz"), n)})
+        f = rng.uniform(10, 100, n)
+        times = rng.lognormal(-0.5, 1.0, n)
+        if noise == "claims":
+            times = (rng.random(n) < 0.05) * rng.gamma(1.5, 20 / 1.5, n)
+        table = audit(f, X, f * times, ["g", "h", "g*h"]).full_table
+        assert table["slope"].notna().sum() >= 24
+        alarms += bool(((table["slope_low"] > 1) | (table["slope_high"] < 1)).any())
+    assert alarms <= binom.isf(0.001, SETS, 0.05)

@@ -8,19 +8,30 @@ linear regression,
 
 .. math:: \mathrm{logit} P(y = 1) = a + b \, \mathrm{logit} f, \qquad E[y] = a + b f .
 
-Both are fitted to the cells of an audit, whose rows have about the same prediction. Limits are
-normal ones, for all groups at once (Sidak).
+Both are fitted to the cells of an audit, whose rows have about the same prediction. Limits hold for
+all groups at once (Sidak): normal ones for 0/1 labels, else those of weighted sums of residuals.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from recalibrate.auditing.measure.limits import judge_sums
 from recalibrate.auditing.measure.noise import Noise
 from recalibrate.auditing.measure.sample import Sample
 from recalibrate.auditing.measure.shift import log_odds, mean_prediction, probability
 from recalibrate.auditing.measure.simultaneous import LargestScore, wider
-from recalibrate.auditing.measure.sweep import W2, W2R, W2R2, WEIGHT, F, R, Sums
+from recalibrate.auditing.measure.sweep import (
+    BY_THIRD,
+    BY_VARIANCE,
+    W2,
+    W2R,
+    W2R2,
+    WEIGHT,
+    F,
+    R,
+    Sums,
+)
 from recalibrate.data.vectors import Float64
 from recalibrate.metrics.levelsets import ratio
 
@@ -44,24 +55,23 @@ def calibration_slopes(
     dict
         ``slope``, ``slope_low`` and ``slope_high``.
     """
-    cells = sums.cells.swapaxes(0, 1)
-    slope, variance = (_logistic if sample.binary else _linear)(cells)
-    variance = np.maximum(variance, 0.0) * noise.design
     rows = noise.count
     if sample.binary:
         share = (sums.total[:, F] + sums.total[:, R]) / sums.total[:, WEIGHT]
         told = rows * np.minimum(share, 1.0 - share) >= FEWEST_OF_EITHER
     else:
         told = rows >= FEWEST_ROWS
-    told &= np.isfinite(slope) & (variance > 0.0)
     critical = LargestScore.independent(max(int(told.sum()), 1)).critical(alpha)
-    reach = np.sqrt(variance) * wider(critical, np.maximum(rows - 2.0, 1.0))
-    sides = {"slope": slope, "slope_low": slope - reach, "slope_high": slope + reach}
+    find = _logistic if sample.binary else _linear
+    slope, low, high = find(sums, noise, critical)
+    told &= np.isfinite(slope) & (low < high)
+    sides = {"slope": slope, "slope_low": low, "slope_high": high}
     return {name: np.where(told, values, np.nan) for name, values in sides.items()}
 
 
-def _logistic(cells: Float64) -> tuple[Float64, Float64]:
-    """Slopes and their variances, by Newton's method for all groups at once."""
+def _logistic(sums: Sums, noise: Noise, critical: float) -> tuple[Float64, Float64, Float64]:
+    """Slopes and their limits, by Newton's method for all groups at once."""
+    cells = sums.cells.swapaxes(0, 1)
     mass, squares, x = cells[..., WEIGHT], cells[..., W2], log_odds(mean_prediction(cells))
     centre = ratio((mass * x).sum(axis=1), mass.sum(axis=1))
     x = x - centre[:, None]
@@ -82,10 +92,13 @@ def _logistic(cells: Float64) -> tuple[Float64, Float64]:
     p = probability(a[:, None] + b[:, None] * x)
     aa, ab, bb, determinant = _information(mass * p * (1.0 - p), x)
     # Weights: the noise of a weighted sum is that of squared weights (sandwich).
-    noise = _information(squares * p * (1.0 - p), x)[:3]
-    variance = ratio(ab**2 * noise[0] - 2 * aa * ab * noise[1] + aa**2 * noise[2], determinant**2)
+    meat = _information(squares * p * (1.0 - p), x)[:3]
+    variance = ratio(ab**2 * meat[0] - 2 * aa * ab * meat[1] + aa**2 * meat[2], determinant**2)
     known = determinant > _LEAST_SPREAD * mass.sum(axis=1) ** 2 * share * (1.0 - share)
-    return np.where(known, b, np.nan), variance
+    slope = np.where(known, b, np.nan)
+    error = np.sqrt(np.maximum(variance, 0.0) * noise.design)
+    reach = error * wider(critical, np.maximum(noise.count - 2.0, 1.0))
+    return slope, slope - reach, slope + reach
 
 
 def _information(weight: Float64, x: Float64) -> tuple[Float64, Float64, Float64, Float64]:
@@ -93,17 +106,31 @@ def _information(weight: Float64, x: Float64) -> tuple[Float64, Float64, Float64
     return aa, ab, bb, aa * bb - ab**2
 
 
-def _linear(cells: Float64) -> tuple[Float64, Float64]:
-    """Slopes and their variances, which need not be equal in all rows (White)."""
+def _linear(sums: Sums, noise: Noise, critical: float) -> tuple[Float64, Float64, Float64]:
+    """Slopes and their limits, which are those of a gap.
+
+    The slope less 1 is a sum of residuals, weighted with how far predictions are from the group's
+    mean. So its limits are found as those of plain sums are: they are to hold for skewed noise, and
+    for noise that is larger where predictions are (see `limits`).
+    """
+    cells, law, bins = sums.cells.swapaxes(0, 1), sums.law, sums.bins.quantile
     mass, f = cells[..., WEIGHT], ratio(cells[..., F], cells[..., WEIGHT])
     total = mass.sum(axis=1)
     x = f - ratio(cells[..., F].sum(axis=1), total)[:, None]
     squares = (mass * x**2).sum(axis=1)
+    pull = (cells[..., R] * x).sum(axis=1)
     # Residuals of the predictions: their slope is that of the outcomes less 1.
-    slope = ratio((cells[..., R] * x).sum(axis=1), squares)
-    fitted = ratio(cells[..., R].sum(axis=1), total)[:, None] + slope[:, None] * x
+    fitted = ratio(cells[..., R].sum(axis=1), total)[:, None] + ratio(pull, squares)[:, None] * x
     left = cells[..., W2R2] - 2.0 * fitted * cells[..., W2R] + fitted**2 * cells[..., W2]
-    rows = ratio(total**2, cells[..., W2].sum(axis=1))
-    variance = ratio((np.maximum(left, 0.0) * x**2).sum(axis=1), squares**2)
-    known = squares > _LEAST_SPREAD * total
-    return np.where(known, 1.0 + slope, np.nan), variance * ratio(rows, np.maximum(rows - 2.0, 1.0))
+    # Predictions far from the mean decide: rows count by the kurtosis of predictions.
+    count = noise.count * ratio(squares**2, total * (mass * x**4).sum(axis=1))
+    own = (np.maximum(left, 0.0) * x**2).sum(axis=1) * noise.design
+    own *= ratio(count, np.maximum(count - 2.0, 1.0))
+    pooled = (cells[..., BY_VARIANCE] * x**2) @ law.variance[bins] * noise.design
+    third = (cells[..., BY_THIRD] * x**3) @ law.third[bins] * noise.design**2
+    none = np.zeros_like(own)
+    noises = own, pooled * noise.relative, none, ratio(third, pooled**1.5), count - 1.0
+    _, low, high = judge_sums(pull, *noises, critical)
+    known = (squares > _LEAST_SPREAD * total) & (own > 0.0)
+    slope, low, high = (np.where(known, 1.0 + ratio(t, squares), np.nan) for t in (pull, low, high))
+    return slope, low, high
