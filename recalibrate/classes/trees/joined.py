@@ -51,7 +51,7 @@ class JoinedTrees:
 
         def work(rows: slice) -> None:
             if masks is None:
-                add_trees(block[rows], self.roots, self.depth, self.packed, self.value, out[rows])
+                add_trees(block[rows], self.roots, self.depth, *self.packed, self.value, out[rows])
             else:
                 kernels.add_by_masks(block[rows], len(self.roots), masks, out[rows])
 
