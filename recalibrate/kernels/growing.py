@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.kernels.compiler import inlined, kernel
+from recalibrate.kernels.compiler import helper, kernel
 from recalibrate.kernels.routing import CHILD, LEAF, PackedTrees, pack_node
 from recalibrate.kernels.words import read_words
 
@@ -269,7 +269,7 @@ def find_splits(
         node.gain = 0.0 if small or best <= rules.min_gain else best
 
 
-@inlined
+@helper
 def keep_best(last: int, rules: Rules, nodes: NDArray[np.void]) -> None:
     """Splits that the best-first trees of limited leaves have among the nodes so far.
 
@@ -360,7 +360,7 @@ def close_depth(
     return after, used, moving / every
 
 
-@inlined
+@helper
 def number_nodes(last: int, rules: Rules, nodes: NDArray[np.void]) -> None:
     """Where the nodes end up without those that are not reached; siblings stay side by side.
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.kernels.compiler import inlined, kernel
+from recalibrate.kernels.compiler import helper, kernel
 from recalibrate.kernels.routing import NO_ROWS
 
 BATCH = 256
@@ -39,32 +39,38 @@ def count_rows(
     """
     out = np.zeros(slots * int(offsets[-1]) * words.shape[1], np.int64)
     columns, starts = features.astype(np.uint64), offsets.astype(np.uint64)
-    complete, picked = slots == len(slot), np.empty(BATCH, np.int64)
-    _count(codes, columns, starts, words, node, rows, active, slot, complete, picked, out)
+    picked = np.empty(BATCH, np.int64)
+    if words.shape[1] == 1:
+        complete = slots == len(slot) and active < 0
+        _count_one(codes, columns, starts, words, node, rows, active, slot, complete, picked, out)
+    else:
+        _count_more(codes, columns, starts, words, node, rows, active, slot, picked, out)
     return out
 
 
-@inlined
+@helper
 def _pick(
     node: NDArray[np.int32],
     rows: NDArray[np.int32],
-    listed: bool,
+    active: int,
     start: int,
-    stop: int,
     slot: NDArray[np.int32],
     picked: NDArray[np.int64],
 ) -> int:
-    """Those of the active rows start..stop whose node has a slot; returns how many."""
+    """Those of the next rows from ``start`` on whose node has a slot; returns how many."""
     count = np.uint64(0)
+    stop = node.shape[0] if active < 0 else active
+    if stop > start + BATCH:
+        stop = start + BATCH
     for at in range(start, stop):
-        i = np.uint64(rows[at] if listed else at)
+        i = np.uint64(at if active < 0 else rows[at])
         picked[count] = i
         count += np.uint64(slot[np.uint64(node[i])] >= 0)
     return np.int64(count)
 
 
 @kernel
-def _count(
+def _count_one(
     codes: NDArray[np.unsignedinteger],
     columns: NDArray[np.uint64],
     starts: NDArray[np.uint64],
@@ -77,33 +83,50 @@ def _count(
     picked: NDArray[np.int64],
     out: NDArray[np.int64],
 ) -> None:
-    """Add the rows' words to ``out``; ``complete`` says that every node has a slot."""
+    """Histograms of rows that carry one word; ``complete``: all of them are in nodes with slots."""
     width, size = np.uint64(columns.shape[0]), starts[-1]
-    one, two, three = np.uint64(1), np.uint64(2), np.uint64(3)
     everything = columns.shape[0] == codes.shape[1]
-    listed = active >= 0
-    if words.shape[1] == 1 and complete and everything and not listed:
+    if complete and everything:
         for i in range(node.shape[0]):
             at = np.uint64(slot[np.uint64(node[i])]) * size
-            first = words[i, 0]
+            word = words[i, 0]
             for j in range(width):
-                out[at + starts[j] + np.uint64(codes[i, j])] += first
+                out[at + starts[j] + np.uint64(codes[i, j])] += word
         return
-    stop = active if listed else node.shape[0]
-    for start in range(0, stop, BATCH):
-        count = _pick(node, rows, listed, start, min(start + BATCH, stop), slot, picked)
-        for place in range(count):
+    for start in range(0, node.shape[0] if active < 0 else active, BATCH):
+        for place in range(_pick(node, rows, active, start, slot, picked)):
+            row = np.uint64(picked[place])
+            at = np.uint64(slot[np.uint64(node[row])]) * size
+            word = words[row, 0]
+            if everything:
+                for j in range(width):
+                    out[at + starts[j] + np.uint64(codes[row, j])] += word
+            else:
+                for j in range(width):
+                    out[at + starts[j] + np.uint64(codes[row, columns[j]])] += word
+
+
+@kernel
+def _count_more(
+    codes: NDArray[np.unsignedinteger],
+    columns: NDArray[np.uint64],
+    starts: NDArray[np.uint64],
+    words: NDArray[np.int64],
+    node: NDArray[np.int32],
+    rows: NDArray[np.int32],
+    active: int,
+    slot: NDArray[np.int32],
+    picked: NDArray[np.int64],
+    out: NDArray[np.int64],
+) -> None:
+    """Histograms of rows that carry two or three words, side by side in a cell."""
+    width, size = np.uint64(columns.shape[0]), starts[-1]
+    one, two, three = np.uint64(1), np.uint64(2), np.uint64(3)
+    for start in range(0, node.shape[0] if active < 0 else active, BATCH):
+        for place in range(_pick(node, rows, active, start, slot, picked)):
             i = np.uint64(picked[place])
             at = np.uint64(slot[np.uint64(node[i])]) * size
             first = words[i, 0]
-            if words.shape[1] == 1:
-                if everything:
-                    for j in range(width):
-                        out[at + starts[j] + np.uint64(codes[i, j])] += first
-                else:
-                    for j in range(width):
-                        out[at + starts[j] + np.uint64(codes[i, columns[j]])] += first
-                continue
             second = words[i, 1]
             if words.shape[1] == 2:
                 for j in range(width):

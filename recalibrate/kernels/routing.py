@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.kernels.compiler import inlined, jitable, kernel
+from recalibrate.kernels.compiler import helper, kernel
 
 ONE = np.uint64(1)
 THRESHOLD = np.uint64((1 << 17) - 1)
@@ -56,7 +56,7 @@ class PackedTrees(NamedTuple):
     subsets: NDArray[np.bool_]
 
 
-@jitable
+@helper
 def pack_node(child: Any, feature: Any, last_bin: Any, missing_left: Any, by_set: Any) -> Any:
     """Word of a split, or of several: last bin (17 bits), missing right, subset, feature, child."""
     ordered = ONE - np.uint64(by_set)
@@ -85,7 +85,7 @@ def tree_depth(child: NDArray[np.int32]) -> int:
     return depth
 
 
-@inlined
+@helper
 def next_node(
     codes: NDArray[np.unsignedinteger],
     i: Any,
@@ -211,22 +211,17 @@ def finish_on_grid(
         out[i] = node_level[next_node(codes, i, k, packed[k], subset, subsets)]
 
 
-@kernel
 def add_values(
-    leaf: NDArray[np.int32],
-    value: NDArray[np.float64],
-    f: NDArray[np.float64],
-    replaces: bool,
-    out: NDArray[np.float64],
-) -> None:
+    leaf: NDArray[np.int32], value: NDArray[np.float64], f: NDArray[np.float64], replaces: bool
+) -> NDArray[np.float64]:
     """New score: the leaf's value, or the score plus it; unchanged at leaf -1."""
-    for i in range(leaf.shape[0]):
-        k = leaf[i]
-        if k < 0:
-            out[i] = f[i]
-        else:
-            change = value[np.uint64(k)]
-            out[i] = change if replaces else f[i] + change
+    lost = leaf < 0
+    if lost.all():
+        return f.copy()
+    change = value[leaf]
+    out: NDArray[np.float64] = change if replaces else f + change
+    out[lost] = f[lost]
+    return out
 
 
 @kernel

@@ -256,9 +256,7 @@ class TreeTable(Compact):
         return len(self.roots) == 1 and bool(self.roots[0] >= 0) and len(self.child) < 128
 
     def update(self, block: Block, level: Ints, f: Scores, replaces: bool) -> Scores:
-        out = np.empty(len(f))
-        routing.add_values(self.leaves(block, level), self.value, f, replaces, out)
-        return out
+        return routing.add_values(self.leaves(block, level), self.value, f, replaces)
 
     join = staticmethod(join_trees)
 
