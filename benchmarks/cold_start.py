@@ -69,7 +69,7 @@ def listen(found: dict[tuple[str, str], Compiled]) -> None:
 def measure(order: Order) -> dict[str, Any]:
     """Take the steps in this process."""
     found: dict[tuple[str, str], Compiled] = {}
-    listen(found)  # numba itself is not what is measured, but it is imported by whoever is first
+    listen(found)  # which imports numba
     seconds: dict[str, float] = {}
 
     def step(name: str, work: Any) -> Any:
@@ -98,7 +98,9 @@ def show(cold: dict[str, Any], warm: dict[str, Any], most: int) -> str:
         lines.append(f"{name:<20}{cold['seconds'][name]:>8.2f}{warm['seconds'][name]:>8.2f}")
     compiled = [Compiled(**each) for each in cold["compiled"]]
     for whose in ("recalibrate", "numba"):
-        own = [each for each in compiled if each.module.startswith("recalibrate") is (whose != "numba")]
+        own = [
+            each for each in compiled if each.module.startswith("recalibrate") is (whose != "numba")
+        ]
         own.sort(key=lambda each: -each.seconds)
         lines.append(
             f"\n{whose}: {len(own)} functions, {sum(each.times for each in own)} signatures, "
@@ -116,6 +118,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     made = argparse.ArgumentParser(description=__doc__)
     made.add_argument("--rows", type=int, default=5000)
     made.add_argument("--seed", type=int, default=0)
+    made.add_argument("--repeats", type=int, default=1, help="runs of each; the best counts")
     made.add_argument("--most", type=int, default=200, help="functions to print")
     made.add_argument("--json", type=Path, help="file to write all figures to")
     made.add_argument("--measure", help=argparse.SUPPRESS)
@@ -125,9 +128,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         return
     order = json.dumps(asdict(Order(arguments.rows, arguments.seed)))
     command = [sys.executable, __file__, "--measure", order]
-    with TemporaryDirectory() as folder:
-        environment = {**os.environ, "NUMBA_CACHE_DIR": folder}
-        cold, warm = (ask_child("measuring", command, environment) for _ in range(2))
+    found = []
+    for _ in range(arguments.repeats):
+        with TemporaryDirectory() as folder:
+            environment = {**os.environ, "NUMBA_CACHE_DIR": folder}
+            found.append([ask_child("measuring", command, environment) for _ in range(2)])
+    kinds = zip(*found, strict=True)
+    cold, warm = (min(runs, key=lambda run: sum(run["seconds"].values())) for runs in kinds)
     print(show(cold, warm, arguments.most))
     if arguments.json is not None:
         arguments.json.write_text(json.dumps({"cold": cold, "warm": warm}, indent=1))

@@ -49,7 +49,7 @@ def kernel(function: F) -> F:
 
 
 def compiled_so_far() -> tuple[int, str | None]:
-    """How many kernels this process has compiled or loaded, and where they are kept, if they are."""
+    """How many kernels this process has compiled or loaded, and where they are kept (if so)."""
     used = [each for each in _KERNELS if each.signatures]
     paths = {each.stats.cache_path for each in used}
     return len(used), next(iter(paths), None)

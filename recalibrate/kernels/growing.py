@@ -352,7 +352,9 @@ def close_depth(
             for place in range(first, node.last_bin + 1):
                 subsets[used, order[start + place]] = True
             used += 1
-        packed[k] = pack_node(after, columns[node.feature], node.last_bin, node.missing_left, by_set)
+        packed[k] = pack_node(
+            after, columns[node.feature], node.last_bin, node.missing_left, by_set
+        )
         moving += node.count
         pairs += 1
         after += 2

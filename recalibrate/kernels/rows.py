@@ -199,7 +199,7 @@ def _respond_logit(
     hessian: NDArray[np.float64],
     words: NDArray[np.int64],
 ) -> None:
-    """y - p and p (1 - p), p = sigmoid(f)."""
+    """Responses y - p and hessians p (1 - p), p = sigmoid(f)."""
     for start in range(0, y.shape[0], BATCH):
         count = y.shape[0] - start
         if count > BATCH:

@@ -8,6 +8,7 @@ those found so far is decided anew at every depth, and only these are followed f
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -80,28 +81,26 @@ class Grower:
 
 def grow(task: Task, encoder: int, rules: Rules, candidates: Candidates) -> Grower:
     """Grow one tree per level set."""
-    source = task.source
-    part, draw = source.only_part, task.draft.draw
-    columns, offsets, style, _ = names = candidates
-    drawn = None
+    part, draw, scale = task.source.only_part, task.draft.draw, task.source.scale
+    columns, offsets, style, _ = candidates
+    nodes = make_nodes(rules, candidates)
+    trees = Grower(nodes.packed)
+
+    def sums(asked: Histogram) -> NDArray[np.int64]:
+        (summed,) = task.source.sums(asked)
+        return np.require(summed, requirements="W")  # kernels know no other arrays
+
     if part is not None and draw is not None and draw.least > 0 and len(part.keys):
         # Most rows are left out: these and columns not drawn cost nothing.
         words, level = part.words(task.draft), part.levels(task.draft)
-        drawn = take_drawn(part.blocks[encoder], words, level, columns)
+        *drawn, level = take_drawn(part.blocks[encoder], words, level, columns)
         columns = np.arange(len(columns), dtype=np.int32)
-    scale = source.scale
-    nodes = make_nodes(rules, candidates)
-    trees = Grower(nodes.packed)
-    descent = None if drawn is None else Descent(trees, drawn[2])
+        sums = partial(Descent(trees, level).count, *drawn)
     span, slots, used = Span(0, 0, rules.levels), rules.levels, 0
     above = np.empty(0, np.int64)
     for depth in range(rules.depth):
         slot = nodes.slot[: span.last]
-        statistic = Histogram(task.draft, encoder, trees, depth, columns, offsets, slot, slots)
-        if drawn is not None and descent is not None:
-            summed = descent.count(drawn[0], drawn[1], statistic)
-        else:
-            (summed,) = source.sums(statistic)
+        summed = sums(Histogram(task.draft, encoder, trees, depth, columns, offsets, slot, slots))
         if depth == 0:
             order_codes(summed, rules, candidates, scale, _values(task), nodes.order)
             cells = summed
@@ -122,7 +121,7 @@ def grow(task: Task, encoder: int, rules: Rules, candidates: Candidates) -> Grow
         trees.depth = depth + 1
         slots = (after - span.last) // 2
         span, above = Span(span.first, span.last, after), cells
-    trees.grown = _prune(nodes, span.last, used, rules.levels, names.columns)
+    trees.grown = _prune(nodes, span.last, used, rules.levels, candidates.columns)
     return trees
 
 
@@ -151,7 +150,7 @@ def _find(
 
 
 def _prune(nodes: Nodes, last: int, used: int, levels: int, columns: Ints) -> Grown:
-    """The trees that have grown to ``last`` nodes with ``used`` subsets, as far as they are kept."""
+    """The trees that have grown to ``last`` nodes with ``used`` subsets, as far as kept."""
     every = nodes.records[:last]
     number = every["number"]
     reached = number >= 0
