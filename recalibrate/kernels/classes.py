@@ -16,7 +16,7 @@ STEP = 2.0**24
 
 def class_margins(z: NDArray[np.float64], out: NDArray[np.float64]) -> None:
     """Log-odds of every class against the rest, from scores z[class, row]."""
-    _class_margins(z, *np.empty((2, len(z))), out)
+    _class_margins(z, np.empty(len(z)), np.empty(len(z)), out)
 
 
 @kernel
@@ -86,7 +86,7 @@ def add_scaled(
     the other two. So sums are whole numbers, and exact in any order of the rows; scores of one row
     are added up in the order of the classes. ``whole`` False: only the diagonal of ``slope``.
     """
-    some = np.empty((2, x.shape[1]))
+    some = np.empty(x.shape[1]), np.empty(x.shape[1])
     by_source = np.ascontiguousarray(matrix.T)
     return _add_scaled(x, y, weight, by_source, intercept, units, whole, *some, slope, by_class)
 

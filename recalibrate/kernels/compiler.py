@@ -62,7 +62,7 @@ def helper(function: F) -> F:
     on disk.
     """
     decorate = extending.register_jitable(error_model="numpy", _nrt=False)
-    return cast(F, decorate(function))
+    return decorate(function)
 
 
 @cache

@@ -66,7 +66,7 @@ def _pick(
         i = np.uint64(at if active < 0 else rows[at])
         picked[count] = i
         count += np.uint64(slot[np.uint64(node[i])] >= 0)
-    return np.int64(count)
+    return int(np.int64(count))
 
 
 @kernel

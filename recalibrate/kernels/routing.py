@@ -153,7 +153,7 @@ def move_rows(
             k = np.uint64(node[i])
             rows[kept] = i
             kept += np.uint64(packed[k] >> CHILD != k)
-        active = np.int64(kept)
+        active = int(np.int64(kept))
         kept = np.uint64(0)
     if active < 0:
         for i in range(node.shape[0]):

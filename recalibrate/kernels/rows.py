@@ -163,9 +163,9 @@ def respond(
     if replace or curve.kind == IDENTITY:
         _respond_plainly(y, f, weight, replace, limit, scale, words)
     elif curve.kind == LOGIT:
-        _respond_logit(y, f, weight, scale, *np.empty((2, BATCH)), words)
+        _respond_logit(y, f, weight, scale, np.empty(BATCH), np.empty(BATCH), words)
     else:
-        some = np.empty((2, BATCH))
+        some = np.empty(BATCH), np.empty(BATCH)
         _respond_log(y, f, weight, curve.power, limit, scale, *some, words)
 
 

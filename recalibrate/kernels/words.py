@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @helper
-def write_words(i: int, s: int, g: int, scale: Scale, words: NDArray[np.int64]) -> None:
+def write_words(i: int, s: Any, g: Any, scale: Scale, words: NDArray[np.int64]) -> None:
     """Store what row ``i`` adds to sums; where s is the count it is not stored again."""
     if scale.words == 1:
         words[i, 0] = (1 << scale.shift) + g

@@ -7,6 +7,7 @@ those found so far is decided anew at every depth, and only these are followed f
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -86,16 +87,17 @@ def grow(task: Task, encoder: int, rules: Rules, candidates: Candidates) -> Grow
     nodes = make_nodes(rules, candidates)
     trees = Grower(nodes.packed)
 
-    def sums(asked: Histogram) -> NDArray[np.int64]:
+    def sums_of_parts(asked: Histogram) -> NDArray[np.int64]:
         (summed,) = task.source.sums(asked)
         return np.require(summed, requirements="W")  # kernels know no other arrays
 
+    sums: Callable[[Histogram], NDArray[np.int64]] = sums_of_parts
     if part is not None and draw is not None and draw.least > 0 and len(part.keys):
         # Most rows are left out: these and columns not drawn cost nothing.
         words, level = part.words(task.draft), part.levels(task.draft)
-        *drawn, level = take_drawn(part.blocks[encoder], words, level, columns)
+        own, words, level = take_drawn(part.blocks[encoder], words, level, columns)
         columns = np.arange(len(columns), dtype=np.int32)
-        sums = partial(Descent(trees, level).count, *drawn)
+        sums = partial(Descent(trees, level).count, own, words)
     span, slots, used = Span(0, 0, rules.levels), rules.levels, 0
     above = np.empty(0, np.int64)
     for depth in range(rules.depth):
@@ -141,9 +143,10 @@ def _find(
     borders = [span.first, *middles, span.last]
 
     def find(piece: int) -> None:
+        start, last = borders[piece : piece + 2]
         find_splits(
-            summed, above, span, *borders[piece : piece + 2], rules, candidates.offsets,
-            candidates.style, nodes.order, task.source.scale, nodes.records, nodes.slot, cells,
+            summed, above, span, start, last, rules, candidates.offsets, candidates.style,
+            nodes.order, task.source.scale, nodes.records, nodes.slot, cells,
         )  # fmt: skip
 
     task.source.share_out(find, len(borders) - 1)
