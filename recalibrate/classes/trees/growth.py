@@ -7,9 +7,7 @@ those found so far is decided anew at every depth, and only these are followed f
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -86,23 +84,26 @@ def grow(task: Task, encoder: int, rules: Rules, candidates: Candidates) -> Grow
     columns, offsets, style, _ = candidates
     nodes = make_nodes(rules, candidates)
     trees = Grower(nodes.packed)
-
-    def sums_of_parts(asked: Histogram) -> NDArray[np.int64]:
-        (summed,) = task.source.sums(asked)
-        return np.require(summed, requirements="W")  # kernels know no other arrays
-
-    sums: Callable[[Histogram], NDArray[np.int64]] = sums_of_parts
-    if part is not None and draw is not None and draw.least > 0 and len(part.keys):
-        # Most rows are left out: these and columns not drawn cost nothing.
-        words, level = part.words(task.draft), part.levels(task.draft)
-        own, words, level = take_drawn(part.blocks[encoder], words, level, columns)
-        columns = np.arange(len(columns), dtype=np.int32)
-        sums = partial(Descent(trees, level).count, own, words)
+    if part is not None:  # nothing to sum
+        codes, words, level = part.blocks[encoder], part.words(task.draft), part.levels(task.draft)
+        if draw is not None and draw.least > 0 and len(part.keys):
+            # Most rows are left out: these and columns not drawn cost nothing.
+            codes, words, level = take_drawn(codes, words, level, columns)
+            columns = np.arange(len(columns), dtype=np.int32)
+            descent = Descent(trees, level)
+        else:
+            descent = part.descent = Descent(trees, level.copy())
     span, slots, used = Span(0, 0, rules.levels), rules.levels, 0
     above = np.empty(0, np.int64)
     for depth in range(rules.depth):
         slot = nodes.slot[: span.last]
-        summed = sums(Histogram(task.draft, encoder, trees, depth, columns, offsets, slot, slots))
+        if part is not None:
+            summed = descent.count(codes, words, depth, columns, offsets, slot, slots)
+        else:
+            (summed,) = task.source.sums(
+                Histogram(task.draft, encoder, trees, depth, columns, offsets, slot, slots)
+            )
+            summed = np.require(summed, requirements="W")  # kernels know no other arrays
         if depth == 0:
             order_codes(summed, rules, candidates, scale, _values(task), nodes.order)
             cells = summed
@@ -138,18 +139,19 @@ def _find(
     cells: NDArray[np.int64],
 ) -> None:
     """Best split of every node of a depth; many nodes are shared out over the threads."""
-    middle = (span.last - span.first) // 4 * 2  # siblings stay together
-    middles = [] if len(cells) < MANY_CELLS else [span.first + middle]
-    borders = [span.first, *middles, span.last]
 
-    def find(piece: int) -> None:
-        start, last = borders[piece : piece + 2]
+    def find(start: int, last: int) -> None:
         find_splits(
             summed, above, span, start, last, rules, candidates.offsets, candidates.style,
             nodes.order, task.source.scale, nodes.records, nodes.slot, cells,
         )  # fmt: skip
 
-    task.source.share_out(find, len(borders) - 1)
+    if len(cells) < MANY_CELLS:
+        find(span.first, span.last)
+        return
+    middle = span.first + (span.last - span.first) // 4 * 2  # siblings stay together
+    pieces = (span.first, middle), (middle, span.last)
+    task.source.share_out(lambda piece: find(*pieces[piece]), len(pieces))
 
 
 def _prune(nodes: Nodes, last: int, used: int, levels: int, columns: Ints) -> Grown:
@@ -191,13 +193,20 @@ class Descent:
             self.active = move_rows(codes, self.node, self.rows, self.active, moving, *packed)
             self.depth += 1
 
-    def count(self, codes: Codes, words: NDArray[np.int64], asked: Histogram) -> NDArray[np.int64]:
-        """Histograms at the depth that is asked for."""
-        self.follow(codes, asked.depth)
-        return count_rows(
-            codes, asked.features, asked.offsets, words, self.node, asked.slot, asked.slots,
-            self.rows, self.active,
-        )  # fmt: skip
+    def count(
+        self,
+        codes: Codes,
+        words: NDArray[np.int64],
+        depth: int,
+        features: Ints,
+        offsets: NDArray[np.int64],
+        slot: Ints,
+        slots: int,
+    ) -> NDArray[np.int64]:
+        """Histograms of the nodes that have a slot, at a depth; see `count_rows`."""
+        self.follow(codes, depth)
+        rows = self.rows, self.active
+        return count_rows(codes, features, offsets, words, self.node, slot, slots, *rows)
 
     def scores(self, codes: Codes, f: Scores, replaces: bool) -> Scores:
         """Scores after the step with the table that was learned, without walking it again."""
@@ -240,4 +249,5 @@ class Histogram:
         descent = part.descent
         if not isinstance(descent, Descent) or descent.trees is not self.trees:
             descent = part.descent = Descent(self.trees, part.levels(self.draft).copy())
-        return (descent.count(codes, words, self),)
+        asked = self.depth, self.features, self.offsets, self.slot, self.slots
+        return (descent.count(codes, words, *asked),)
