@@ -5,7 +5,7 @@ NUMBA_CACHE_DIR, beside the package, or in the user's cache. This command fills 
 small fits, predictions and audits of simulated rows, so that no process of a container image or of
 a CI job has to.
 
-  recalibrate warm-up
+  recalibrate warm-up --quiet
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from recalibrate.commands.console import Console
 
 SUMMARY = "compile everything now, for container images and CI"
 ROWS = 3000
+FEW_ROWS = 500
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -60,9 +61,10 @@ def warm_up() -> tuple[int, str | None]:
     for task in ("binary", "income"):
         data = census(ROWS, gap=0.1, task=task, categorical=True)
         for H in (None, groups, Linear(features=["AGEP"])):
-            model = fit(data.scores, data.X, data.y, H=H, progress=False)
-            for count in (1, ROWS):  # few rows are predicted by other loops than many
-                model.predict(data.X[:count], base=data.scores[:count])
+            for count in (FEW_ROWS, ROWS):  # few rows go through other loops than many
+                rows = data.X[:count], data.y[:count]
+                model = fit(data.scores[:count], *rows, H=H, progress=False)
+                model.predict(rows[0], base=data.scores[:count])
         for shown in (groups, None):
             audit(model, data.X, data.y, groups=shown, base=data.scores)
     thirds = np.digitize(data.y, [1 / 3, 2 / 3])

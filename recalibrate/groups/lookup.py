@@ -47,9 +47,9 @@ class TermTables:
 
         The column of the first term is number ``first`` of ``out``.
         """
-        from recalibrate.kernels.groups import TILE, look_up
+        from recalibrate.kernels.groups import look_up
 
-        look_up(cells, *self._arrays, np.empty(TILE, np.int32), first, out)
+        look_up(cells, *self._arrays, first, out)
 
     def codes(self, rows: Assigned, threads: int = 1) -> NDArray[np.int32]:
         """Group of every row within every term, 1-based, 0 = none."""

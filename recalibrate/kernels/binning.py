@@ -10,16 +10,16 @@ from recalibrate.kernels.compiler import kernel
 BATCH = 64
 
 
+@kernel
 def count_integers(
     column: NDArray[np.float32], weight: NDArray[np.int64], low: int, out: NDArray[np.int64]
 ) -> None:
     """Add the weight of each integer value; an empty ``weight`` counts rows."""
-    present = column == column
-    at = column[present].astype(np.int64) - low
-    if len(weight):
-        np.add.at(out, at, weight[present])
-    else:
-        out += np.bincount(at, minlength=len(out))
+    unit = weight.shape[0] == 0
+    for i in range(column.shape[0]):
+        value = column[i]
+        if value == value:
+            out[np.int64(value) - low] += 1 if unit else weight[i]
 
 
 def sum_scores(

@@ -1,4 +1,4 @@
-"""A loop over cells of group expressions: groups looked up."""
+"""Loops over cells of group expressions: combinations counted, and groups looked up."""
 
 from __future__ import annotations
 
@@ -14,6 +14,24 @@ TILE = 256
 
 
 @kernel
+def count_cells(cells: Cells, sizes: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
+    """Count the rows of every combination of cells; ``cells`` has a row per factor."""
+    first, last = cells[0], cells[-1]
+    if cells.shape[0] == 1:
+        for i in range(cells.shape[1]):
+            counts[last[i]] += 1
+    elif cells.shape[0] == 2:  # by far the most frequent crossing
+        for i in range(cells.shape[1]):
+            counts[first[i] * sizes[1] + last[i]] += 1
+    else:
+        for i in range(cells.shape[1]):
+            key = 0
+            for k in range(cells.shape[0]):
+                key = key * sizes[k] + cells[k, i]
+            counts[key] += 1
+
+
+@kernel
 def look_up(
     cells: Cells,
     starts: NDArray[np.int64],
@@ -22,27 +40,33 @@ def look_up(
     begins: NDArray[np.int64],
     tables: NDArray[np.int32],
     columns: NDArray[np.int64],
-    keys: NDArray[np.int32],
-    first: int,
+    shift: int,
     out: NDArray[np.int32],
 ) -> None:
     """Find the groups of every term: cells of its factors, then the term's table.
 
     Factors of term t are ``positions[starts[t]:starts[t + 1]]``, rows of ``cells``; its table
-    begins at ``begins[t]``, and its groups go to column ``first + columns[t]``. As many rows at a
-    time as there is room for ``keys``, because ``out`` is written across its rows.
+    begins at ``begins[t]``, and its groups go to column ``shift + columns[t]``. Tiles of rows,
+    because ``out`` is written across its rows.
     """
-    for top in range(0, out.shape[0], keys.shape[0]):
-        count = out.shape[0] - top
-        if count > keys.shape[0]:
-            count = keys.shape[0]
+    n_rows = out.shape[0]
+    for top in range(0, n_rows, TILE):
+        end = top + TILE
+        if end > n_rows:
+            end = n_rows
         for t in range(columns.shape[0]):
-            for i in range(count):
-                keys[i] = 0
-            for k in range(starts[t], starts[t + 1]):
-                size, own = np.int32(sizes[k]), positions[k]
-                for i in range(count):
-                    keys[i] = keys[i] * size + np.int32(cells[own, top + i])
-            begin, column = begins[t], first + columns[t]
-            for i in range(count):
-                out[top + i, column] = tables[begin + keys[i]]
+            first, begin, column = starts[t], begins[t], shift + columns[t]
+            one = cells[positions[first]]
+            if starts[t + 1] - first == 1:
+                for i in range(top, end):
+                    out[i, column] = tables[begin + one[i]]
+            elif starts[t + 1] - first == 2:  # by far the most frequent crossing
+                size, two = sizes[first + 1], cells[positions[first + 1]]
+                for i in range(top, end):
+                    out[i, column] = tables[begin + one[i] * size + two[i]]
+            else:
+                for i in range(top, end):
+                    key = 0
+                    for k in range(first, starts[t + 1]):
+                        key = key * sizes[k] + cells[positions[k], i]
+                    out[i, column] = tables[begin + key]
