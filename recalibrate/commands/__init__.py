@@ -1,4 +1,6 @@
-"""The command line: ``recalibrate fit | predict | audit | monitor | export | inspect | demo``.
+"""The command line.
+
+``recalibrate fit | predict | audit | monitor | export | inspect | demo | warm-up``.
 
 Exit codes: 0 fine, 1 an audit's gate failed or a monitor has an alarm, 2 usage or bad input, or
 output that could not be written, 3 a fault of this program, 130 interrupted, 143 terminated by

@@ -12,14 +12,14 @@ from contextlib import redirect_stdout
 from typing import NoReturn
 
 from recalibrate import __version__
-from recalibrate.commands import audit, demo, export, fit, inspect, monitor, predict
+from recalibrate.commands import audit, demo, export, fit, inspect, monitor, predict, warm_up
 from recalibrate.commands.console import Console, flush_streams, report_lost, shown_warnings
 from recalibrate.commands.interrupts import watch_interrupts
 from recalibrate.commands.options import add_common
 from recalibrate.groups.expressions import GroupSyntaxError
 
 BAD_INPUT, FAULT = 2, 3
-COMMANDS = (fit, predict, audit, monitor, export, inspect, demo)
+COMMANDS = (fit, predict, audit, monitor, export, inspect, demo, warm_up)
 BAD_INPUT_ERRORS = (OSError, ValueError, TypeError, ImportError, MemoryError)
 """What the library raises for things that the user can put right."""
 
@@ -59,7 +59,7 @@ def build_parser() -> argparse.ArgumentParser:
     for module in COMMANDS:
         about, first, examples = (module.__doc__ or "").partition("\n  recalibrate ")
         own = commands.add_parser(
-            module.__name__.rpartition(".")[2],
+            module.__name__.rpartition(".")[2].replace("_", "-"),
             help=module.SUMMARY,
             # A command's docstring is a line on the module, a description and examples.
             description=about.partition("\n\n")[2],
@@ -69,7 +69,7 @@ def build_parser() -> argparse.ArgumentParser:
         )
         module.add_arguments(own)
         if module is not monitor:  # whose actions have options of their own
-            add_common(own, writes=module is not inspect)
+            add_common(own, writes=module not in (inspect, warm_up))
         own.set_defaults(run=module.run)
     return parser
 

@@ -56,8 +56,9 @@ class Assigned:
         return self._counted[factors]
 
     def stacked(self, factors: Sequence[Cells]) -> NDArray[np.unsignedinteger]:
-        """Cells of several factors, [factor, row]."""
-        return np.stack([self.cells(factor) for factor in factors])
+        """Cells of several factors, [factor, row]: of one type, as far as it can be."""
+        cells = [self.cells(factor) for factor in factors]
+        return np.stack(cells, dtype=np.result_type(np.uint16, *cells))
 
 
 def sizes_of(factors: tuple[Cells, ...]) -> tuple[int, ...]:

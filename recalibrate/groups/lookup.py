@@ -40,11 +40,16 @@ class TermTables:
             np.array([t for t, _ in tables], dtype=np.int64),
         )
 
-    def fill(self, cells: NDArray[np.unsignedinteger], out: NDArray[np.int32]) -> None:
-        """Groups of the terms that have tables, from the cells of all ``factors``."""
+    def fill(
+        self, cells: NDArray[np.unsignedinteger], out: NDArray[np.int32], first: int = 0
+    ) -> None:
+        """Groups of the terms that have tables, from the cells of all ``factors``.
+
+        The column of the first term is number ``first`` of ``out``.
+        """
         from recalibrate.kernels.groups import look_up
 
-        look_up(cells, *self._arrays, out)
+        look_up(cells, *self._arrays, first, out)
 
     def codes(self, rows: Assigned, threads: int = 1) -> NDArray[np.int32]:
         """Group of every row within every term, 1-based, 0 = none."""
@@ -69,9 +74,9 @@ class RowGroups:
         self._cells = np.ascontiguousarray(rows.stacked(tables.factors).T)
         self._searched = {t: term.search(rows) for t, term in tables.searched.items()}
 
-    def fill(self, rows: NDArray[np.intp], out: NDArray[np.int32]) -> None:
-        """Group of some rows within every term, 1-based, 0 = none."""
+    def fill(self, rows: NDArray[np.intp], out: NDArray[np.int32], first: int) -> None:
+        """Group of some rows within every term, 1-based, 0 = none, from column ``first`` on."""
         cells = np.ascontiguousarray(np.take(self._cells, rows, axis=0).T)
-        self._tables.fill(cells, out)
+        self._tables.fill(cells, out, first)
         for t, codes in self._searched.items():
-            out[:, t] = codes[rows]
+            out[:, first + t] = codes[rows]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.kernels.compiler import kernel
+from recalibrate.kernels.compiler import helper, kernel
 
 Codes = NDArray[np.int32]
 Floats = NDArray[np.float64]
@@ -96,7 +96,7 @@ def add_eight(
                 sums[at, group, 7] += h
 
 
-@kernel
+@helper
 def _look(walks: Floats, g: int) -> None:
     """Compare a sum with the extremes so far; between equal predictions nobody looks."""
     if walks[g, SUM] > walks[g, TOP]:
@@ -131,14 +131,15 @@ def add_steps(
                 walks[g, SKEW] += skew[i]
 
 
-@kernel
 def end_walks(walks: Floats) -> None:
     """Look at the last sums."""
-    for g in range(walks.shape[0]):
-        _look(walks, g)
+    for top, sign in ((TOP, 1), (LOW, -1)):
+        beyond = sign * walks[:, SUM] > sign * walks[:, top]
+        at = TOP_AT if top == TOP else LOW_AT
+        for place, value in ((top, SUM), (at, LAST), (at + 1, VARIANCE), (at + 2, SKEW)):
+            walks[beyond, place] = walks[beyond, value]
 
 
-@kernel
 def add_pairs(
     codes: Codes,
     offsets: NDArray[np.int64],
@@ -146,8 +147,18 @@ def add_pairs(
     shared: Floats,
 ) -> None:
     """Add the rows' variances to ``shared[g, h]`` (h <= g) of all pairs of their groups."""
+    _add_pairs(codes, offsets, variance, np.empty(codes.shape[1], np.int64), shared)
+
+
+@kernel
+def _add_pairs(
+    codes: Codes,
+    offsets: NDArray[np.int64],
+    variance: Floats,
+    inside: NDArray[np.int64],
+    shared: Floats,
+) -> None:
     n_terms = codes.shape[1]
-    inside = np.empty(n_terms, np.int64)
     for i in range(codes.shape[0]):
         count = 0
         for t in range(n_terms):
@@ -191,12 +202,13 @@ def add_cluster_squares(
                     pending[group, k] += values[i, k]
 
 
-@kernel
+@helper
 def _flush(pending: Floats, squares: Floats) -> None:
     for k in range(pending.shape[0]):
         for m in range(pending.shape[0]):
             squares[k, m] += pending[k] * pending[m]
-    pending[:] = 0.0
+    for k in range(pending.shape[0]):
+        pending[k] = 0.0
 
 
 @kernel

@@ -19,10 +19,9 @@ def count_integers(
     for i in range(column.shape[0]):
         value = column[i]
         if value == value:
-            out[int(value) - low] += 1 if unit else weight[i]
+            out[np.int64(value) - low] += 1 if unit else weight[i]
 
 
-@kernel
 def sum_scores(
     column: NDArray[np.float32],
     score: NDArray[np.float32],
@@ -32,14 +31,13 @@ def sum_scores(
     out: NDArray[np.int64],
 ) -> None:
     """Add weight and weighted score (cut at +-limit, times factor, rounded) of each code."""
-    unit = weight.shape[0] == 0
-    for i in range(column.shape[0]):
-        value = column[i]
-        if value == value:
-            w = 1 if unit else weight[i]
-            at = min(max(float(score[i]), -limit), limit)
-            out[0, int(value)] += w
-            out[1, int(value)] += w * int(np.rint(at * factor))
+    count_integers(column, weight, 0, out[0])
+    present = column == column
+    cut = np.clip(score[present].astype(np.float64), -limit, limit)
+    scores = np.rint(cut * factor).astype(np.int64)
+    if len(weight):
+        scores *= weight[present]
+    np.add.at(out[1], column[present].astype(np.int64), scores)
 
 
 @kernel
@@ -59,10 +57,9 @@ def code_by_lookup(
             elif at > last:
                 out[i] = lookup[last]
             else:
-                out[i] = lookup[int(at)]
+                out[i] = lookup[np.int64(at)]
 
 
-@kernel
 def code_by_search(
     column: NDArray[np.float32], edges: NDArray[np.float32], out: NDArray[np.integer]
 ) -> None:
@@ -71,22 +68,29 @@ def code_by_search(
     Halving takes the same steps for all values of a batch, so that they can be taken side by
     side and nothing has to be guessed: five to ten times faster than value by value.
     """
-    size = 1
-    while size <= edges.shape[0]:
-        size *= 2
-    padded = np.empty(size, np.float32)
-    for k in range(size):
-        padded[k] = edges[k] if k < edges.shape[0] else np.float32(np.inf)
+    size = 1 << len(edges).bit_length()
+    padded = np.append(edges, np.full(size - len(edges), np.inf, np.float32))
+    _search(column, padded, np.zeros(BATCH, np.float32), np.empty(BATCH, np.uint64), out)
+
+
+@kernel
+def _search(
+    column: NDArray[np.float32],
+    padded: NDArray[np.float32],
+    values: NDArray[np.float32],
+    below: NDArray[np.uint64],
+    out: NDArray[np.integer],
+) -> None:
     one = np.uint64(1)
-    values = np.zeros(BATCH, np.float32)
-    below = np.empty(BATCH, np.uint64)
     for start in range(0, column.shape[0], BATCH):
-        count = min(BATCH, column.shape[0] - start)
+        count = column.shape[0] - start
+        if count > BATCH:
+            count = BATCH
         for k in range(count):
             values[k] = column[start + k]
         for k in range(BATCH):
             below[k] = 0
-        half = np.uint64(size // 2)
+        half = np.uint64(padded.shape[0] // 2)
         while half > np.uint64(0):
             for k in range(BATCH):
                 below[k] += half * np.uint64(padded[below[k] + half - one] < values[k])

@@ -14,12 +14,19 @@ STEP = 2.0**24
 """They are rounded to multiples of 1 / STEP, as ``core.levels.MARGIN_STEP`` says and why."""
 
 
-@kernel
 def class_margins(z: NDArray[np.float64], out: NDArray[np.float64]) -> None:
     """Log-odds of every class against the rest, from scores z[class, row]."""
+    _class_margins(z, np.empty(len(z)), np.empty(len(z)), out)
+
+
+@kernel
+def _class_margins(
+    z: NDArray[np.float64],
+    share: NDArray[np.float64],
+    before: NDArray[np.float64],
+    out: NDArray[np.float64],
+) -> None:
     count, n_rows = z.shape
-    share = np.empty(count)
-    before = np.empty(count)
     for i in range(n_rows):
         top = z[0, i]
         for k in range(1, count):
@@ -62,7 +69,6 @@ def add_class_losses(
         out[0] += int(np.rint(w * min(log_positive(total) - own, limit) * scale))
 
 
-@kernel
 def add_scaled(
     x: NDArray[np.float64],
     y: NDArray[np.float64],
@@ -80,12 +86,30 @@ def add_scaled(
     the other two. So sums are whole numbers, and exact in any order of the rows; scores of one row
     are added up in the order of the classes. ``whole`` False: only the diagonal of ``slope``.
     """
-    count = x.shape[1]
+    some = np.empty(x.shape[1]), np.empty(x.shape[1])
+    by_source = np.ascontiguousarray(matrix.T)
+    return _add_scaled(x, y, weight, by_source, intercept, units, whole, *some, slope, by_class)
+
+
+@kernel
+def _add_scaled(
+    x: NDArray[np.float64],
+    y: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    by_source: NDArray[np.float64],
+    intercept: NDArray[np.float64],
+    units: tuple[float, float, float],
+    whole: bool,
+    z: NDArray[np.float64],
+    residual: NDArray[np.float64],
+    slope: NDArray[np.float64],
+    by_class: NDArray[np.float64],
+) -> float:
+    count, losses = x.shape[1], 0.0
     score_unit, residual_unit, loss_unit = units
-    by_source = matrix.T.copy()
-    z, residual, losses = np.empty(count), np.empty(count), 0.0
     for i in range(x.shape[0]):
-        z[:] = intercept
+        for k in range(count):
+            z[k] = intercept[k]
         for j in range(count):
             value = x[i, j] / score_unit
             for k in range(count):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import cache, partial
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numba
 from numba import extending
@@ -15,31 +15,54 @@ from recalibrate.support.notices import warn_user
 
 F = TypeVar("F", bound=Callable[..., object])
 
+_KERNELS: list[Any] = []
+
 
 def kernel(function: F) -> F:
     """Compile ``function`` on first call and keep the machine code on disk, if there is a place.
 
     ``nogil`` lets parts of the rows run on a thread pool (measured faster under load than numba's
     own parallel loops); ``fastmath`` stays off because it may reorder floating-point sums; nobody
-    takes a kernel's address, so that wrappers for C would only take time to compile.
+    takes a kernel's address, so that wrappers for C would only take time to compile. Kernels
+    allocate nothing (``_nrt``), so that no references are counted: whoever calls them gives them
+    room to work in.
 
-    A kernel that the interpreter calls returns nothing, numbers, or one array, and takes arrays to
-    write further results to. numba makes Python objects of other results by calling Python
-    functions, and these run signal handlers; it does not notice that one has raised an exception
-    (of Ctrl-C or a time limit). Named tuples then end the process by a segmentation fault, tuples
-    of arrays in a SystemError. Kernels that only kernels call return what they like.
+    A kernel that the interpreter calls returns nothing or numbers, and takes arrays to write
+    further results to. numba makes Python objects of other results by calling Python functions,
+    and these run signal handlers; it does not notice that one has raised an exception (of Ctrl-C
+    or a time limit). Named tuples then end the process by a segmentation fault, tuples of arrays in
+    a SystemError. Helpers return what they like.
+
+    What it takes to compile goes with its lines, its arguments (arrays in tuples cost several
+    times as much), and the types it is called with; numpy's functions in it cost more than loops.
     """
-    compiled = partial(numba.njit, nogil=True, error_model="numpy", no_cfunc_wrapper=True)
+    compiled: Any = partial(
+        numba.njit, nogil=True, error_model="numpy", no_cfunc_wrapper=True, _nrt=False
+    )
     try:
-        return cast(F, compiled(cache=True)(function))
+        made = compiled(cache=True)(function)
     except RuntimeError:  # of a container, say: packages that are read-only, and no home
         _say_where_code_goes()
-        return cast(F, compiled(cache=False)(function))
+        made = compiled(cache=False)(function)
+    _KERNELS.append(made)
+    return cast(F, made)
 
 
-def jitable(function: F) -> F:
-    """Compile ``function`` into the kernels that call it; the interpreter calls it as it is."""
-    return extending.register_jitable(function)
+def compiled_so_far() -> tuple[int, str | None]:
+    """How many kernels this process has compiled or loaded, and where they are kept (if so)."""
+    used = [each for each in _KERNELS if each.signatures]
+    paths = {each.stats.cache_path for each in used}
+    return len(used), next(iter(paths), None)
+
+
+def helper(function: F) -> F:
+    """Compile ``function`` into the kernels that call it; the interpreter calls it as it is.
+
+    A kernel costs half as much again, for what the interpreter needs to call it and for its place
+    on disk.
+    """
+    decorate = extending.register_jitable(error_model="numpy", _nrt=False)
+    return decorate(function)
 
 
 @cache

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.kernels.compiler import kernel
+from recalibrate.kernels.compiler import helper, kernel
 
 BATCH = 512
 """Rows that go through one tree before the next: its nodes stay in the nearest cache."""
@@ -52,7 +52,7 @@ def add_leaves(
                 out[i] += value[k]
 
 
-@kernel
+@helper
 def is_member(x: float, s: int, offsets: NDArray[np.int64], bits: NDArray[np.uint64]) -> bool:
     """Whether x is one of the whole numbers in set s; never for NaN."""
     start = offsets[s]
@@ -65,7 +65,6 @@ def is_member(x: float, s: int, offsets: NDArray[np.int64], bits: NDArray[np.uin
     return bool(bit != 0)
 
 
-@kernel
 def depth_first(
     roots: NDArray[np.int32],
     feature: NDArray[np.int32],
@@ -77,7 +76,18 @@ def depth_first(
 
     -1 if there is no end: the nodes are not trees.
     """
-    stack = np.empty(feature.shape[0] + 1, np.int32)
+    return _depth_first(roots, feature, left, right, np.empty(len(feature) + 1, np.int32), order)
+
+
+@kernel
+def _depth_first(
+    roots: NDArray[np.int32],
+    feature: NDArray[np.int32],
+    left: NDArray[np.int32],
+    right: NDArray[np.int32],
+    stack: NDArray[np.int32],
+    order: NDArray[np.int32],
+) -> int:
     count = 0
     for root in roots:
         stack[0] = root

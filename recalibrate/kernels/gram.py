@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.kernels.compiler import kernel
+from recalibrate.kernels.compiler import helper, kernel
 from recalibrate.kernels.words import read_words
 
 if TYPE_CHECKING:
     from recalibrate.core.fixedpoint import Scale
 
 
-@kernel
+@helper
 def shifted(value: int, bits: int) -> int:
     """Divide by 2**bits, rounded; part of how a row is quantised, hence before any sum."""
     return value if bits == 0 else (value + (1 << (bits - 1))) >> bits
 
 
-@kernel
+@helper
 def scaled(value: float, unit: float) -> int:
     """The same for products with weights or means, which have too many bits for an integer."""
     return int(np.rint(value * unit))
@@ -92,7 +92,6 @@ def add_group_products(
                     gram[v, a, offsets[u] + codes[i, u]] += s
 
 
-@kernel
 def solve_level(
     gram: NDArray[np.float64],
     cross: NDArray[np.float64],
@@ -106,8 +105,18 @@ def solve_level(
     are those of least squares whichever column is left out. No BLAS: its threads and blocking
     would change last bits.
     """
+    return _solve(gram, cross, tolerance, np.zeros(len(gram), np.bool_), out)
+
+
+@kernel
+def _solve(
+    gram: NDArray[np.float64],
+    cross: NDArray[np.float64],
+    tolerance: float,
+    used: NDArray[np.bool_],
+    out: NDArray[np.float64],
+) -> int:
     count = gram.shape[0]
-    used = np.zeros(count, np.bool_)
     rank = 0
     for j in range(count):
         pivot = gram[j, j]

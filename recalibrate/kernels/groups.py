@@ -40,19 +40,22 @@ def look_up(
     begins: NDArray[np.int64],
     tables: NDArray[np.int32],
     columns: NDArray[np.int64],
+    shift: int,
     out: NDArray[np.int32],
 ) -> None:
     """Find the groups of every term: cells of its factors, then the term's table.
 
     Factors of term t are ``positions[starts[t]:starts[t + 1]]``, rows of ``cells``; its table
-    begins at ``begins[t]``, and its groups go to column ``columns[t]``. Tiles of rows, because
-    ``out`` is written across its rows.
+    begins at ``begins[t]``, and its groups go to column ``shift + columns[t]``. Tiles of rows,
+    because ``out`` is written across its rows.
     """
     n_rows = out.shape[0]
     for top in range(0, n_rows, TILE):
-        end = min(top + TILE, n_rows)
+        end = top + TILE
+        if end > n_rows:
+            end = n_rows
         for t in range(columns.shape[0]):
-            first, begin, column = starts[t], begins[t], columns[t]
+            first, begin, column = starts[t], begins[t], shift + columns[t]
             one = cells[positions[first]]
             if starts[t + 1] - first == 1:
                 for i in range(top, end):

@@ -35,15 +35,15 @@ at that number, so that nobody has to count zeros.
 """
 NARROW_CODES = 256
 """Codes of a feature that are stored in a byte."""
-MAGIC, SHIFT = (np.uint64(number) for number in HASHES[64])
 
 
 class Masks(NamedTuple):
     """Masks of many trees, and the values of their leaves.
 
-    ``masks`` are [tree // TREES, code over all features, tree % TREES]: the leaves that the tests
-    on a feature leave over for a code, whose feature begins at ``offsets``. ``values`` are
-    [tree // TREES, tree % TREES, hash of the leaf's bit], the hash by ``magic`` and ``shift``.
+    ``masks`` are [tree // T, code over all features, tree % T], T trees side by side: the leaves
+    that the tests on a feature leave over for a code, whose feature begins at ``offsets``.
+    ``values`` are [tree // T, tree % T, hash of the leaf's bit], the hash by ``magic`` and
+    ``shift``.
     """
 
     offsets: NDArray[np.uint64]
@@ -53,90 +53,120 @@ class Masks(NamedTuple):
     shift: Any
 
 
-@kernel
-def first_leaves(
-    root: int, stop: int, child: NDArray[np.int32], leaves: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Number of the first leaf, from left to right, below each of the nodes root..stop of a tree.
-
-    -1 for nodes that the root does not lead to. ``leaves`` gets how many there are. Children come
-    after their parents.
-    """
-    for k in range(stop - 1, root - 1, -1):
-        leaves[k] = 1 if child[k] < 0 else leaves[child[k]] + leaves[child[k] + 1]
-    first = np.empty(stop - root, np.int64)
-    for k in range(stop - root):
-        first[k] = 0 if k == 0 else -1
-    for k in range(root, stop):
-        if child[k] >= 0 and first[k - root] >= 0:
-            first[child[k] - root] = first[k - root]
-            first[child[k] + 1 - root] = first[k - root] + leaves[child[k]]
-    return first
-
-
-@kernel
-def rule_out(k: int, splits: Splits, leaves: Any, line: NDArray[np.unsignedinteger]) -> None:
-    """Take ``leaves`` out of the masks of all codes that the split of node k sends right."""
-    keeps = ~leaves
-    if splits.subset[k] >= 0:
-        left = splits.subsets[splits.subset[k]]
-        for code in range(min(line.shape[0], left.shape[0])):
-            if not left[code]:
-                line[code] &= keeps
-    else:
-        if not splits.missing_left[k]:
-            line[0] &= keeps
-        for code in range(splits.last_bin[k] + 1, line.shape[0]):
-            line[code] &= keeps
-
-
-@kernel
-def fill_masks(
+def make_masks(
     roots: NDArray[np.int64],
     starts: NDArray[np.int64],
     splits: Splits,
     value: NDArray[np.float64],
-    out: Masks,
-) -> None:
-    """Write masks, which come filled with ones, and values of leaves.
+    leaves: int,
+    offsets: NDArray[np.int64],
+    side: int = TREES,
+) -> Masks:
+    """Masks of trees with at most so many ``leaves``, ``side`` of them side by side.
 
     Tree t has the nodes starts[t]..starts[t + 1].
     """
-    one, child, kind = np.uint64(1), splits.child, out.masks.dtype.type
-    leaves = np.empty(child.shape[0], np.int64)
+    bits = next(bits for bits in HASHES if leaves <= bits)
+    kind = np.dtype(f"uint{bits}").type
+    magic, shift = (kind(number) for number in HASHES[bits])
+    chunks = -(-len(roots) // side)
+    made = Masks(
+        offsets.astype(np.uint64),
+        np.full((chunks, int(offsets[-1]), side), np.iinfo(kind).max, kind),
+        np.zeros((chunks, side, bits)),
+        magic,
+        shift,
+    )
+    nodes = np.empty(len(splits.child), np.int64)
+    _fill(roots, starts, *splits, value, nodes, nodes.copy(), *made)
+    return made
+
+
+@kernel
+def _fill(
+    roots: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    feature: NDArray[np.int32],
+    last_bin: NDArray[np.int32],
+    missing_left: NDArray[np.bool_],
+    subset: NDArray[np.int32],
+    subsets: NDArray[np.bool_],
+    child: NDArray[np.int32],
+    value: NDArray[np.float64],
+    leaves: NDArray[np.int64],
+    first: NDArray[np.int64],
+    offsets: NDArray[np.uint64],
+    masks: NDArray[np.unsignedinteger],
+    values: NDArray[np.float64],
+    magic: Any,
+    shift: Any,
+) -> None:
+    """Write masks, which come filled with ones, and values of leaves.
+
+    ``leaves`` gets the number of leaves below each node, ``first`` that of the first of them from
+    left to right, -1 for nodes that the root does not lead to. Children come after their parents.
+    """
+    one, kind, side = np.uint64(1), masks.dtype.type, masks.shape[2]
     for t in range(starts.shape[0] - 1):
-        chunk, place = t // TREES, t % TREES
-        first = first_leaves(roots[t], starts[t + 1], child, leaves)
-        for k in range(roots[t], starts[t + 1]):
-            if first[k - roots[t]] < 0:
+        chunk, place = t // side, t % side
+        root, stop = roots[t], starts[t + 1]
+        for k in range(stop - 1, root - 1, -1):
+            leaves[k] = 1 if child[k] < 0 else leaves[child[k]] + leaves[child[k] + 1]
+            first[k] = -1
+        first[root] = 0
+        for k in range(root, stop):
+            if first[k] < 0:
                 continue
-            begin = np.uint64(first[k - roots[t]])
+            begin = np.uint64(first[k])
             if child[k] < 0:
-                out.values[chunk, place, kind(kind(one << begin) * out.magic) >> out.shift] = value[
-                    k
-                ]
+                values[chunk, place, kind(kind(one << begin) * magic) >> shift] = value[k]
                 continue
-            left = ((one << np.uint64(leaves[child[k]])) - one) << begin
-            j = splits.feature[k]
-            line = out.masks[chunk, out.offsets[j] : out.offsets[j + 1], place]
-            rule_out(k, splits, kind(left), line)
+            first[child[k]] = first[k]
+            first[child[k] + 1] = first[k] + leaves[child[k]]
+            # The leaves on the left are taken out for all codes that the split sends right.
+            keeps = kind(~(((one << np.uint64(leaves[child[k]])) - one) << begin))
+            j = feature[k]
+            line = masks[chunk, offsets[j] : offsets[j + 1], place]
+            by_set = subset[k] >= 0
+            for code in range(line.shape[0]):
+                if by_set:
+                    left = code >= subsets.shape[1] or subsets[subset[k], code]
+                elif code == 0:
+                    left = missing_left[k]
+                else:
+                    left = code <= last_bin[k]
+                if not left:
+                    line[code] &= keeps
 
 
 @kernel
 def add_by_masks(
-    codes: NDArray[np.unsignedinteger], trees: int, by: Masks, f: NDArray[np.float64]
+    codes: NDArray[np.unsignedinteger],
+    trees: int,
+    leaf: NDArray[np.unsignedinteger],
+    f: NDArray[np.float64],
+    offsets: NDArray[np.uint64],
+    masks: NDArray[np.unsignedinteger],
+    values: NDArray[np.float64],
+    magic: Any,
+    shift: Any,
 ) -> None:
-    """Add every row's leaf values to its score in ``f``, tree after tree in their order."""
-    offsets, masks, values, magic, shift = by
+    """Add every row's leaf values to its score in ``f``, tree after tree in their order.
+
+    ``leaf`` has room for [ROWS, TREES] masks.
+    """
     width = np.uint64(codes.shape[1])
     count = f.shape[0]
     one, two, three = np.uint64(1), np.uint64(2), np.uint64(3)
-    leaf = np.empty((ROWS, TREES), masks.dtype)
     for chunk in range(masks.shape[0]):
         lines, own = masks[chunk], values[chunk]
-        last = min(trees - chunk * TREES, TREES)
+        last = trees - chunk * TREES
+        if last > TREES:
+            last = TREES
         for start in range(0, count, ROWS):
-            rows = min(ROWS, count - start)
+            rows = count - start
+            if rows > ROWS:
+                rows = ROWS
             for r in range(rows):
                 i = np.uint64(start + r)
                 left = leaf[r]
@@ -168,37 +198,34 @@ def add_by_masks(
             f[i], f[i + one], f[i + two], f[i + three] = a, b, c, d
 
 
-@kernel
 def leaves_of_one(
     codes: NDArray[np.uint8], root: int, splits: Splits, out: NDArray[np.int32]
 ) -> None:
-    """Leaf of every row in a single tree of at most 64 leaves: the same idea on its features."""
-    one, full = np.uint64(1), ~np.uint64(0)
-    child, width = splits.child, codes.shape[1]
-    stop = child.shape[0]
-    leaves = np.empty(stop, np.int64)
-    first = first_leaves(root, stop, child, leaves)
-    place, used = np.full(width, -1, np.int64), np.empty(width, np.uint64)
-    masks = np.empty((width, NARROW_CODES), np.uint64)
-    node = np.empty(64, np.int32)
-    count = 0
-    for k in range(root, stop):
-        if first[k - root] < 0:
-            continue
-        begin = np.uint64(first[k - root])
-        if child[k] < 0:
-            node[((one << begin) * MAGIC) >> SHIFT] = k
-            continue
-        j = splits.feature[k]
-        if place[j] < 0:
-            place[j] = count
-            used[count] = j
-            masks[count] = full
-            count += 1
-        left = ((one << np.uint64(leaves[child[k]])) - one) << begin
-        rule_out(k, splits, left, masks[place[j]])
+    """Leaf of every row in a single tree of at most 64 leaves, by masks of its features alone."""
+    count = len(splits.child)
+    used = np.unique(splits.feature[splits.child >= 0])
+    own = splits._replace(feature=np.searchsorted(used, splits.feature).astype(np.int32))
+    ends, offsets = np.array([root, count]), NARROW_CODES * np.arange(len(used) + 1)
+    number = np.arange(count, dtype=np.float64)
+    made = make_masks(ends[:1], ends, own, number, (count + 1) // 2, offsets, side=1)
+    masks, values = made.masks.ravel(), made.values.ravel()
+    _find(codes, used.astype(np.uint64), made.offsets, masks, values, made.magic, made.shift, out)
+
+
+@kernel
+def _find(
+    codes: NDArray[np.uint8],
+    used: NDArray[np.uint64],
+    offsets: NDArray[np.uint64],
+    masks: NDArray[np.unsignedinteger],
+    values: NDArray[np.float64],
+    magic: Any,
+    shift: Any,
+    out: NDArray[np.int32],
+) -> None:
+    kind = masks.dtype.type
     for i in range(out.shape[0]):
-        reached = full
-        for at in range(np.uint64(count)):
-            reached &= masks[at, codes[i, used[at]]]
-        out[i] = node[((reached & -reached) * MAGIC) >> SHIFT]
+        reached = ~np.uint64(0)
+        for at in range(np.uint64(used.shape[0])):
+            reached &= np.uint64(masks[offsets[at] + np.uint64(codes[i, used[at]])])
+        out[i] = values[kind(kind(reached & -reached) * magic) >> shift]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.kernels.audit import Codes, Floats
-from recalibrate.kernels.compiler import kernel
+from recalibrate.kernels.compiler import helper, kernel
 
 # What is known about one group so far. NEGATIVE and POSITIVE are weights of rows below; BELOW_...
 # add up, over rows of the one label, the weight of rows of the other label that are below: times
@@ -22,7 +22,7 @@ TIED_NEGATIVE, TIED_NEGATIVE2, TIED_POSITIVE, TIED_POSITIVE2 = 9, 10, 11, 12
 RANKS = 13
 
 
-@kernel
+@helper
 def _close(ranks: Floats, g: int) -> None:
     """Count the rows of a group that share their prediction."""
     negative, positive = ranks[g, TIED_NEGATIVE], ranks[g, TIED_POSITIVE]
@@ -45,7 +45,7 @@ def _close(ranks: Floats, g: int) -> None:
     ranks[g, POSITIVE] += positive
 
 
-@kernel
+@helper
 def _add_alone(
     codes: NDArray[np.int32], offsets: NDArray[np.int64], positive: bool, ranks: Floats
 ) -> None:

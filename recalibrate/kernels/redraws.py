@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.kernels.compiler import kernel
+from recalibrate.kernels.compiler import helper, kernel
 
 Floats = NDArray[np.float64]
 
@@ -19,7 +19,7 @@ _30, _27, _31, _11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
 _ONE = np.uint64(1)
 
 
-@kernel
+@helper
 def _uniform(counter: np.uint64) -> float:
     """Number number ``counter`` of a splitmix64 sequence, in [0, 1)."""
     state = counter * _GOLDEN

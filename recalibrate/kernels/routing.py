@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.kernels.compiler import jitable, kernel
-from recalibrate.kernels.nodes import Nodes
+from recalibrate.kernels.compiler import helper, kernel
 
 ONE = np.uint64(1)
 THRESHOLD = np.uint64((1 << 17) - 1)
+LEAF = THRESHOLD
+"""What the word of a leaf has besides its own number in the place of the child's."""
 MISSING_RIGHT = np.uint64(17)
 SUBSET = np.uint64(18)
 FEATURE = np.uint64(19)
@@ -25,6 +26,10 @@ FEATURES = np.uint64((1 << 19) - 1)
 CHILD = np.uint64(38)
 FEW_MOVING = 0.7
 """Below this share of rows that are not in leaves yet, a list of them pays."""
+MOST_DEPTH = 64
+"""Trees have at most depth 6; a chain of a million nodes would be walked for every row."""
+NO_ROWS = np.empty(0, np.int32)
+"""In the place of a list of rows: all of them."""
 
 
 class Splits(NamedTuple):
@@ -51,53 +56,36 @@ class PackedTrees(NamedTuple):
     subsets: NDArray[np.bool_]
 
 
-class Placement(NamedTuple):
-    """Where rows are: the node of each, and which ``rows`` are still ``active``, not in a leaf.
-
-    No ``rows`` are listed while most of them are: then all are looked at.
-    """
-
-    node: NDArray[np.int32]
-    rows: NDArray[np.int32]
-    active: int
-
-
-@kernel
-def pack_nodes(
-    splits: Splits | Nodes,
-    columns: NDArray[np.int32],
-    start: int,
-    last: int,
-    packed: NDArray[np.uint64],
-) -> None:
-    """Pack nodes start..last: last bin (17 bits), missing right, subset, feature (19), child.
-
-    ``columns`` are the columns of the codes that features stand for; empty: their numbers.
-    """
-    for k in range(start, last):
-        child = splits.child[k]
-        if child < 0:
-            packed[k] = (np.uint64(k) << CHILD) | THRESHOLD
-            continue
-        feature = splits.feature[k] if columns.shape[0] == 0 else columns[splits.feature[k]]
-        word = (np.uint64(child) << CHILD) | (np.uint64(feature) << FEATURE)
-        if splits.subset[k] >= 0:
-            word |= ONE << SUBSET
-        elif splits.missing_left[k]:
-            word |= np.uint64(splits.last_bin[k])
-        else:
-            word |= (ONE << MISSING_RIGHT) | np.uint64(splits.last_bin[k] - 1)
-        packed[k] = word
+@helper
+def pack_node(child: Any, feature: Any, last_bin: Any, missing_left: Any, by_set: Any) -> Any:
+    """Word of a split, or of several: last bin (17 bits), missing right, subset, feature, child."""
+    ordered = ONE - np.uint64(by_set)
+    right = ordered * (ONE - np.uint64(missing_left))
+    word = (np.uint64(child) << CHILD) | (np.uint64(feature) << FEATURE)
+    word |= (np.uint64(by_set) << SUBSET) | (right << MISSING_RIGHT)
+    return word | (ordered * np.uint64(last_bin) - right)
 
 
 def pack_trees(splits: Splits) -> PackedTrees:
     """All nodes, ready to be walked."""
-    packed = np.empty(splits.child.shape[0], np.uint64)
-    pack_nodes(splits, np.empty(0, np.int32), 0, packed.shape[0], packed)
+    own = np.arange(len(splits.child), dtype=np.uint64)
+    by_set = splits.subset >= 0
+    words = pack_node(splits.child, splits.feature, splits.last_bin, splits.missing_left, by_set)
+    packed = np.where(splits.child < 0, (own << CHILD) | LEAF, words)
     return PackedTrees(packed, splits.subset, splits.subsets)
 
 
-@kernel
+def tree_depth(child: NDArray[np.int32]) -> int:
+    """Depth of the deepest tree, or any above `MOST_DEPTH`; children come after their parents."""
+    depth, split = 0, child[child >= 0]
+    while len(split) and depth <= MOST_DEPTH:
+        depth += 1
+        below = child[np.concatenate([split, split + 1])]
+        split = below[below >= 0]
+    return depth
+
+
+@helper
 def next_node(
     codes: NDArray[np.unsignedinteger],
     i: Any,
@@ -120,30 +108,17 @@ def next_node(
 
 
 @kernel
-def tree_depth(child: NDArray[np.int32]) -> int:
-    """Depth of the deepest tree; children come after their parents."""
-    depth = np.zeros(child.shape[0], np.int32)
-    most = 0
-    for k in range(child.shape[0]):
-        if child[k] >= 0:
-            below = depth[k] + 1
-            depth[child[k]] = below
-            depth[child[k] + 1] = below
-            most = max(most, below)
-    return most
-
-
-@kernel
 def find_leaves(
     codes: NDArray[np.unsignedinteger],
     level: NDArray[np.int32],
     roots: NDArray[np.int32],
     depth: int,
-    trees: PackedTrees,
+    packed: NDArray[np.uint64],
+    subset: NDArray[np.int32],
+    subsets: NDArray[np.bool_],
     out: NDArray[np.int32],
 ) -> None:
     """Leaf of every row, -1 on level sets without a tree."""
-    packed, subset, subsets = trees
     for i in range(level.shape[0]):
         root = roots[np.uint64(level[i])]
         if root < 0:
@@ -155,39 +130,36 @@ def find_leaves(
         out[i] = k
 
 
-@jitable
-def descend(
-    codes: NDArray[np.unsignedinteger], placement: Placement, trees: PackedTrees, moving: float
-) -> Placement:
-    """Send the rows one depth down, where a share of them is ``moving``.
-
-    As soon as these are few, the rows that are not in a leaf are listed; those that do not move
-    are taken off the list. While most move, going through all is quicker.
-    """
-    packed, _, _ = trees
-    node, rows, active = placement
-    if rows.shape[0] == 0 and moving < FEW_MOVING:
-        rows = active_rows(node, packed)
-        active = rows.shape[0]
-    return Placement(node, rows, move_rows(codes, node, rows, active, trees))
-
-
 @kernel
 def move_rows(
     codes: NDArray[np.unsignedinteger],
     node: NDArray[np.int32],
     rows: NDArray[np.int32],
     active: int,
-    trees: PackedTrees,
+    moving: float,
+    packed: NDArray[np.uint64],
+    subset: NDArray[np.int32],
+    subsets: NDArray[np.bool_],
 ) -> int:
-    """Send the listed rows (or all, if none is) one depth down; how many of these moved."""
-    packed, subset, subsets = trees
-    if rows.shape[0] == 0:
+    """Send the rows one depth down, where a share of them is ``moving``.
+
+    As soon as these are few, the rows that are not in a leaf are listed: the first ``active`` of
+    ``rows``, which is returned; those that do not move are taken off the list. While most move,
+    going through all is quicker, and ``active`` is -1.
+    """
+    kept = np.uint64(0)
+    if active < 0 and moving < FEW_MOVING:
+        for i in range(node.shape[0]):
+            k = np.uint64(node[i])
+            rows[kept] = i
+            kept += np.uint64(packed[k] >> CHILD != k)
+        active = int(np.int64(kept))
+        kept = np.uint64(0)
+    if active < 0:
         for i in range(node.shape[0]):
             k = np.uint64(node[i])
             node[i] = next_node(codes, i, k, packed[k], subset, subsets)
         return active
-    kept = np.uint64(0)
     for at in range(active):
         row = np.uint64(rows[at])
         k = np.uint64(node[row])
@@ -199,22 +171,12 @@ def move_rows(
 
 
 @kernel
-def active_rows(node: NDArray[np.int32], packed: NDArray[np.uint64]) -> NDArray[np.int32]:
-    """Numbers of the rows that are not in a leaf, which leads to itself."""
-    rows = np.empty(node.shape[0] + 1, np.int32)
-    count = np.uint64(0)
-    for i in range(node.shape[0]):
-        k = np.uint64(node[i])
-        rows[count] = i
-        count += np.uint64(packed[k] >> CHILD != k)
-    return rows[:count]
-
-
-@kernel
 def finish(
     codes: NDArray[np.unsignedinteger],
     node: NDArray[np.int32],
-    trees: PackedTrees,
+    packed: NDArray[np.uint64],
+    subset: NDArray[np.int32],
+    subsets: NDArray[np.bool_],
     value: NDArray[np.float64],
     f: NDArray[np.float64],
     replaces: bool,
@@ -224,7 +186,6 @@ def finish(
 
     ``value`` is NaN at nodes of level sets without a tree: their scores stay.
     """
-    packed, subset, subsets = trees
     for i in range(node.shape[0]):
         k = np.uint64(node[i])
         change = value[next_node(codes, i, k, packed[k], subset, subsets)]
@@ -238,33 +199,29 @@ def finish(
 def finish_on_grid(
     codes: NDArray[np.unsignedinteger],
     node: NDArray[np.int32],
-    trees: PackedTrees,
+    packed: NDArray[np.uint64],
+    subset: NDArray[np.int32],
+    subsets: NDArray[np.bool_],
     node_level: NDArray[np.int32],
     out: NDArray[np.int32],
 ) -> None:
     """The same where scores are replaced and rounded: every node knows its level on the grid."""
-    packed, subset, subsets = trees
     for i in range(node.shape[0]):
         k = np.uint64(node[i])
         out[i] = node_level[next_node(codes, i, k, packed[k], subset, subsets)]
 
 
-@kernel
 def add_values(
-    leaf: NDArray[np.int32],
-    value: NDArray[np.float64],
-    f: NDArray[np.float64],
-    replaces: bool,
-    out: NDArray[np.float64],
-) -> None:
+    leaf: NDArray[np.int32], value: NDArray[np.float64], f: NDArray[np.float64], replaces: bool
+) -> NDArray[np.float64]:
     """New score: the leaf's value, or the score plus it; unchanged at leaf -1."""
-    for i in range(leaf.shape[0]):
-        k = leaf[i]
-        if k < 0:
-            out[i] = f[i]
-        else:
-            change = value[np.uint64(k)]
-            out[i] = change if replaces else f[i] + change
+    lost = leaf < 0
+    if lost.all():
+        return f.copy()
+    change = value[leaf]
+    out: NDArray[np.float64] = change if replaces else f + change
+    out[lost] = f[lost]
+    return out
 
 
 @kernel
@@ -272,12 +229,13 @@ def add_trees(
     codes: NDArray[np.unsignedinteger],
     roots: NDArray[np.int64],
     depth: int,
-    trees: PackedTrees,
+    packed: NDArray[np.uint64],
+    subset: NDArray[np.int32],
+    subsets: NDArray[np.bool_],
     value: NDArray[np.float64],
     f: NDArray[np.float64],
 ) -> None:
     """Add the values of many trees to the scores in ``f``, tree after tree in their order."""
-    packed, subset, subsets = trees
     for i in range(f.shape[0]):
         total = f[i]
         for root in roots:

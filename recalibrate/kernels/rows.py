@@ -1,4 +1,7 @@
-"""Loops over rows alone: levels, responses, losses."""
+"""Loops over rows alone: levels, responses, losses.
+
+What only some kinds of labels need is in kernels of its own, so that nobody else compiles it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.kernels.compiler import kernel
+from recalibrate.kernels.compiler import helper, kernel
 from recalibrate.kernels.words import read_words, write_words
 
 if TYPE_CHECKING:
@@ -30,7 +33,7 @@ FEW_THRESHOLDS = 32
 """So few are compared with one and all: quicker than a search, which branches by the data."""
 
 
-@kernel
+@helper
 def exp_negative(x: float) -> float:
     """exp(x) for x <= 0 from additions and multiplications alone.
 
@@ -59,7 +62,7 @@ def exp_negative(x: float) -> float:
     return total * power if x >= -700.0 else 0.0
 
 
-@kernel
+@helper
 def log1p_unit(t: float) -> float:
     """log(1 + t) for 0 <= t <= 1, as 2 artanh(t / (2 + t)); for the reason of exp_negative."""
     z = t / (2.0 + t)
@@ -83,21 +86,20 @@ def log1p_unit(t: float) -> float:
     return 2.0 * z * total
 
 
-@kernel
+@helper
 def exp_any(x: float) -> float:
     """exp(x), likewise."""
     e = exp_negative(-abs(x))
     return e if x <= 0.0 else 1.0 / e
 
 
-@kernel
+@helper
 def log_positive(x: float) -> float:
     """log(x) for x > 0, likewise."""
     mantissa, exponent = math.frexp(x)  # from 1/2 to 1
     return exponent * LN2_HIGH + (exponent * LN2_LOW - log1p_unit((1.0 - mantissa) / mantissa))
 
 
-@kernel
 def level_index(
     f: NDArray[np.float64],
     thresholds: NDArray[np.float64],
@@ -109,69 +111,41 @@ def level_index(
     ``steps`` > 0 says that the thresholds are those of the grid {0, 1/steps, ..., 1}: the level
     is then guessed by arithmetic and corrected by comparing, which gives the same answer.
     """
+    if len(thresholds) <= FEW_THRESHOLDS:
+        _count_below(f, thresholds, out)
+    elif steps > 0:
+        _correct_guess(f, thresholds, steps, out)
+    else:
+        out[:] = np.searchsorted(thresholds, f, side="right")
+
+
+@kernel
+def _count_below(
+    f: NDArray[np.float64], thresholds: NDArray[np.float64], out: NDArray[np.int32]
+) -> None:
+    for i in range(f.shape[0]):
+        below = 0
+        for k in range(thresholds.shape[0]):
+            below += thresholds[k] <= f[i]
+        out[i] = below
+
+
+@kernel
+def _correct_guess(
+    f: NDArray[np.float64], thresholds: NDArray[np.float64], steps: int, out: NDArray[np.int32]
+) -> None:
     count = thresholds.shape[0]
-    if count <= FEW_THRESHOLDS:
-        for i in range(f.shape[0]):
-            below = 0
-            for k in range(count):
-                below += thresholds[k] <= f[i]
-            out[i] = below
-        return
     for i in range(f.shape[0]):
         value = f[i]
-        if steps > 0:
-            guess = value * steps + 0.5
-            k = 0 if guess < 0.0 else (count if guess >= count else int(guess))
-            while k > 0 and thresholds[k - 1] > value:
-                k -= 1
-            while k < count and thresholds[k] <= value:
-                k += 1
-        else:
-            k = 0
-            high = count
-            while k < high:
-                middle = (k + high) >> 1
-                if thresholds[middle] <= value:
-                    k = middle + 1
-                else:
-                    high = middle
+        guess = value * steps + 0.5
+        k = 0 if guess < 0.0 else (count if guess >= count else np.int64(guess))
+        while k > 0 and thresholds[k - 1] > value:
+            k -= 1
+        while k < count and thresholds[k] <= value:
+            k += 1
         out[i] = k
 
 
-@kernel
-def gradients(
-    y: NDArray[np.float64],
-    f: NDArray[np.float64],
-    start: int,
-    count: int,
-    curve: Curve,
-    limit: float,
-    response: NDArray[np.float64],
-    hessian: NDArray[np.float64],
-) -> None:
-    """Responses and hessians of the rows from ``start`` on, see ``core.family``.
-
-    Under the logit link y - p and p (1 - p), p = sigmoid(f).
-    """
-    if curve.kind != LOGIT:
-        first, second = 1.0 - curve.power, 2.0 - curve.power
-        for k in range(count):
-            score = min(f[start + k], LARGEST_LOG)
-            size = exp_any(second * score)
-            pull = y[start + k] * exp_any(first * score) - size
-            response[k] = min(max(pull, -limit), limit)
-            hessian[k] = size
-        return
-    for k in range(count):
-        score = f[start + k]
-        e = exp_negative(-abs(score))
-        small = e / (1.0 + e)
-        p = 1.0 - small if score >= 0 else small
-        response[k] = y[start + k] - p
-        hessian[k] = small * (1.0 - small)
-
-
-@kernel
 def respond(
     y: NDArray[np.float64],
     f: NDArray[np.float64],
@@ -184,30 +158,109 @@ def respond(
 ) -> None:
     """Words of every row: the label itself (replace), y - f, or another response with its hessian.
 
-    Residuals are cut at +-``limit``.
+    Residuals are cut at +-``limit``. See ``core.family`` about the others.
     """
+    if replace or curve.kind == IDENTITY:
+        _respond_plainly(y, f, weight, replace, limit, scale, words)
+    elif curve.kind == LOGIT:
+        _respond_logit(y, f, weight, scale, np.empty(BATCH), np.empty(BATCH), words)
+    else:
+        some = np.empty(BATCH), np.empty(BATCH)
+        _respond_log(y, f, weight, curve.power, limit, scale, *some, words)
+
+
+@kernel
+def _respond_plainly(
+    y: NDArray[np.float64],
+    f: NDArray[np.float64],
+    weight: NDArray[np.int64],
+    replace: bool,
+    limit: float,
+    scale: Scale,
+    words: NDArray[np.int64],
+) -> None:
     unit = weight.shape[0] == 0
     response_scale, hessian_scale = 2.0**scale.response_bits, 2.0**scale.hessian_bits
-    if curve.kind != IDENTITY and not replace:
-        responses, hessians = np.empty(BATCH), np.empty(BATCH)
-        for start in range(0, y.shape[0], BATCH):
-            count = min(BATCH, y.shape[0] - start)
-            gradients(y, f, start, count, curve, limit, responses, hessians)
-            for k in range(count):
-                w = 1.0 if unit else float(weight[start + k])
-                s = int(np.rint(w * hessians[k] * hessian_scale))
-                g = int(np.rint(w * responses[k] * response_scale))
-                write_words(start + k, s, g, scale, words)
-        return
     for i in range(y.shape[0]):
         r = y[i] if replace else min(max(y[i] - f[i], -limit), limit)
         w = 1.0 if unit else float(weight[i])
-        g = int(np.rint(w * r * response_scale))
-        s = 1 if unit else int(np.rint(w * hessian_scale))
+        g = np.int64(np.rint(w * r * response_scale))
+        s = 1 if unit else np.int64(np.rint(w * hessian_scale))
         write_words(i, s, g, scale, words)
 
 
 @kernel
+def _respond_logit(
+    y: NDArray[np.float64],
+    f: NDArray[np.float64],
+    weight: NDArray[np.int64],
+    scale: Scale,
+    response: NDArray[np.float64],
+    hessian: NDArray[np.float64],
+    words: NDArray[np.int64],
+) -> None:
+    """Responses y - p and hessians p (1 - p), p = sigmoid(f)."""
+    for start in range(0, y.shape[0], BATCH):
+        count = y.shape[0] - start
+        if count > BATCH:
+            count = BATCH
+        for k in range(count):
+            score = f[start + k]
+            e = exp_negative(-abs(score))
+            small = e / (1.0 + e)
+            p = 1.0 - small if score >= 0 else small
+            response[k] = y[start + k] - p
+            hessian[k] = small * (1.0 - small)
+        _write_batch(response, hessian, start, count, weight, scale, words)
+
+
+@kernel
+def _respond_log(
+    y: NDArray[np.float64],
+    f: NDArray[np.float64],
+    weight: NDArray[np.int64],
+    power: float,
+    limit: float,
+    scale: Scale,
+    response: NDArray[np.float64],
+    hessian: NDArray[np.float64],
+    words: NDArray[np.int64],
+) -> None:
+    first, second = 1.0 - power, 2.0 - power
+    for start in range(0, y.shape[0], BATCH):
+        count = y.shape[0] - start
+        if count > BATCH:
+            count = BATCH
+        for k in range(count):
+            score = min(f[start + k], LARGEST_LOG)
+            size = exp_any(second * score)
+            pull = y[start + k] * exp_any(first * score) - size
+            response[k] = min(max(pull, -limit), limit)
+            hessian[k] = size
+        _write_batch(response, hessian, start, count, weight, scale, words)
+
+
+@helper
+def _write_batch(
+    response: NDArray[np.float64],
+    hessian: NDArray[np.float64],
+    start: int,
+    count: int,
+    weight: NDArray[np.int64],
+    scale: Scale,
+    words: NDArray[np.int64],
+) -> None:
+    """Quantise the responses and hessians of the rows from ``start`` on."""
+    unit = weight.shape[0] == 0
+    response_scale, hessian_scale = 2.0**scale.response_bits, 2.0**scale.hessian_bits
+    for k in range(count):
+        w = 1.0 if unit else float(weight[start + k])
+        s = np.int64(np.rint(w * hessian[k] * hessian_scale))
+        g = np.int64(np.rint(w * response[k] * response_scale))
+        write_words(start + k, s, g, scale, words)
+
+
+@helper
 def drawn_at(key: np.uint64, salt: np.uint64) -> float:
     """A number in [0, 1) by hash and salt: the last two steps of splitmix64."""
     x = key ^ salt
@@ -228,7 +281,6 @@ def leave_out(
                 words[i, k] = 0
 
 
-@kernel
 def thin_out(
     hashes: NDArray[np.uint64],
     salt: np.uint64,
@@ -242,9 +294,22 @@ def thin_out(
 
     Those that stay stand for the others: no sum changes but by chance.
     """
+    _thin_out(hashes, salt, share, least, weight, scale, words.ravel(), words)
+
+
+@kernel
+def _thin_out(
+    hashes: NDArray[np.uint64],
+    salt: np.uint64,
+    share: float,
+    least: float,
+    weight: NDArray[np.int64],
+    scale: Scale,
+    flat: NDArray[np.int64],
+    words: NDArray[np.int64],
+) -> None:
     unit = weight.shape[0] == 0
     response_step, hessian_step = 2.0**-scale.response_bits, 2.0**-scale.hessian_bits
-    flat = words.ravel()
     for i in range(hashes.shape[0]):
         at = drawn_at(hashes[i], salt)
         _, s, g = read_words(flat, i, scale)
@@ -258,46 +323,6 @@ def thin_out(
             write_words(i, int(np.rint(factor * s)), int(np.rint(factor * g)), scale, words)
 
 
-@kernel
-def deviances(
-    y: NDArray[np.float64],
-    f: NDArray[np.float64],
-    start: int,
-    count: int,
-    power: float,
-    out: NDArray[np.float64],
-) -> None:
-    """Unit deviance of the scores ``f``, logarithms, for the labels from ``start`` on."""
-    first, second = 1.0 - power, 2.0 - power
-    for k in range(count):
-        label, score = y[start + k], f[k]
-        own = log_positive(label) if label > 0.0 else 0.0
-        if power == 1.0:
-            half = label * (own - score) - label + exp_any(score)
-        elif power == 2.0:
-            half = score - own + label * exp_any(-score) - 1.0
-        else:
-            best = exp_any(second * own) / (first * second) if label > 0.0 else 0.0
-            half = best - label * exp_any(first * score) / first + exp_any(second * score) / second
-        out[k] = max(2.0 * half, 0.0)
-
-
-@kernel
-def log_losses(
-    y: NDArray[np.float64],
-    f: NDArray[np.float64],
-    start: int,
-    count: int,
-    out: NDArray[np.float64],
-) -> None:
-    """Log loss of the scores ``f`` for the labels from ``start`` on."""
-    for k in range(count):
-        score = f[k]
-        smooth = log1p_unit(exp_negative(-abs(score)))
-        out[k] = smooth + max(score, 0.0) - y[start + k] * score
-
-
-@kernel
 def add_losses(
     y: NDArray[np.float64],
     f: NDArray[np.float64],
@@ -314,30 +339,110 @@ def add_losses(
     The score of row i is ``f[at[i]]``, or ``f[i]`` with an empty ``at``; an empty ``level`` puts
     all rows together.
     """
+    if curve.kind == IDENTITY:
+        _add_squares(y, f, at, weight, level, scale, limit, out)
+        return
+    f = f[at] if len(at) else f
+    if curve.kind == LOGIT:
+        _add_log_losses(y, f, weight, level, scale, limit, np.empty(BATCH), out)
+    else:
+        _add_deviances(y, f, weight, level, curve.power, scale, limit, np.empty(BATCH), out)
+
+
+@kernel
+def _add_squares(
+    y: NDArray[np.float64],
+    f: NDArray[np.float64],
+    at: NDArray[np.int32],
+    weight: NDArray[np.int64],
+    level: NDArray[np.int32],
+    scale: float,
+    limit: float,
+    out: NDArray[np.int64],
+) -> None:
     unit = weight.shape[0] == 0
     together = level.shape[0] == 0
     straight = at.shape[0] == 0
-    if curve.kind != IDENTITY:
-        scores, losses = np.empty(BATCH), np.empty(BATCH)
-        for start in range(0, y.shape[0], BATCH):
-            count = min(BATCH, y.shape[0] - start)
-            for k in range(count):
-                scores[k] = f[start + k] if straight else f[np.uint64(at[start + k])]
-            if curve.kind == LOGIT:
-                log_losses(y, scores, start, count, losses)
-            else:
-                deviances(y, scores, start, count, curve.power, losses)
-            for k in range(count):
-                i = start + k
-                w = 1.0 if unit else float(weight[i])
-                q = int(np.rint(w * min(losses[k], limit) * scale))
-                out[0 if together else level[i]] += q
-        return
     for i in range(y.shape[0]):
         score = f[i] if straight else f[np.uint64(at[i])]
         w = 1.0 if unit else float(weight[i])
-        q = int(np.rint(w * min((y[i] - score) * (y[i] - score), limit) * scale))
-        out[0 if together else level[i]] += q
+        loss = min((y[i] - score) * (y[i] - score), limit)
+        out[0 if together else level[i]] += np.int64(np.rint(w * loss * scale))
+
+
+@kernel
+def _add_log_losses(
+    y: NDArray[np.float64],
+    f: NDArray[np.float64],
+    weight: NDArray[np.int64],
+    level: NDArray[np.int32],
+    scale: float,
+    limit: float,
+    losses: NDArray[np.float64],
+    out: NDArray[np.int64],
+) -> None:
+    for start in range(0, y.shape[0], BATCH):
+        count = y.shape[0] - start
+        if count > BATCH:
+            count = BATCH
+        for k in range(count):
+            score = f[start + k]
+            smooth = log1p_unit(exp_negative(-abs(score)))
+            losses[k] = smooth + max(score, 0.0) - y[start + k] * score
+        _add_batch(losses, start, count, weight, level, scale, limit, out)
+
+
+@kernel
+def _add_deviances(
+    y: NDArray[np.float64],
+    f: NDArray[np.float64],
+    weight: NDArray[np.int64],
+    level: NDArray[np.int32],
+    power: float,
+    scale: float,
+    limit: float,
+    losses: NDArray[np.float64],
+    out: NDArray[np.int64],
+) -> None:
+    """Unit deviances; scores are logarithms."""
+    first, second = 1.0 - power, 2.0 - power
+    for start in range(0, y.shape[0], BATCH):
+        count = y.shape[0] - start
+        if count > BATCH:
+            count = BATCH
+        for k in range(count):
+            label, score = y[start + k], f[start + k]
+            own = log_positive(label) if label > 0.0 else 0.0
+            if power == 1.0:
+                half = label * (own - score) - label + exp_any(score)
+            elif power == 2.0:
+                half = score - own + label * exp_any(-score) - 1.0
+            else:
+                best = exp_any(second * own) / (first * second) if label > 0.0 else 0.0
+                half = best - label * exp_any(first * score) / first
+                half = half + exp_any(second * score) / second
+            losses[k] = max(2.0 * half, 0.0)
+        _add_batch(losses, start, count, weight, level, scale, limit, out)
+
+
+@helper
+def _add_batch(
+    losses: NDArray[np.float64],
+    start: int,
+    count: int,
+    weight: NDArray[np.int64],
+    level: NDArray[np.int32],
+    scale: float,
+    limit: float,
+    out: NDArray[np.int64],
+) -> None:
+    """Quantise the losses of the rows from ``start`` on, and add them."""
+    unit = weight.shape[0] == 0
+    together = level.shape[0] == 0
+    for k in range(count):
+        w = 1.0 if unit else float(weight[start + k])
+        q = np.int64(np.rint(w * min(losses[k], limit) * scale))
+        out[0 if together else level[start + k]] += q
 
 
 @kernel
@@ -357,7 +462,6 @@ def count_cells(
         out[k] += 1 if unit else weight[i]
 
 
-@kernel
 def label_cells(
     column: NDArray[np.int32],
     y: NDArray[np.float64],
@@ -366,10 +470,7 @@ def label_cells(
     out: NDArray[np.int64],
 ) -> None:
     """Weight and quantised labels of the rows by a column's value from -c to c, c = len // 2."""
-    unit = weight.shape[0] == 0
-    centre = out.shape[0] // 2
-    for i in range(column.shape[0]):
-        k = min(max(np.int64(column[i]) + centre, 0), out.shape[0] - 1)
-        w = np.int64(1) if unit else weight[i]
-        out[k, 0] += w
-        out[k, 1] += int(np.rint(float(w) * y[i] * label_scale))
+    cell = np.clip(column.astype(np.int64) + len(out) // 2, 0, len(out) - 1)
+    w = weight if len(weight) else np.ones(len(y), np.int64)
+    np.add.at(out[:, 0], cell, w)
+    np.add.at(out[:, 1], cell, np.rint(w * y * label_scale).astype(np.int64))

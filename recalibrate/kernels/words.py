@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.kernels.compiler import kernel
+from recalibrate.kernels.compiler import helper
 
 if TYPE_CHECKING:
     from recalibrate.core.fixedpoint import Scale
 
 
-@kernel
-def write_words(i: int, s: int, g: int, scale: Scale, words: NDArray[np.int64]) -> None:
+@helper
+def write_words(i: int, s: Any, g: Any, scale: Scale, words: NDArray[np.int64]) -> None:
     """Store what row ``i`` adds to sums; where s is the count it is not stored again."""
     if scale.words == 1:
         words[i, 0] = (1 << scale.shift) + g
@@ -27,7 +27,7 @@ def write_words(i: int, s: int, g: int, scale: Scale, words: NDArray[np.int64]) 
         words[i, 2] = g
 
 
-@kernel
+@helper
 def read_words(words: NDArray[np.int64], at: int, scale: Scale) -> tuple[int, int, int]:
     """Count, s and g of one row, or of one cell of a histogram, in a flat array of words."""
     if scale.words == 1:

@@ -219,11 +219,11 @@ def decompose_sorted(
     f: Float64, y: Float64, w: Float64, losses: tuple[Loss, ...]
 ) -> tuple[Decomposition, ...]:
     """The same of rows in ascending order of prediction, for several losses."""
-    from sklearn.isotonic import isotonic_regression
+    from scipy.optimize import isotonic_regression  # sklearn's takes a second to import
 
     first = np.flatnonzero(np.append(True, f[1:] != f[:-1]))
     mass, outcomes = np.add.reduceat(w, first), np.add.reduceat(w * y, first)
-    level = isotonic_regression(outcomes / mass, sample_weight=mass)
+    level = isotonic_regression(outcomes / mass, weights=mass).x
     everybody, total = np.atleast_1d(outcomes.sum() / mass.sum()), float(mass.sum())
     recalibrated = np.repeat(level, np.diff(np.append(first, len(f))))
     found = []

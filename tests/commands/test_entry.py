@@ -10,7 +10,7 @@ import pytest
 
 from recalibrate.commands import entry, main
 
-COMMANDS = ["fit", "predict", "audit", "monitor", "export", "inspect", "demo"]
+COMMANDS = ["fit", "predict", "audit", "monitor", "export", "inspect", "demo", "warm-up"]
 
 
 def program(*args, **options):

@@ -110,7 +110,7 @@ class ExpressionSegments:
     def codes(self, rows: Rows) -> NDArray[np.int32]:
         out = np.empty((len(rows), len(self.groups.terms) + 1), dtype=np.int32)
         out[:, 0] = 1
-        self.found.fill(rows, out[:, 1:])
+        self.found.fill(rows, out, 1)
         return out
 
     def hashes(self, n_rows: int) -> UInts:

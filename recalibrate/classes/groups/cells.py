@@ -25,7 +25,6 @@ from recalibrate.core.learning import Lesson, Task
 from recalibrate.core.part import Draft, Part, Sums, square_step
 from recalibrate.core.source import StatsSource
 from recalibrate.kernels.histogram import count_rows
-from recalibrate.kernels.routing import Placement
 
 SQUARED_ERROR = family("identity")
 LEAST_CELL_ROWS, LEAST_CELL_EVENTS = 25, 5.0
@@ -58,8 +57,7 @@ class CellSums:
             features = np.arange(codes.shape[1], dtype=np.int32)
         starts = np.append(self.offsets[features], self.offsets[-1])
         slot = np.arange(self.levels, dtype=np.int32)
-        placement = Placement(level, np.empty(0, dtype=np.int32), len(level))
-        sums = count_rows(codes, features, starts, words, placement, slot, self.levels)
+        sums = count_rows(codes, features, starts, words, level, slot, self.levels)
         output = self.draft.output
         f = part.margin(self.draft.log, output)
         if self.draft.log.family.positive:
@@ -70,7 +68,7 @@ class CellSums:
         _, s, _ = part.scale.unpack(words)
         both = s * (part.weight * 2.0 ** -self.cut(part.scale))
         heavy = np.rint(both).astype(np.int64)[:, None]
-        spread = count_rows(codes, features, starts, heavy, placement, slot, self.levels)
+        spread = count_rows(codes, features, starts, heavy, level, slot, self.levels)
         return sums, squares, spread
 
     def real(self, source: StatsSource) -> tuple[NDArray[Any], ...]:

@@ -13,15 +13,13 @@ from recalibrate.data.bins import MOST_BINS, Bins, FeatureBins
 from recalibrate.data.table import Column, Schema
 from recalibrate.files import codec
 from recalibrate.files.classes import ClassFiles, are_scores, find_column
-from recalibrate.kernels.routing import tree_depth
+from recalibrate.kernels.routing import MOST_DEPTH, tree_depth
 from recalibrate.support.errors import ModelFileError
 
 MOST_FEATURES = 1 << 18
 """A packed tree node has 19 bits for the feature."""
 MOST_NODES = 1 << 26
 """A packed tree node has 26 bits for the child."""
-MOST_DEPTH = 64
-"""Trees have at most depth 6; a chain of a million nodes would be walked for every row."""
 
 BINS = codec.Value(
     f"2 to {MOST_BINS} or 'exact'",

@@ -51,52 +51,30 @@ class JoinedTrees:
 
         def work(rows: slice) -> None:
             if masks is None:
-                add_trees(block[rows], self.roots, self.depth, self.packed, self.value, out[rows])
+                add_trees(block[rows], self.roots, self.depth, *self.packed, self.value, out[rows])
             else:
-                kernels.add_by_masks(block[rows], len(self.roots), masks, out[rows])
+                leaf = np.empty((kernels.ROWS, kernels.TREES), masks.masks.dtype)
+                kernels.add_by_masks(block[rows], len(self.roots), leaf, out[rows], *masks)
 
         share_out(work, pieces, len(pieces))
         return out
 
     def _masks(self, n_rows: int) -> kernels.Masks | None:
         """Masks, once there are rows enough to write them for; None where they do not fit."""
-        if not self._written and n_rows >= LEAST_ROWS:
-            bits = self._bits()
-            if bits:
+        if not self._written and n_rows >= LEAST_ROWS and len(self.roots) >= LEAST_TREES:
+            # A tree has one leaf more than splits.
+            inner = np.add.reduceat(self.splits.child >= 0, self.starts[:-1], dtype=int)
+            leaves, offsets = 1 + int(inner.max()), self.bins.offsets
+            if leaves <= MOST_LEAVES and self._mask_bytes(leaves) <= MOST_MASK_BYTES:
                 # Two threads may both write them; they write the same.
-                self._written[:] = [self._write(bits)]
+                each = (self.roots, self.starts, self.splits, self.value)
+                self._written[:] = [kernels.make_masks(*each, leaves, offsets)]
         return self._written[0] if self._written else None
 
-    def _bits(self) -> int:
-        """Bits of a mask, 0 where masks are no way to go."""
-        if len(self.roots) < LEAST_TREES:
-            return 0
-        # A tree has one leaf more than splits.
-        leaves = 1 + int(np.add.reduceat(self.splits.child >= 0, self.starts[:-1], dtype=int).max())
-        if leaves > MOST_LEAVES:
-            return 0
+    def _mask_bytes(self, leaves: int) -> int:
+        trees = -(-len(self.roots) // kernels.TREES) * kernels.TREES
         bits = next(bits for bits in kernels.HASHES if leaves <= bits)
-        fits = np.prod(self._shape) * bits // 8 <= MOST_MASK_BYTES
-        return bits if fits else 0
-
-    @property
-    def _shape(self) -> tuple[int, int, int]:
-        """Of the masks: chunks of trees, codes of all features, trees of a chunk."""
-        chunks = -(-len(self.roots) // kernels.TREES)
-        return chunks, int(self.bins.offsets[-1]), kernels.TREES
-
-    def _write(self, bits: int) -> kernels.Masks:
-        kind = np.dtype(f"uint{bits}").type
-        magic, shift = (kind(number) for number in kernels.HASHES[bits])
-        made = kernels.Masks(
-            offsets=self.bins.offsets.astype(np.uint64),
-            masks=np.full(self._shape, np.iinfo(kind).max, kind),
-            values=np.zeros((self._shape[0], kernels.TREES, bits)),
-            magic=magic,
-            shift=shift,
-        )
-        kernels.fill_masks(self.roots, self.starts, self.splits, self.value, made)
-        return made
+        return trees * int(self.bins.offsets[-1]) * bits // 8
 
 
 def join_trees(tables: Sequence[TreeTable], bins: Bins) -> JoinedTrees:

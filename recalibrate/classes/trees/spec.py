@@ -30,7 +30,7 @@ from recalibrate.data.bins import DEFAULT_BINS, MOST_BINS, Bins, bin_columns
 from recalibrate.data.columns import Columns
 from recalibrate.data.table import Schema
 from recalibrate.kernels import masks, routing
-from recalibrate.kernels.nodes import Rules
+from recalibrate.kernels.growing import Candidates, Rules
 from recalibrate.support.checks import check_number, check_whole
 from recalibrate.support.compact import Compact
 from recalibrate.support.hashing import mix
@@ -236,8 +236,8 @@ class TreeTable(Compact):
         if self._is_small and block.dtype == np.uint8 and len(level) >= ROWS_FOR_MASKS:
             masks.leaves_of_one(block, int(self.roots[0]), self.splits, leaf)
             return leaf
-        trees, depth = routing.pack_trees(self.splits), routing.tree_depth(self.child)
-        routing.find_leaves(block, level, self.roots, depth, trees, leaf)
+        packed, depth = routing.pack_trees(self.splits), routing.tree_depth(self.child)
+        routing.find_leaves(block, level, self.roots, depth, *packed, leaf)
         return leaf
 
     @property
@@ -256,9 +256,7 @@ class TreeTable(Compact):
         return len(self.roots) == 1 and bool(self.roots[0] >= 0) and len(self.child) < 128
 
     def update(self, block: Block, level: Ints, f: Scores, replaces: bool) -> Scores:
-        out = np.empty(len(f))
-        routing.add_values(self.leaves(block, level), self.value, f, replaces, out)
-        return out
+        return routing.add_values(self.leaves(block, level), self.value, f, replaces)
 
     join = staticmethod(join_trees)
 
@@ -310,24 +308,25 @@ class TreeLearner:
         return max(by_sets, default=0)
 
     def learn(self, task: Task) -> Lesson:
-        trees = grow(task, self.index, self._rules(task))
+        trees = grow(task, self.index, self._rules(task), self._candidates(task))
         grown = trees.grown
+        records, kept = grown.records, grown.records["kept"]
         table = trees.learned = TreeTable(
             roots=grown.roots,
-            **{name: getattr(grown, name) for name in routing.Splits._fields},
-            value=_values(task, grown.totals),
-            rows=grown.totals[:, 0].copy(),
-            gain=grown.gain,
+            feature=grown.feature,
+            last_bin=np.where(kept, records["last_bin"], np.int32(0)),
+            missing_left=kept & records["missing_left"],
+            subset=grown.subset,
+            subsets=grown.subsets,
+            child=records["final_child"].copy(),
+            value=_values(task, records["s"], records["g"]),
+            rows=records["count"].copy(),
+            gain=np.where(kept, records["gain"], 0.0),
         )
         return Lesson(table, grown.skipped)
 
     def _rules(self, task: Task) -> Rules:
         spec, penalty, scale = self.spec, task.penalty, task.source.scale
-        among, steps = self.among, len(task.draft.log.steps)
-        count = len(self.encoder.features) if among is None else len(among)
-        features = draw_features(count, spec.feature_share, task.seed, steps)
-        features = features if among is None else among[features]
-        sizes = np.diff(self.encoder.offsets)[features]
         return Rules(
             levels=task.levels,
             depth=spec.depth,
@@ -340,11 +339,16 @@ class TreeLearner:
             bare_roots=spec.bare_roots,
             weight_step=scale.weight_step,
             response_step=scale.response_step,
-            features=features,
-            offsets=np.concatenate([[0], np.cumsum(sizes)]),
-            style=self._style[features],
-            widest=self._widest,
         )
+
+    def _candidates(self, task: Task) -> Candidates:
+        among, steps = self.among, len(task.draft.log.steps)
+        count = len(self.encoder.features) if among is None else len(among)
+        features = draw_features(count, self.spec.feature_share, task.seed, steps)
+        features = features if among is None else among[features]
+        sizes = np.diff(self.encoder.offsets)[features]
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        return Candidates(features, offsets, self._style[features], self._widest)
 
 
 @lru_cache(maxsize=10_000)
@@ -360,11 +364,11 @@ def draw_features(count: int, share: float, seed: int, step: int) -> Ints:
     return np.sort(np.argsort(draw, kind="stable")[:kept]).astype(np.int32)
 
 
-def _values(task: Task, totals: NDArray[np.int64]) -> NDArray[np.float64]:
+def _values(task: Task, s: NDArray[np.int64], g: NDArray[np.int64]) -> NDArray[np.float64]:
     """Step times G / (S + l2), or the mean label where rounds replace; snapped."""
     scale = task.source.scale
-    mass = totals[:, 1] * scale.weight_step + task.penalty.l2
-    response = totals[:, 2] * scale.response_step
+    mass = s * scale.weight_step + task.penalty.l2
+    response = g * scale.response_step
     mean = np.divide(response, mass, out=np.zeros(len(mass)), where=mass > 0)
     if task.draft.replace:
         return snap(mean)

@@ -24,7 +24,6 @@ from recalibrate.core.rounds import Rounds
 from recalibrate.data.bins import Bins
 from recalibrate.data.table import Table
 from recalibrate.kernels.histogram import count_rows
-from recalibrate.kernels.routing import Placement
 
 MOST_COLUMNS = 200
 """Columns that trees may split on, beside the score.
@@ -123,10 +122,10 @@ def _gains(
     Missing values go with the lowest ones, which is as good as any way to rank columns.
     """
     features = np.arange(codes.shape[1], dtype=np.int32)
-    placement = Placement(np.zeros(len(codes), np.int32), rows.astype(np.int32), len(rows))
-    cells = count_rows(
-        codes, features, bins.offsets, words, placement, np.zeros(1, np.int32), 1
-    ).reshape(-1, scale.words)
+    node, slot = np.zeros(len(codes), np.int32), np.zeros(1, np.int32)
+    listed = rows.astype(np.int32), len(rows)
+    cells = count_rows(codes, features, bins.offsets, words, node, slot, 1, *listed)
+    cells = cells.reshape(-1, scale.words)
     starts, sizes = bins.offsets[:-1], np.diff(bins.offsets)
     alone = np.repeat([feature.by_sets for feature in bins.features], sizes)
 
