@@ -157,9 +157,10 @@ def held_out_gain(
 def _least_error(before: HeldOutScores, after: HeldOutScores, problem: Problem) -> float:
     """Standard deviation of the summed gain, and of its slope, for labels as ``before`` says.
 
-    0 where predictions do not say the variance of labels: of soft labels they do not.
+    0 where predictions do not say the variance of labels: they do where these are 0 or 1.
     """
-    if problem.labels.kind not in ("binary", "classes"):
+    y = problem.labels.values
+    if not problem.family.known_noise or (y * (1.0 - y)).any():
         return 0.0
     w, step = before.weight(problem), after.scores - before.scores
     return sqrt(sums.total(w**2 * _curvature(problem, before, step)))

@@ -1,14 +1,15 @@
 """What ``fit`` does for several classes when nobody turns its knobs.
 
-1. Scores of classes become linear functions of the base's (``scaling``).
-2. Boosting from there with H: in every sweep a small step for each class, all from the same scores.
-   It starts from scores that a line gave which had not seen the row, because a matrix of numbers
-   that was fitted to a row knows its label.
+1. Scores of classes become linear functions of the base's (``scaling``), if that lowers the
+   held-out loss.
+2. Boosting with H from there, or from the base: in every sweep a small step for each class, all
+   from the same scores. Those of a line are from one that had not seen the row, because a matrix of
+   numbers that was fitted to a row knows its label.
 3. Weights of the line and of what boosting added, from held-out scores; what does not pay in full
    is taken in part.
 4. Level sets have the last word, class by class (``level_sets``).
 
-Everything has to pay on held-out rows; the base itself is the first candidate.
+Everything has to pay on held-out rows (``judging.is_taken``).
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ from recalibrate.support.threads import take_turns
 
 LINE_ENCODER, MAIN_ENCODER = range(2)
 CHANCE, MOVED_CHANCE = 2.5, 1.0
-"""Standard errors that chance makes of boosting that is worth nothing, from the base and from a line
+"""Standard errors that chance makes of boosting worth nothing: from the base, and from a line
 that was taken.
 
 A part of boosting is shrunken as James and Stein do, by 1 - (chance / errors)^2. More than one from
@@ -167,11 +168,11 @@ class _Classes:
 
     def _judge_line(self) -> tuple[bool, str]:
         """Whether the line lowers the held-out loss of the base, and a note that says so."""
-        rows, loss = np.concatenate(self.held_out), NamedLoss.of(self.problem.family, self.problem.labels)
-        scores = np.concatenate([line.of(self.x[r]) for line, r in zip(self.lines, self.held_out, strict=True)])
-        base, line = HeldOutScores(rows, self.x[rows]), HeldOutScores(rows, scores)
-        gain, error = held_out_gain(base, line, self.problem)
+        rows, both = np.concatenate(self.held_out), zip(self.lines, self.held_out, strict=True)
+        line = HeldOutScores(rows, np.concatenate([line.of(self.x[r]) for line, r in both]))
+        gain, error = held_out_gain(HeldOutScores(rows, self.x[rows]), line, self.problem)
         pays = is_taken(gain, error, evidence=False)
+        loss = NamedLoss.of(self.problem.family, self.problem.labels)
         return pays, loss.stage("matrix scaling", "applied" if pays else "", gain, error)
 
     def _fit_lines(self) -> tuple[Scaling, list[Scaling]]:
@@ -202,6 +203,8 @@ class _Classes:
         """Scores of a fold's training rows by lines that have seen neither them nor the fold."""
         line, rows = self.lines[fold], self.train[fold]
         begun = line.of(self.x)
+        if not self.line_taken:
+            return begun[rows]
         inside = np.zeros(len(begun), np.bool_)
         inside[rows] = True
         for other, aside in enumerate(self.held_out):
@@ -268,7 +271,9 @@ class _Classes:
             chance = MOVED_CHANCE if self.line_taken else CHANCE
             if errors > chance:
                 first, second = 1.0, min(share, 1.0) * (1.0 - (chance / errors) ** 2)
-                notes[-1] = f"boosting: applied at {second:.0%} (at 100%: {loss.change(gain, error)})"
+                notes[-1] = (
+                    f"boosting: applied at {second:.0%} (at 100%: {loss.change(gain, error)})"
+                )
         chosen = first * parts[0] + second * parts[1] if first else base.scores
         means = [average(each, weight) for each in losses]
         cut = self.problem.cut_loss(rows)
