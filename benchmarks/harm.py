@@ -106,6 +106,8 @@ def changing(model):
     """Names of the stages that changed the base."""
     for note in model.notes:
         name, _, said = note.partition(": ")
+        if name == "clipped scores":
+            continue
         words = ("corrected", "correction (", "corrections (")
         if said.startswith("applied") or any(word in said for word in words):
             yield name

@@ -33,6 +33,8 @@ from recalibrate.core.rounds import Encoder, Rounds
 from recalibrate.core.source import StatsSource
 from recalibrate.explain.notes import NamedLoss, say_shrinkage
 from recalibrate.fitting.default.judging import (
+    FEW_GAIN_ERRORS,
+    GAIN_ERRORS,
     HeldOutScores,
     best_weights,
     correction_weight,
@@ -293,9 +295,8 @@ class BoostedStages:
                 continue
             gain, error = held_out_gain(at[taken], at[stage + 1], problem)
             enough = count >= (BOOSTED_ROWS if stage == MAIN and self.informed else LEAST_ROWS)
-            pays = enough and is_taken(
-                gain, error, evidence=stage != MAIN, few=self._are_few(taken > 0)
-            )
+            least = FEW_GAIN_ERRORS if self._are_few(taken > 0) else GAIN_ERRORS
+            pays = enough and is_taken(gain, error, evidence=stage != MAIN, least=least)
             done = (
                 f"{self.gaps} corrected (>= 4 standard errors)" if stage == CERTAIN else "applied"
             )

@@ -24,7 +24,7 @@ from recalibrate.rows.store import Fold, Numbered
 from recalibrate.support import sums
 
 LOSS_ERRORS, GAIN_ERRORS, FEW_GAIN_ERRORS = 1.0, 2.0, 3.0
-"""See `is_taken`."""
+"""See `is_taken`; the last where few rows make the standard error itself uncertain."""
 NORMAL_KURTOSIS = 3.0
 FEWEST_FOLDS = 3
 """Folds that have a spread worth the name."""
@@ -38,12 +38,12 @@ Log-odds; of other scores the intercept in standard deviations of the label.
 """
 
 
-def is_taken(gain: float, error: float, *, evidence: bool, few: bool = False) -> bool:
+def is_taken(gain: float, error: float, *, evidence: bool, least: float = GAIN_ERRORS) -> bool:
     """The one rule of all stages: evidence speaks for it, and held-out rows do not contradict.
 
     A stage that has passed a test or a likelihood of its own is contradicted by a held-out loss
     that rises by more than a standard error. One whose evidence is the held-out loss itself has to
-    lower it by two, and by three where ``few`` rows make the standard error itself uncertain.
+    lower it by ``least`` standard errors.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def is_taken(gain: float, error: float, *, evidence: bool, few: bool = False) ->
     """
     if evidence:
         return gain >= -LOSS_ERRORS * error
-    return error > 0 and gain > (FEW_GAIN_ERRORS if few else GAIN_ERRORS) * error
+    return error > 0 and gain > least * error
 
 
 def effective_rows(problem: Problem) -> float:

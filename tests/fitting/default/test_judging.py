@@ -91,7 +91,7 @@ def test_rows_without_a_rare_event_do_not_make_a_gain_certain():
     gain, error = held_out_gain(at(f), at(f - 1.0), problem)
     assert gain > 0
     assert error == pytest.approx(np.sqrt(0.02 * 0.98 / 200), rel=1e-6)
-    assert not is_taken(gain, error, evidence=False, few=True)
+    assert not is_taken(gain, error, evidence=False, least=3.0)
     share, errors = correction_weight(at(f), at(f - 1.0), problem)
     assert share == pytest.approx(1 / 0.98, rel=1e-6)
     assert errors == pytest.approx(np.sqrt(200 * 0.02 / 0.98), rel=1e-6)
@@ -122,4 +122,4 @@ def test_one_rule_for_all_stages():
     assert not is_taken(0.0, 0.0, evidence=False)
     assert not is_taken(-0.000081, 0.000067, evidence=True)
     assert is_taken(0.0025, 0.001, evidence=False)
-    assert not is_taken(0.0025, 0.001, evidence=False, few=True)
+    assert not is_taken(0.0025, 0.001, evidence=False, least=3.0)
