@@ -27,6 +27,7 @@ from collections import Counter
 
 import numpy as np
 import pandas as pd
+from multiclass import Case, fit_lgbmcv
 
 import recalibrate as rc
 from recalibrate.core.levels import softmax
@@ -138,8 +139,6 @@ def calibrated(args):
 
 
 def planted_classes(args):
-    from multiclass import Case, fit_lgbmcv
-
     changes, moved = [], 0
     for seed in range(args.first, args.first + args.seeds):
         rng = np.random.default_rng(seed)
