@@ -23,7 +23,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -157,15 +157,18 @@ def excess(truth: Floats, p: Floats, rows_of: list[NDArray[np.intp]]) -> float:
     return top / bottom - 1.0
 
 
-def fit_lgbmcv(case: Case) -> int:
-    """Number of trees for each class, after all of them are fitted."""
+def fit_lgbmcv(case: Case) -> tuple[int, Callable[[], Floats]]:
+    """Number of trees for each class after all are fitted, and what gives the new predictions."""
     import lightgbm
 
-    X = case.fit.copy()
-    texts = [name for name in X if not pd.api.types.is_numeric_dtype(X[name])]
-    X[texts] = X[texts].astype("category")
-    start = np.log(np.maximum(case.scores[0], 1e-6))
-    X[[f"score {k}" for k in range(start.shape[1])]] = start
+    def read(rows: pd.DataFrame, scores: Floats) -> tuple[pd.DataFrame, Floats]:
+        X, start = rows.copy(), np.log(np.maximum(scores, 1e-6))
+        texts = [name for name in X if not pd.api.types.is_numeric_dtype(X[name])]
+        X[texts] = X[texts].astype("category")
+        X[[f"score {k}" for k in range(start.shape[1])]] = start
+        return X, start
+
+    X, start = read(case.fit, case.scores[0])
     settings = {
         "objective": "multiclass",
         "num_class": start.shape[1],
@@ -184,8 +187,13 @@ def fit_lgbmcv(case: Case) -> int:
     stop = [lightgbm.early_stopping(30, verbose=False)]
     curve = lightgbm.cv(settings, rows, 2000, nfold=5, callbacks=stop, seed=0)
     trees = len(next(iter(curve.values())))
-    lightgbm.train(settings, rows, trees)
-    return trees
+    booster = lightgbm.train(settings, rows, trees)
+
+    def predict() -> Floats:
+        X, start = read(case.new, case.scores[1])
+        return softmax(booster.predict(X, raw_score=True) + start)
+
+    return trees, predict
 
 
 def judge(case: Case, beside: bool) -> float:
@@ -197,7 +205,7 @@ def judge(case: Case, beside: bool) -> float:
     took = f"  {time.process_time() - start:6.1f} s, {model.n_learners_} tables"
     if beside:
         start = time.process_time()
-        trees = fit_lgbmcv(case)
+        trees, _ = fit_lgbmcv(case)
         took += f"; lgbmcv {time.process_time() - start:6.1f} s, {trees * len(classes)} trees"
     found = {"base": case.scores[1], **case.references}
     found["recalibrate"] = model.predict(case.new, base=case.scores[1])

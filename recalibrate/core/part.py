@@ -247,11 +247,15 @@ class Part:
 
     def squares(self, draft: Draft, level: NDArray[np.int32], levels: int) -> NDArray[np.int64]:
         """Summed squares of weighted responses by level set, in units of :func:`square_step`."""
-        _, _, g = self.scale.unpack(self.words(draft))
         out = np.zeros(levels, dtype=np.int64)
-        root = 2.0 ** -_bits_to_cut(self.scale)
-        np.add.at(out, level, np.rint((g * root) ** 2).astype(np.int64))
+        np.add.at(out, level, self.squared(draft))
         return out
+
+    def squared(self, draft: Draft) -> NDArray[np.int64]:
+        """Squared weighted response of every row, in units of :func:`square_step`."""
+        _, _, g = self.scale.unpack(self.words(draft))
+        root = 2.0 ** -_bits_to_cut(self.scale)
+        return np.asarray(np.rint((g * root) ** 2), dtype=np.int64)
 
     def loss(self, log: Rounds) -> NDArray[np.int64]:
         """Summed loss of the scores after the last step of ``log``."""

@@ -15,10 +15,13 @@ def test_it_says_how_far_the_truth_was_left(
 ) -> None:
     harm = load("harm")
     for what, said in [
-        ("calibrated", r"mean harm \d+\.\d{4} % .* base changed in \d of 2"),
+        ("calibrated", r"mean harm \d+\.\d{4} \+- .* %.* base changed in \d of 2"),
         ("planted", r"of the gap is left"),
         ("small-groups", r"moved by \d+\.\d{3} standard errors"),
+        ("planted --kind classes", r"base changed in \d, loss .* % \(LightGBM"),
     ]:
-        monkeypatch.setattr(sys, "argv", ["harm.py", what, "--rows", "800", "--seeds", "2"])
+        monkeypatch.setattr(
+            sys, "argv", ["harm.py", *what.split(), "--rows", "800", "--seeds", "2"]
+        )
         harm.main()
         assert re.search(said, capsys.readouterr().out)

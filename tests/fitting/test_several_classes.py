@@ -353,3 +353,34 @@ def test_a_classifier_is_cross_fitted_and_chained(tmp_path):
     base = as_base(tmp_path / "more.onnx")
     assert (base.link, base.classes) == ("logit", tuple(sorted(NAMES)))
     np.testing.assert_allclose(softmax(base.scores(features)), p, atol=1e-9)
+
+
+@pytest.mark.slow
+def test_boosting_starts_from_the_base_where_a_matrix_does_not_help():
+    """A near-certain base that is right but for a column it does not see: before, left alone."""
+    rng = np.random.default_rng(20_000)
+    count, nodes, mass = 10, *np.polynomial.hermite_e.hermegauss(15)
+    weights = np.random.default_rng(12345).normal(size=(6, count))
+    shift = 1.6 * np.random.default_rng(777).normal(size=count)
+
+    def cases(rng, n):
+        X = pd.DataFrame(rng.normal(size=(n, 6)), columns=list("abcdef"))
+        scores = 150 * X.to_numpy() @ weights / np.sqrt(6)
+        X["group"], X["unseen"] = rng.choice(list("uvwx"), n), rng.normal(size=n)
+        both = zip(nodes, mass / mass.sum(), strict=True)
+        base = sum(w * softmax(scores + z * shift) for z, w in both)
+        return X, base, softmax(scores + X[["unseen"]].to_numpy() * shift)
+
+    better = []
+    for _ in range(3):
+        (X, base, truth), (new, new_base, new_truth) = cases(rng, 3000), cases(rng, 20_000)
+        y = draw(truth, rng)
+        model = rc.fit(base, X, y, classes=list(range(count)))
+        after = model.predict(new, base=new_base)
+        losses = [
+            -np.mean(np.sum(new_truth * np.log(np.maximum(p, 1e-12)), axis=1))
+            for p in (new_base, after)
+        ]
+        better.append(losses[1] / losses[0] - 1)
+    assert np.mean(better) < -0.03
+    assert np.max(better) <= 0

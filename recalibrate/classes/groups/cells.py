@@ -19,27 +19,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.classes.groups.spec import GroupEncoder, GroupTable
-from recalibrate.core.family import family
 from recalibrate.core.fixedpoint import INT64_BITS, Scale, snap
 from recalibrate.core.learning import Lesson, Task
 from recalibrate.core.part import Draft, Part, Sums, square_step
 from recalibrate.core.source import StatsSource
 from recalibrate.kernels.histogram import count_rows
 
-SQUARED_ERROR = family("identity")
 LEAST_CELL_ROWS, LEAST_CELL_EVENTS = 25, 5.0
 """Smaller cells have no usable normal approximation; they are neither tested nor moved.
 
 For 0/1 labels the variance of the sum, p (1 - p) per row, is what counts as events.
 """
+POOLED_ROWS = 25
+"""Rows that the noise of all cells counts for beside a cell's own: as many as the smallest that is
+tested. Where labels of a group scatter more than others (incomes, prices) its rows say so; of a few
+rows that is too uncertain by itself. Less than the others' noise is not believed: shifts of other
+terms carry that noise into the cell (simulated right bases: it tripled the harm)."""
 
 
 @dataclass(frozen=True, eq=False)
 class CellSums:
-    """Statistic: words summed by level set, term and group; squared responses by level.
+    """Statistic: words and squared responses summed by level set, term and group.
 
-    ``terms`` are those that count; None: all. Where rows differ in weight, also w s by level set,
-    term and group: the variance of g.
+    ``terms`` are those that count; None: all. Where rows differ in weight, also w s: the variance
+    of g in units of the noise. Where labels are 0/1 there are no squares, and on logarithms, where
+    the mean says how the noise differs, they are summed by level set alone.
     """
 
     draft: Draft
@@ -58,24 +62,27 @@ class CellSums:
         starts = np.append(self.offsets[features], self.offsets[-1])
         slot = np.arange(self.levels, dtype=np.int32)
         sums = count_rows(codes, features, starts, words, level, slot, self.levels)
-        output = self.draft.output
-        f = part.margin(self.draft.log, output)
-        if self.draft.log.family.positive:
+        own = self.draft.log.family
+        if own.positive:
             return sums, part.squares(self.draft, level, self.levels)
-        squares = part.losses(f, SQUARED_ERROR, level, self.levels, output)
+
+        def by_cell(values: NDArray[np.int64]) -> NDArray[np.int64]:
+            column = values[:, None]
+            return count_rows(codes, features, starts, column, level, slot, self.levels)
+
+        # 0/1 labels need none; sums of parts have the same shapes everywhere.
+        squares = np.zeros(0, np.int64) if own.known_noise else by_cell(part.squared(self.draft))
         if not part.scale.weighted:
             return sums, squares
         _, s, _ = part.scale.unpack(words)
         both = s * (part.weight * 2.0 ** -self.cut(part.scale))
-        heavy = np.rint(both).astype(np.int64)[:, None]
-        spread = count_rows(codes, features, starts, heavy, level, slot, self.levels)
-        return sums, squares, spread
+        return sums, squares, by_cell(np.rint(both).astype(np.int64))
 
-    def real(self, source: StatsSource) -> tuple[NDArray[Any], ...]:
-        """Rows, s, g and the variance of g if s is, [level set, group over all terms]; squares.
+    def real(self, source: StatsSource, least: float) -> tuple[NDArray[Any], ...]:
+        """Rows, s, g and the variance of g, [level set, group over all terms]; the noise.
 
-        These are the residuals' by level set; divided by s they are the variance of g per unit of
-        the third number.
+        The noise is that of all rows of a level set, and not below ``least``: what multiplies s,
+        or w s, to give the variance of g, where groups do not differ in it.
         """
         scale, shape = source.scale, (self.levels, int(self.offsets[-1]))
         words, squares, *weighed = source.sums(self)
@@ -88,9 +95,24 @@ class CellSums:
             # By Cauchy and Schwarz; all that is left of cells too light for the sums.
             least_spread = s**2 / np.maximum(rows, 1)
             spread = np.maximum(weighed[0].reshape(shape) * unit, least_spread)
-        own = self.draft.log.family
-        step = square_step(scale) if own.positive else scale.loss_step
-        return rows, s, g, spread, squares * step
+        if self.draft.log.family.known_noise:
+            return rows, s, g, spread, np.ones((self.levels, 1))
+        # Every row is in one cell of any term.
+        term = 0 if self.terms is None else int(self.terms[0])
+        any_term = slice(int(self.offsets[term]), int(self.offsets[term + 1]))
+        mass = spread[:, any_term].sum(axis=1, keepdims=True)
+        mass[mass <= 0] = 1.0
+        scaled: NDArray[Any] = squares * square_step(scale)
+        if self.draft.log.family.positive:
+            noise = np.maximum(scaled[:, None] / mass, least)
+            return rows, s, g, spread * noise, noise
+        scaled = scaled.reshape(shape)
+        noise = np.maximum(scaled[:, any_term].sum(axis=1, keepdims=True) / mass, least)
+        # Around the cell's mean: its gap is no noise.
+        around = np.maximum(scaled - g**2 / np.maximum(rows, 1), 0.0)
+        share = rows / (rows + POOLED_ROWS)
+        pooled = spread * noise
+        return rows, s, g, np.maximum(pooled, (1.0 - share) * pooled + share * around), noise
 
     @staticmethod
     def cut(scale: Scale) -> int:
@@ -127,9 +149,7 @@ class CellLearner:
         """Rows, sums and noise of all cells, [level set, group over all terms]."""
         offsets = self._starts
         statistic = CellSums(task.draft, self.index, task.levels, offsets)
-        rows, s, g, spread, squares = statistic.real(task.source)
-        noise = self._noise(task, squares, s[:, offsets[0] : offsets[1]].sum(axis=1))
-        variance = spread * noise
+        rows, s, g, variance, _ = statistic.real(task.source, self.least)
         events = np.divide(s**2, variance, out=np.zeros(s.shape), where=variance > 0)
         least = LEAST_CELL_EVENTS if task.draft.log.family.newton else 0.0
         usable = (rows >= LEAST_CELL_ROWS) & (variance > 0) & (events > least)
@@ -151,14 +171,6 @@ class CellLearner:
         """Where every term's codes begin, its code 0 (in none of its groups) included."""
         sizes = np.diff(self.encoder.offsets) + 1
         return np.concatenate([[0], np.cumsum(sizes)])
-
-    def _noise(
-        self, task: Task, squares: NDArray[np.float64], mass: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        """Residual variance per unit of s: 1 under the logit link, where s is p (1 - p)."""
-        if task.draft.log.family.known_noise:
-            return np.ones((task.levels, 1))
-        return np.maximum(squares / np.where(mass > 0, mass, 1.0), self.least)[:, None]
 
     def learn(self, task: Task) -> Lesson:
         cells = self.sums(task)

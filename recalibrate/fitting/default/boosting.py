@@ -33,11 +33,15 @@ from recalibrate.core.rounds import Encoder, Rounds
 from recalibrate.core.source import StatsSource
 from recalibrate.explain.notes import NamedLoss, say_shrinkage
 from recalibrate.fitting.default.judging import (
+    FEW_GAIN_ERRORS,
+    GAIN_ERRORS,
     HeldOutScores,
     best_weights,
     correction_weight,
+    effective_rows,
     held_out_gain,
     held_out_scores,
+    is_taken,
     take_share,
     weight_spread,
 )
@@ -52,7 +56,6 @@ from recalibrate.fitting.default.settings import (
     CHANCE_ERRORS,
     FEW_PART_ERRORS,
     FEW_ROWS,
-    HARM_ERRORS,
     LARGE,
     LEAST_ROWS,
     MAIN,
@@ -67,7 +70,6 @@ from recalibrate.fitting.default.settings import (
     STAGE_NAMES,
     certain_settings,
     main_settings,
-    standard_errors,
 )
 from recalibrate.fitting.default.shifts import COLUMN_ROWS, Shifts, shifted_columns
 from recalibrate.fitting.default.stages import Stage
@@ -141,6 +143,7 @@ class BoostedStages:
         # boosting could spoil: the limits of few rows are for bases that know something.
         self.informed = bool(np.min(problem.base) < np.max(problem.base))
         many = problem.n_rows >= COLUMN_ROWS or not self.informed
+        self.rows = effective_rows(problem) if self.informed else float(problem.n_rows)
         self.certain = self._bind_certain(main, seen) if free and many else None
         self.large = self._bind_large(seen) if free else None
         draws = self.settings.row_share < 1
@@ -164,7 +167,7 @@ class BoostedStages:
         log, history = self.refit(choice, progress)
         history = replace(history, held_out=choice.curve)
         notes = choice.notes if self.wide is None else (self.wide.note, *choice.notes)
-        if len(choice.held_out.rows) < FEW_ROWS:
+        if self._are_few(bool(log.steps)):
             return log, history, notes
         log, note = add_level_sets(
             log,
@@ -175,6 +178,14 @@ class BoostedStages:
             self.threads,
         )
         return log, history, (*notes, note)
+
+    def _are_few(self, moved: bool) -> bool:
+        """Whether rows are too few to know standard errors well.
+
+        A base that nothing has changed yet needs so many effective rows: it may be right. One that
+        is known to be off has less to lose.
+        """
+        return (self.problem.n_rows if moved else self.rows) < FEW_ROWS
 
     def _choose_columns(self, main: TreeLearner, line: Learner) -> Chosen | None:
         """The columns to look at, where there are very many."""
@@ -210,7 +221,9 @@ class BoostedStages:
                 bound = cast(GroupLearner, self.sample.bind(terms, index))
             except ValueError:
                 return None
-        return Shifts(bound.encoder, index, named=False, least=self.score.least)
+        return Shifts(
+            bound.encoder, index, named=False, least=self.score.least, effective_rows=self.rows
+        )
 
     def _count_gaps(self, certain: Stage) -> int:
         """How many groups are certainly off."""
@@ -282,7 +295,8 @@ class BoostedStages:
                 continue
             gain, error = held_out_gain(at[taken], at[stage + 1], problem)
             enough = count >= (BOOSTED_ROWS if stage == MAIN and self.informed else LEAST_ROWS)
-            pays = enough and error > 0 and gain > standard_errors(stage, count) * error
+            least = FEW_GAIN_ERRORS if self._are_few(taken > 0) else GAIN_ERRORS
+            pays = enough and is_taken(gain, error, evidence=stage != MAIN, least=least)
             done = (
                 f"{self.gaps} corrected (>= 4 standard errors)" if stage == CERTAIN else "applied"
             )
@@ -293,7 +307,8 @@ class BoostedStages:
         if taken > MAIN:
             weights, held_out = self._last_weights(at[CERTAIN], held_out, notes)
         elif self.settings.levels == 1:
-            share, held_out = self._share(held_out, at[-1], notes)
+            few = self._are_few(taken > 0)
+            share, held_out = self._share(held_out, at[-1], few, notes)
             stages = taken if share == 0 else MAIN + 1
         mean = average(at[0].losses(problem), at[0].weight(problem))
         cut = problem.cut_loss(at[0].rows)
@@ -307,7 +322,7 @@ class BoostedStages:
         with self.encoded.open(self.sample.scale) as source:
             log, found = self.score.fit(source, self.start)
         gain, error = held_out_gain(at[SCORE], at[CERTAIN], self.problem)
-        if log.steps and gain < -HARM_ERRORS * error:
+        if log.steps and not is_taken(gain, error, evidence=True):
             return 0, [f"{found.name}: not applied, {self.loss.change(gain, error)}"]
         return int(bool(log.steps)), [found.note]
 
@@ -332,11 +347,11 @@ class BoostedStages:
         return (a, b, c), replace(held_out, scores=a + b * start + c * added)
 
     def _share(
-        self, before: HeldOutScores, after: HeldOutScores, notes: list[str]
+        self, before: HeldOutScores, after: HeldOutScores, few: bool, notes: list[str]
     ) -> tuple[float, HeldOutScores]:
         """The share of boosting to take where the whole gains too little, and the scores there."""
         share, errors = correction_weight(before, after, self.problem)
-        least = PART_ERRORS if len(before.rows) >= FEW_ROWS else FEW_PART_ERRORS
+        least = FEW_PART_ERRORS if few else PART_ERRORS
         if errors <= least or len(before.rows) < BOOSTED_ROWS:
             return 0.0, before
         # What chance makes of a share of nothing is taken off.

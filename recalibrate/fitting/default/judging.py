@@ -23,6 +23,9 @@ from recalibrate.fitting.validation import FoldRun
 from recalibrate.rows.store import Fold, Numbered
 from recalibrate.support import sums
 
+LOSS_ERRORS, GAIN_ERRORS, FEW_GAIN_ERRORS = 1.0, 2.0, 3.0
+"""See `is_taken`; the last where few rows make the standard error itself uncertain."""
+NORMAL_KURTOSIS = 3.0
 FEWEST_FOLDS = 3
 """Folds that have a spread worth the name."""
 NEWTON_STEPS = 20
@@ -33,6 +36,39 @@ WEIGHT_DEVIATIONS = 0.5, 0.25, 0.25
 
 Log-odds; of other scores the intercept in standard deviations of the label.
 """
+
+
+def is_taken(gain: float, error: float, *, evidence: bool, least: float = GAIN_ERRORS) -> bool:
+    """The one rule of all stages: evidence speaks for it, and held-out rows do not contradict.
+
+    A stage that has passed a test or a likelihood of its own is contradicted by a held-out loss
+    that rises by more than a standard error. One whose evidence is the held-out loss itself has to
+    lower it by ``least`` standard errors.
+
+    Examples
+    --------
+    >>> [is_taken(gain, 0.002, evidence=True) for gain in (-0.003, -0.001)]
+    [False, True]
+    >>> [is_taken(gain, 0.002, evidence=False) for gain in (0.003, 0.005)]
+    [False, True]
+    """
+    if evidence:
+        return gain >= -LOSS_ERRORS * error
+    return error > 0 and gain > least * error
+
+
+def effective_rows(problem: Problem) -> float:
+    """Rows of equal normal noise whose variance would be known as well as that of these rows.
+
+    A thousand rows with 50 events, or with a few large incomes, say no more about standard errors
+    than two hundred ordinary ones.
+    """
+    y, weight = problem.labels.values, problem.labels.weight
+    response = problem.family.slopes(y, problem.base)[0]
+    squares = (response if weight is None else weight * response) ** 2
+    fourth = sums.total(squares**2)
+    rows = float(len(y))
+    return min(NORMAL_KURTOSIS * sums.total(squares) ** 2 / fourth, rows) if fourth > 0 else rows
 
 
 def weight_spread(weight: Scores | None) -> float:
@@ -104,13 +140,38 @@ def error_of_sum(values: Scores, folds: NDArray[np.intp] | None) -> float:
 def held_out_gain(
     before: HeldOutScores, after: HeldOutScores, problem: Problem
 ) -> tuple[float, float]:
-    """Mean fall of the loss and its standard error."""
+    """Mean fall of the loss and its standard error.
+
+    The standard error is at least that of labels drawn with the probabilities of ``before``: rows
+    without a rare event by chance scatter little, and say nothing about the next one.
+    """
     w = before.weight(problem)
     gain = before.losses(problem) - after.losses(problem)
     total = sums.total(w)
     mean = sums.total(w * gain) / total
     centred = w * gain if before.folds is not None else w * (gain - mean)
-    return mean, error_of_sum(centred, before.folds) / total
+    error = max(error_of_sum(centred, before.folds), _least_error(before, after, problem))
+    return mean, error / total
+
+
+def _least_error(before: HeldOutScores, after: HeldOutScores, problem: Problem) -> float:
+    """Standard deviation of the summed gain, and of its slope, for labels as ``before`` says.
+
+    0 where predictions do not say the variance of labels: they do where these are 0 or 1.
+    """
+    y = problem.labels.values
+    if not problem.family.known_noise or (y * (1.0 - y)).any():
+        return 0.0
+    w, step = before.weight(problem), after.scores - before.scores
+    return sqrt(sums.total(w**2 * _curvature(problem, before, step)))
+
+
+def _curvature(problem: Problem, before: HeldOutScores, step: Scores) -> Scores:
+    """Second derivative of every row's loss along a change of its scores."""
+    if step.ndim == 2:
+        return _covariance(softmax(before.scores), step, step)
+    y = problem.labels.values[before.rows]
+    return np.asarray(problem.family.slopes(y, before.scores)[1] * step**2)
 
 
 def correction_weight(
@@ -120,19 +181,17 @@ def correction_weight(
 
     With residuals r = y - mean(before) and the correction d = after - before, one Newton step
     from zero gives :math:`\sum w r d / \sum w v d^2` (r and v as ``core.family`` says).
-    The standard error of the numerator is :math:`\sqrt{\sum (w r d)^2}`, whatever the noise.
+    The standard error of the numerator is :math:`\sqrt{\sum (w r d)^2}`, whatever the noise, or as
+    in `held_out_gain` that of labels drawn with the probabilities of ``before``.
     """
     w, y = before.weight(problem), problem.labels.values[before.rows]
     step = after.scores - before.scores
     if y.ndim == 2:
-        mean = softmax(before.scores)
-        pull = w * np.sum((y - mean) * step, axis=1)
-        size = sums.total(w * _covariance(mean, step, step))
+        pull = w * np.sum((y - softmax(before.scores)) * step, axis=1)
     else:
-        slope, curvature = problem.family.slopes(y, before.scores)
-        pull = w * slope * step
-        size = sums.total(w * curvature * step**2)
-    noise = error_of_sum(pull, before.folds)
+        pull = w * problem.family.slopes(y, before.scores)[0] * step
+    size = sums.total(w * _curvature(problem, before, step))
+    noise = max(error_of_sum(pull, before.folds), _least_error(before, after, problem))
     if size <= 0 or noise <= 0:
         return 0.0, 0.0
     return sums.total(pull) / size, sums.total(pull) / noise

@@ -23,11 +23,11 @@ from recalibrate.explain.notes import NamedLoss, show_groups
 from recalibrate.fitting.default.judging import (
     held_out_gain,
     held_out_scores,
+    is_taken,
     weight_spread,
 )
 from recalibrate.fitting.default.sample import Sample
 from recalibrate.fitting.default.score import LINE_CLASS, ScoreStage
-from recalibrate.fitting.default.settings import HARM_ERRORS
 from recalibrate.fitting.default.shifts import LEVELS, Shifts
 from recalibrate.fitting.validation import Fitted, run_folds
 from recalibrate.rows.store import Fold
@@ -65,7 +65,7 @@ class GroupStages:
             notes, at = [found.note], [bool(log.steps)]
             for k, more in enumerate((self._everyone, self._level_sets)):
                 gain, error = held_out_gain(held_out[k + 1], held_out[k + 2], self.problem)
-                new = log if gain < -HARM_ERRORS * error else more(source, log)
+                new = more(source, log) if is_taken(gain, error, evidence=True) else log
                 verdict = "applied" if new is not log else "not applied"
                 notes.append(f"{NAMES[k]}: {verdict}, {loss.change(gain, error)}")
                 at.append(new is not log)

@@ -44,6 +44,17 @@ class Scaling:
     matrix: NDArray[np.float64]
     intercept: NDArray[np.float64]
 
+    @classmethod
+    def identity(cls, count: int) -> Scaling:
+        """Scores of so many classes as they are."""
+        return cls(np.eye(count), np.zeros(count))
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether it changes nothing."""
+        unchanged = np.array_equal(self.matrix, np.eye(len(self.matrix)))
+        return unchanged and not self.intercept.any()
+
     def of(self, x: Scores) -> Scores:
         """Scores of classes from those of the base; multiples of what steps are made of."""
         # Column by column: a matrix product may add up in any order.
@@ -110,9 +121,9 @@ def fit_scaling(
     from scipy.optimize import fmin_l_bfgs_b
 
     count = x.shape[1]
-    identity = Scaling(np.eye(count), np.zeros(count)) if start is None else start
+    begun = Scaling.identity(count) if start is None else start
     found, _, _ = fmin_l_bfgs_b(
-        _objective(x, y, weight, whole), _pack(identity), maxiter=MOST_STEPS, m=20, factr=FACTOR
+        _objective(x, y, weight, whole), _pack(begun), maxiter=MOST_STEPS, m=20, factr=FACTOR
     )
     # Twelve digits: the last ones depend on how the machine adds up.
     return _unpack(np.round(found, 12), count)

@@ -33,9 +33,8 @@ LEAST_ROWS, BOOSTED_ROWS, FEW_ROWS = 20, 200, 1000
 """With fewer rows than the first no standard error is worth the name: the score's function, which
 has a likelihood, is all that is fitted. With fewer than the second nothing is boosted: held-out
 rows are too few to tell what trees find from luck (draws of 100 rows of 22 pairs: no gain on
-average, and on bases that are right half of all harm). For the others see `standard_errors`."""
-HARM_ERRORS = 2.0
-"""Standard errors of held-out loss that a stage with evidence of its own may not cost."""
+average, and on bases that are right half of all harm). With fewer than the last standard errors are
+uncertain; where nothing has changed the base yet, so many `judging.effective_rows` are needed."""
 PART_ERRORS, FEW_PART_ERRORS = 2.5, 3.5
 """Standard errors that a part of boosting has to be from zero, and with fewer than 1,000 rows.
 
@@ -120,15 +119,3 @@ def prior_unit(problem: Problem) -> float:
     y, f = problem.labels.values, problem.base
     curvature = family.slopes(y, f)[1] * (1.0 if weight is None else weight)
     return max(family.noise(y, f, weight), 4.0 * total(curvature) / len(y))
-
-
-def standard_errors(stage: int, n_rows: int) -> float:
-    """By how many standard errors a stage has to lower the held-out loss.
-
-    Two, as elsewhere; three where a few hundred rows make the standard error itself uncertain.
-    Certain gaps have passed a test already, and shifts of columns are judged by their evidence:
-    they only must not raise it.
-    """
-    if stage in (CERTAIN, LARGE):
-        return 0.0
-    return 2.0 if n_rows >= FEW_ROWS else 3.0

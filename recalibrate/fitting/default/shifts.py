@@ -40,7 +40,7 @@ from recalibrate.fitting.default.evidence import (
     certainly_off,
     no_spread_among,
 )
-from recalibrate.fitting.default.score import ScoreStage
+from recalibrate.fitting.default.score import UNCHANGED, ScoreStage
 from recalibrate.groups.cells import BandCells, ValueCells
 from recalibrate.groups.terms import BoundTerm
 
@@ -57,6 +57,8 @@ UNNAMED_ROWS = 800
 """So many rows, over those that there are, is the evidence, on average over the kinds of shifts,
 that columns which nobody named have to show. Chance exceeds such odds in at most the inverse of
 them, and what a mistake costs falls with the rows as well."""
+UNCHANGED_ODDS = UNCHANGED / (1.0 - UNCHANGED)
+"""And it is at least this where nothing has changed the base yet: the odds that it is right."""
 TURNS, LOG_TURNS, LEVEL_TURNS = 4, 8, 2
 """Turns of every term; the last ones change next to nothing."""
 LEVELS, FEW_LEVELS, FEW_ROWS = 5, 3, 1000
@@ -94,12 +96,16 @@ class Shifts:
         `LIMIT` standard errors; otherwise by as many as its term's others say.
     least
         What the noise is at least, see ``core.family``.
+    effective_rows
+        Rows that the evidence against an unchanged base rests on, see ``judging.effective_rows``;
+        None: all.
     """
 
     encoder: GroupEncoder
     index: int
     named: bool = True
     least: float = LEAST_NOISE
+    effective_rows: float | None = None
 
     def on_everyone(
         self,
@@ -178,7 +184,9 @@ class _Drawing:
         if not self.coefficient.any():
             return False
         if not self.shifts.named:
-            least = max(UNNAMED_ROWS / self.source.n_rows, 1.0)
+            known = self.shifts.effective_rows
+            rows = self.source.n_rows if log.steps or known is None else known
+            least = max(UNNAMED_ROWS / rows, 1.0 if log.steps else UNCHANGED_ODDS)
             return float(np.mean(list(self.odds.values()))) > least
         if log.steps:
             return max(self.odds.values()) > 1.0
@@ -243,12 +251,12 @@ class _Drawing:
         # The step that was taken last has drawn the level sets.
         columns = np.array([at], np.int32)
         statistic = CellSums(Draft(log, None), self.shifts.index, levels, starts, columns)
-        _, *sums, squares = statistic.real(self.source)
+        _, *sums, noise = statistic.real(self.source, self.shifts.least)
         own = slice(int(starts[at]), int(starts[at + 1]))
         s, g, variance = (each[:, own] for each in sums)
         if not log.family.known_noise:
-            self.noise = max(float(squares.sum()) / float(s.sum()), self.shifts.least)
-            variance = variance * self.noise
+            mass = s.sum(axis=1)
+            self.noise = float(mass @ noise[:, 0]) / float(mass.sum())
         if term == EVERYONE:
             s, g, variance = (each.sum(axis=1, keepdims=True) for each in (s, g, variance))
             return s, g, variance

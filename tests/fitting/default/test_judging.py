@@ -11,8 +11,10 @@ from recalibrate.fitting.default.judging import (
     HeldOutScores,
     best_weights,
     correction_weight,
+    effective_rows,
     error_of_sum,
     held_out_gain,
+    is_taken,
     weight_spread,
 )
 
@@ -79,3 +81,45 @@ def test_the_spread_of_weights_does_not_depend_on_their_order():
     assert weight_spread(weight) == weight_spread(weight[::-1])
     assert weight_spread(np.full(10, 3.0)) == 3.0
     assert weight_spread(None) == 1.0
+
+
+@pytest.mark.filterwarnings("ignore:all 200 labels are 0:UserWarning")
+def test_rows_without_a_rare_event_do_not_make_a_gain_certain():
+    """No event among 200 rows where four are expected: the sample scatters by nothing."""
+    f = np.full(200, np.log(0.02 / 0.98))
+    problem = problem_of(f, np.zeros(200))
+    gain, error = held_out_gain(at(f), at(f - 1.0), problem)
+    assert gain > 0
+    assert error == pytest.approx(np.sqrt(0.02 * 0.98 / 200), rel=1e-6)
+    assert not is_taken(gain, error, evidence=False, least=3.0)
+    share, errors = correction_weight(at(f), at(f - 1.0), problem)
+    assert share == pytest.approx(1 / 0.98, rel=1e-6)
+    assert errors == pytest.approx(np.sqrt(200 * 0.02 / 0.98), rel=1e-6)
+
+
+def test_soft_labels_scatter_as_they_do():
+    """Shares are not drawn: their variance is not p (1 - p)."""
+    rng = np.random.default_rng(0)
+    f = rng.normal(size=500)
+    y = np.round(sigmoid(f + 0.1 * rng.normal(size=500)), 3)
+    problem = problem_of(f, y)
+    gain = problem.family.losses(y, problem.base) - problem.family.losses(y, 1.1 * problem.base)
+    _, error = held_out_gain(at(problem.base), at(1.1 * problem.base), problem)
+    assert error == pytest.approx(np.std(gain) / np.sqrt(500), rel=1e-6)
+
+
+def test_effective_rows_are_fewer_where_few_rows_decide():
+    rng = np.random.default_rng(0)
+    even, rare = np.zeros(5000), np.full(5000, np.log(0.05 / 0.95))
+    assert effective_rows(problem_of(even, (rng.random(5000) < 0.5) * 1.0)) == 5000
+    # Of residuals of -p and 1 - p the kurtosis is (p^3 + q^3) / (p q), here 18.
+    known = effective_rows(problem_of(rare, (rng.random(5000) < 0.05) * 1.0)) / 5000
+    assert known == pytest.approx(3 / 18.05, rel=0.15)
+
+
+def test_one_rule_for_all_stages():
+    assert is_taken(0.0, 0.0, evidence=True)  # no fold had anything to say
+    assert not is_taken(0.0, 0.0, evidence=False)
+    assert not is_taken(-0.000081, 0.000067, evidence=True)
+    assert is_taken(0.0025, 0.001, evidence=False)
+    assert not is_taken(0.0025, 0.001, evidence=False, least=3.0)

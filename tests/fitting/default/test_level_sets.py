@@ -6,9 +6,16 @@ import pytest
 
 import recalibrate as rc
 from recalibrate.bases.problem import Reading, read_problem
+from recalibrate.classes.groups.cells import CellSums
+from recalibrate.classes.groups.spec import GroupEncoder
+from recalibrate.core import part
+from recalibrate.core.boost import EVERYTHING
 from recalibrate.core.fixedpoint import make_scale
+from recalibrate.core.part import Draft
 from recalibrate.core.rounds import Rounds
 from recalibrate.fitting.default.level_sets import HeldOutScores, add_level_sets
+from recalibrate.groups.groupset import bind
+from recalibrate.rows.memory import rows_in_memory
 from recalibrate.scores import as_base, sigmoid
 
 
@@ -86,3 +93,29 @@ def test_what_nothing_moved_is_rarely_moved_by_noise():
     # Three families of tests (everyone on three partitions, columns on two) at 5 % each.
     assert changed[False] <= 9
     assert changed[False] < changed[True]
+
+
+def test_the_variance_of_a_cell_is_what_its_own_rows_scatter():
+    """Against sums over rows; a group that scatters less than the others keeps the common noise."""
+    rng, X, _ = people(0, 1000)
+    spread = X["g"].map({"a": 4.0, "b": 1.0, "c": 1.0, "d": 0.2}).to_numpy(float)
+    y, f = rng.normal(size=1000) * spread, np.zeros(1000)
+    problem = read_problem(as_base(f), X, y, Reading(link="identity"))
+    scale = make_scale(1000, None, newton=False)
+    groups = GroupEncoder(bind(["g"], problem.table, min_rows=1))
+    labels = problem.labels.values
+    rows = part.Rows((groups.encode(problem.table),), labels, problem.base, np.empty(0))
+    offsets = np.array([0, len(groups.groups.labels) + 1])
+    log = Rounds("identity", None, (groups,))
+    with rows_in_memory(rows, scale, threads=1) as source:
+        statistic = CellSums(Draft(log, EVERYTHING), 0, 1, offsets)
+        _, _, _, variance, noise = statistic.real(source, 0.0)
+    residual = labels - problem.base
+    common = np.mean(residual**2)
+    assert noise[0, 0] == pytest.approx(common, rel=1e-5)
+    for k, name in enumerate(groups.groups.labels, start=1):
+        own = residual[(X["g"] == name.split(" = ")[-1].strip("'")).to_numpy()]
+        n = len(own)
+        pooled, around = n * common, np.sum((own - own.mean()) ** 2)
+        expected = max(pooled, (25 * pooled + n * around) / (25 + n))
+        assert variance[0, k] == pytest.approx(expected, rel=1e-4)
