@@ -191,7 +191,10 @@ def cover(name: str, runs: int, first: int = 0) -> dict[str, float]:
                 *(alarms(report, rows, X) if kind.calibrated else [np.nan] * 6),
             ]
         )
-    means = np.nanmean(np.array(found, dtype=float), axis=0)
+    columns = np.array(found, dtype=float).T
+    means = [
+        float(np.mean(own[~np.isnan(own)])) if (own == own).any() else np.nan for own in columns
+    ]
     return dict(zip(COLUMNS_SHOWN, means, strict=True))
 
 

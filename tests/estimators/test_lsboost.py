@@ -80,10 +80,10 @@ def expected_failures(estimator):
         failures["check_sample_weight_equivalence_on_dense_data"] = (
             "the check gives folds as cv=, which does not go with validation=False or alpha"
         )
-    elif estimator.loop is None and isinstance(estimator, LSBoostClassifier):
+    elif estimator.loop is None:
         failures["check_sample_weight_equivalence_on_dense_data"] = (
-            "trees are grown on rows that are drawn: a row of weight 2 is drawn once, the row "
-            "twice may be drawn twice"
+            "rows are evidence: a row of weight 2 is one row that is drawn once and says how much "
+            "one label varies, the row twice counts as two"
         )
     if isinstance(estimator, LSBoostRegressor) and (
         estimator.cv or estimator.loop not in ("paper", None)

@@ -41,6 +41,7 @@ from recalibrate.fitting.default.judging import (
     effective_rows,
     held_out_gain,
     held_out_scores,
+    is_informed,
     is_taken,
     take_share,
     weight_spread,
@@ -141,7 +142,7 @@ class BoostedStages:
         # Of few rows the worst gap is mostly the luckiest: there all columns are moved, shrunken.
         # A base that says the same of all rows leaves the columns to trees, and has nothing that
         # boosting could spoil: the limits of few rows are for bases that know something.
-        self.informed = bool(np.min(problem.base) < np.max(problem.base))
+        self.informed = is_informed(problem)
         many = problem.n_rows >= COLUMN_ROWS or not self.informed
         self.rows = effective_rows(problem) if self.informed else float(problem.n_rows)
         self.certain = self._bind_certain(main, seen) if free and many else None

@@ -57,6 +57,11 @@ def is_taken(gain: float, error: float, *, evidence: bool, least: float = GAIN_E
     return error > 0 and gain > least * error
 
 
+def is_informed(problem: Problem) -> bool:
+    """Whether the base tells rows apart; one that does not has nothing that could be spoiled."""
+    return bool((problem.base != problem.base[:1]).any())
+
+
 def effective_rows(problem: Problem) -> float:
     """Rows of equal normal noise whose variance would be known as well as that of these rows.
 
@@ -157,10 +162,11 @@ def held_out_gain(
 def _least_error(before: HeldOutScores, after: HeldOutScores, problem: Problem) -> float:
     """Standard deviation of the summed gain, and of its slope, for labels as ``before`` says.
 
-    0 where predictions do not say the variance of labels: they do where these are 0 or 1.
+    0 where predictions do not say the variance of labels: they do where these are 0 or 1. Nor does
+    a base that says the same of all rows, which nobody takes for right.
     """
     y = problem.labels.values
-    if not problem.family.known_noise or (y * (1.0 - y)).any():
+    if not problem.family.known_noise or (y * (1.0 - y)).any() or not is_informed(problem):
         return 0.0
     w, step = before.weight(problem), after.scores - before.scores
     return sqrt(sums.total(w**2 * _curvature(problem, before, step)))

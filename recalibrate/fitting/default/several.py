@@ -35,6 +35,7 @@ from recalibrate.fitting.default.judging import (
     class_weights,
     correction_weight,
     held_out_gain,
+    is_informed,
     is_taken,
 )
 from recalibrate.fitting.default.level_sets import add_level_sets
@@ -272,7 +273,8 @@ class _Classes:
             notes.append(say_shrinkage(first, second))
         else:
             share, errors = correction_weight(begun, boosted, self.problem)
-            chance = MOVED_CHANCE if self.line_taken else CHANCE
+            right = not self.line_taken and is_informed(self.problem)
+            chance = CHANCE if right else MOVED_CHANCE
             if errors > chance:
                 first, second = 1.0, min(share, 1.0) * (1.0 - (chance / errors) ** 2)
                 notes[-1] = (
