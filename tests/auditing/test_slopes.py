@@ -84,7 +84,7 @@ def test_groups_without_enough_of_either_label_or_equal_predictions_have_no_slop
 def test_right_predictions_of_skewed_outcomes_have_slopes_of_one(noise):
     """Noise that is skewed and grows with the prediction, in 24 groups of 50 rows and more."""
     alarms = 0
-    for seed in range(SETS):
+    for seed in range(SETS // 2):
         rng = np.random.default_rng([seed, 12])
         n = 2000
         X = pd.DataFrame({"g": rng.choice(list("abcdef"), n), "h": rng.choice(list("xyz"), n)})
@@ -95,4 +95,4 @@ def test_right_predictions_of_skewed_outcomes_have_slopes_of_one(noise):
         table = audit(f, X, f * times, ["g", "h", "g*h"]).full_table
         assert table["slope"].notna().sum() >= 24
         alarms += bool(((table["slope_low"] > 1) | (table["slope_high"] < 1)).any())
-    assert alarms <= binom.isf(0.001, SETS, 0.05)
+    assert alarms <= binom.isf(0.001, SETS // 2, 0.05)

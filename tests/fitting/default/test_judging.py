@@ -14,6 +14,7 @@ from recalibrate.fitting.default.judging import (
     effective_rows,
     error_of_sum,
     held_out_gain,
+    is_informed,
     is_taken,
     weight_spread,
 )
@@ -87,6 +88,7 @@ def test_the_spread_of_weights_does_not_depend_on_their_order():
 def test_rows_without_a_rare_event_do_not_make_a_gain_certain():
     """No event among 200 rows where four are expected: the sample scatters by nothing."""
     f = np.full(200, np.log(0.02 / 0.98))
+    f[0] += 1e-5  # a base that says the same of all rows need not be protected, see below
     problem = problem_of(f, np.zeros(200))
     gain, error = held_out_gain(at(f), at(f - 1.0), problem)
     assert gain > 0
@@ -95,6 +97,16 @@ def test_rows_without_a_rare_event_do_not_make_a_gain_certain():
     share, errors = correction_weight(at(f), at(f - 1.0), problem)
     assert share == pytest.approx(1 / 0.98, rel=1e-6)
     assert errors == pytest.approx(np.sqrt(200 * 0.02 / 0.98), rel=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:all 200 labels are 0:UserWarning")
+def test_a_constant_base_is_not_taken_for_right():
+    f = np.full(200, np.log(0.02 / 0.98))
+    problem = problem_of(f, np.zeros(200))
+    assert not is_informed(problem)
+    gain, error = held_out_gain(at(f), at(f - 1.0), problem)
+    assert gain > 0
+    assert error == pytest.approx(0.0, abs=1e-12)
 
 
 def test_soft_labels_scatter_as_they_do():
