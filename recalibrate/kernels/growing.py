@@ -1,7 +1,11 @@
-"""Trees that grow depth by depth, over plain arrays: what happens between passes over the rows.
+"""Growing trees, over plain arrays: what happens between passes over the rows, and all of it.
 
-For every depth the histograms that were summed are turned into those of all its nodes, whose best
-splits are found (`find_splits`), and the splits worth making get children (`close_depth`).
+The best splits of new nodes are found (`find_splits`), some of them are made (`make_children`),
+rows are sorted by child and histograms are summed (``histogram``), and so on. Where one part has
+all rows this is done by one kernel (`grow_alone`), which with a limit on leaves makes the best
+split of every tree, one at a time. Where rows are in several parts a pass over them costs more than
+histograms that turn out to be unnecessary, so that all nodes of a depth are split that may be in
+the tree, as far as is known (``every``). The trees are the same.
 
 A node is a record of one array, because every array that a kernel takes costs time to compile and
 to call, and every array in a tuple several times as much.
@@ -15,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.kernels.compiler import helper, kernel
+from recalibrate.kernels.histogram import count_nodes, split_nodes
 from recalibrate.kernels.routing import CHILD, LEAF, PackedTrees, pack_node
 from recalibrate.kernels.words import read_words
 
@@ -26,8 +31,13 @@ NODE = np.dtype(
         # Number of the root of its tree, which is that of the level set; -1 as parent: a root.
         ("owner", np.int32),
         ("parent", np.int32),
+        # 1 for a root, 2 p and 2 p + 1 for the children of p: orders nodes by depth, then from left
+        # to right.
+        ("place", np.int32),
         # Left child, which the right one follows; -1: none.
         ("child", np.int32),
+        # Which histogram is its own.
+        ("histogram", np.int32),
         # Its best split: place among the features, last bin on the left in the order of their
         # codes (or the one category), whether missing values go left; gain 0: none.
         ("feature", np.int32),
@@ -37,11 +47,13 @@ NODE = np.dtype(
         ("kept", np.bool_),
         # Of a root: the node of its tree that gains most among those that may be split next.
         ("best", np.int32),
-        # Where the tree ends up without what is not reached: the node's number (-1: dropped), that
-        # of its left child, and the number of what stands in its place.
+        # Where the tree ends up without what is not reached, by depth: the node's number (-1:
+        # dropped), that of its left child, the number of what stands in its place; and which node
+        # has the number that this record stands at.
         ("number", np.int32),
         ("final_child", np.int32),
         ("final", np.int32),
+        ("numbered", np.int32),
         ("gain", np.float64),
         # Its rows, and those that the split sends to the left.
         ("count", np.int64),
@@ -117,14 +129,6 @@ class Candidates(NamedTuple):
     widest: int
 
 
-class Span(NamedTuple):
-    """Numbers of the nodes of a depth, first..last, and of the first one of the depth above."""
-
-    above: int
-    first: int
-    last: int
-
-
 class Nodes(NamedTuple):
     """Nodes of all level sets' trees.
 
@@ -133,49 +137,54 @@ class Nodes(NamedTuple):
     records
         See `NODE`.
     slot
-        Which of the histograms that are summed is the node's own, -1 if none is: of two
+        Which of the histograms that are summed next is the node's own, -1 if none is: of two
         siblings only the smaller one is summed, the other is the difference.
     packed
         Nodes as they are walked.
     order
         Codes of every feature in the order they are scanned.
+    cells
+        The histograms.
     """
 
     records: NDArray[np.void]
     slot: NDArray[np.int32]
     packed: PackedTrees
     order: NDArray[np.int32]
+    cells: NDArray[np.int64]
 
 
-def make_nodes(rules: Rules, candidates: Candidates) -> Nodes:
-    """Room for all nodes that there can be; the roots are there."""
-    inner = sum(
-        1 << depth if rules.leaves == 0 else min(1 << depth, rules.leaves - 1)
-        for depth in range(rules.depth)
-    )
-    inner *= rules.levels
-    size = rules.levels + 2 * inner
+def make_nodes(rules: Rules, candidates: Candidates, words: int, *, every: bool) -> Nodes:
+    """Room for all nodes and histograms that there can be; the roots are there."""
+    levels, leaves = rules.levels, rules.leaves
+    splits = [1 << depth for depth in range(rules.depth)]
+    if leaves > 0:
+        splits = [min(count, leaves - 1) for count in splits]
+    inner, summed = sum(splits), sum(splits[:-1])
+    if leaves > 0 and not every:
+        inner, summed = min(inner, leaves - 1), min(summed, leaves - 1)
+    size = levels * (1 + 2 * inner)
     records = np.zeros(size, NODE)
-    slot = np.empty(size, np.int32)
-    records["owner"][: rules.levels] = slot[: rules.levels] = np.arange(rules.levels)
+    records["owner"][:levels] = records["histogram"][:levels] = np.arange(levels)
+    records["place"][:levels] = 1
     records["parent"] = records["child"] = -1
+    slot = np.full(size, -1, np.int32)
+    slot[:levels] = np.arange(levels)
     widest = candidates.widest
     packed = PackedTrees(
         np.empty(size, np.uint64),
         np.full(size, -1, np.int32),
-        np.zeros((inner if widest else 0, max(1, widest)), np.bool_),
+        np.zeros((levels * inner if widest else 0, max(1, widest)), np.bool_),
     )
     counts = np.diff(candidates.offsets)
     codes = np.arange(candidates.offsets[-1]) - np.repeat(candidates.offsets[:-1], counts)
-    return Nodes(records, slot, packed, codes.astype(np.int32))
+    cells = np.empty(levels * (1 + summed) * int(candidates.offsets[-1]) * words, np.int64)
+    return Nodes(records, slot, packed, codes.astype(np.int32), cells)
 
 
 @kernel
 def find_splits(
-    summed: NDArray[np.int64],
-    above: NDArray[np.int64],
-    span: Span,
-    start: int,
+    first: int,
     last: int,
     rules: Rules,
     offsets: NDArray[np.int64],
@@ -183,39 +192,36 @@ def find_splits(
     order: NDArray[np.int32],
     scale: Scale,
     nodes: NDArray[np.void],
-    slot: NDArray[np.int32],
     cells: NDArray[np.int64],
 ) -> None:
-    """The split with the largest gain of the nodes start..last; ties keep the first one found.
+    """The split with the largest gain of the nodes first..last; ties keep the first one found.
 
     Bins are visited from low to high (categories in their order), and missing values are first
-    tried on the right. ``cells`` are the histograms of the nodes of the depth: those of the roots
-    are summed all; of deeper siblings one is the parent's, in ``above``, minus the other's, which
-    is exact.
+    tried on the right. The histograms of roots are summed all; of deeper siblings only one is, and
+    the other has that of the parent, which becomes its own minus the other's: that is exact.
     """
     weight_step, response_step, l2 = rules.weight_step, rules.response_step, rules.l2
     least_rows, size = rules.min_leaf_rows, offsets[-1]
-    for k in range(start, last):
+    for k in range(first, last):
         node = nodes[k]
-        at = (k - span.first) * size
+        if node.histogram < 0:
+            continue
+        at = node.histogram * size
         if node.parent < 0:
             for cell in range(offsets[1]):
                 count, s, g = read_words(cells, at + cell, scale)
                 node.count += count
                 node.s += s
                 node.g += g
-        elif (k - span.first) & 1 == 0:
-            left_summed = slot[k] >= 0
+        elif (k - rules.levels) & 1 == 0:
             width = size * scale.words
-            source = (slot[k] if left_summed else slot[k + 1]) * width
-            over = (node.parent - span.above) * width
-            left = (k - span.first) * width
-            smaller, larger = (left, left + width) if left_summed else (left + width, left)
+            whole = nodes[node.parent].histogram
+            one = node.histogram if nodes[k + 1].histogram == whole else nodes[k + 1].histogram
             for cell in range(width):
-                own = summed[source + cell]
-                cells[smaller + cell] = own
-                cells[larger + cell] = above[over + cell] - own
+                cells[whole * width + cell] -= cells[one * width + cell]
         count_all, s_all, g_all = node.count, node.s, node.g
+        if count_all < 2 * least_rows:
+            continue
         total = g_all * response_step
         mass = s_all * weight_step + l2
         parent = total * total / mass if mass > 0.0 else 0.0
@@ -270,18 +276,18 @@ def find_splits(
 
 
 @helper
-def keep_best(last: int, rules: Rules, nodes: NDArray[np.void]) -> None:
-    """Splits that the best-first trees of limited leaves have among the nodes so far.
+def keep_best(last: int, rules: Rules, every: bool, nodes: NDArray[np.void]) -> None:
+    """The next splits of the trees: of limited leaves best-first, else all that gain.
 
-    Again and again, every level set takes the largest gain among the nodes it has reached (ties:
-    the lower number). Deeper nodes only add rivals: what is not kept now will never be. Without
-    a limit all gains above zero are kept.
+    Every level set takes the largest gain among the nodes it has reached (ties: the one that is
+    higher up, then further left), once. Or (``every``) it takes all splits that its tree has among
+    the nodes so far, from the root on: deeper nodes only add rivals, and what is not kept now will
+    never be.
     """
-    for k in range(last):
-        node = nodes[k]
-        reached = node.parent < 0 or nodes[node.parent].kept
-        node.kept = rules.leaves <= 0 and node.gain > 0.0 and reached
-    for _ in range(rules.leaves - 1):
+    if rules.leaves <= 0 or every:
+        for k in range(last):
+            nodes[k].kept = rules.leaves <= 0 and nodes[k].gain > 0.0
+    for _ in range(rules.leaves - 1 if every else min(rules.leaves, 1)):
         for v in range(rules.levels):
             nodes[v].best = -1
         found = False
@@ -290,9 +296,12 @@ def keep_best(last: int, rules: Rules, nodes: NDArray[np.void]) -> None:
             if node.kept or node.gain <= 0.0 or (node.parent >= 0 and not nodes[node.parent].kept):
                 continue
             root = nodes[node.owner]
-            if root.best < 0 or node.gain > nodes[root.best].gain:
-                root.best = k
-                found = True
+            if root.best >= 0:
+                rival = nodes[root.best]
+                if node.gain < rival.gain or (node.gain == rival.gain and node.place > rival.place):
+                    continue
+            root.best = k
+            found = True
         if not found:
             break
         for v in range(rules.levels):
@@ -301,11 +310,13 @@ def keep_best(last: int, rules: Rules, nodes: NDArray[np.void]) -> None:
 
 
 @kernel
-def close_depth(
-    span: Span,
+def make_children(
+    last: int,
+    summed: int,
     used: int,
+    every: bool,
     rules: Rules,
-    columns: NDArray[np.int32],
+    columns: NDArray[np.uint64],
     offsets: NDArray[np.int64],
     style: NDArray[np.int8],
     order: NDArray[np.int32],
@@ -314,20 +325,19 @@ def close_depth(
     packed: NDArray[np.uint64],
     subset: NDArray[np.int32],
     subsets: NDArray[np.bool_],
-) -> tuple[int, int, float]:
-    """Take the splits of a depth that are worth it and make their children.
+) -> tuple[int, int, int]:
+    """Choose splits and make their children.
 
-    Slots go to the smaller sibling of every new pair (ties: the left one). Returns the number of
-    nodes with these, that of ``subsets`` used, and the share of all rows that the children have.
+    Slots go to the smaller sibling of every new pair (ties: the left one) that may be split
+    further. Returns the numbers of nodes, of histograms ``summed`` and of ``subsets`` used.
     """
-    keep_best(span.last, rules, nodes)
-    after = span.last
-    moving = pairs = every = 0
-    for v in range(rules.levels):
-        every += nodes[v].count
-    for k in range(span.first, span.last):
+    keep_best(last, rules, every, nodes)
+    after, before = last, summed
+    for k in range(last):
         node = nodes[k]
         slot[k] = -1
+        if node.child >= 0:
+            continue
         packed[k] = LEAF | (np.uint64(k) << CHILD)
         if not node.kept:
             continue
@@ -336,13 +346,20 @@ def close_depth(
             new = nodes[after + side]
             new.owner = node.owner
             new.parent = k
+            new.place = 2 * node.place + side
             new.count = node.left_count if side == 0 else node.count - node.left_count
             new.s = node.left_s if side == 0 else node.s - node.left_s
             new.g = node.left_g if side == 0 else node.g - node.left_g
+            new.histogram = slot[after + side] = -1
             packed[after + side] = LEAF | (np.uint64(after + side) << CHILD)
-        right_smaller = nodes[after + 1].count < nodes[after].count
-        slot[after] = -1 if right_smaller else pairs
-        slot[after + 1] = pairs if right_smaller else -1
+        smaller = after + int(nodes[after + 1].count < nodes[after].count)
+        larger = 2 * after + 1 - smaller
+        deepest = nodes[after].place >= 1 << rules.depth
+        if not deepest and nodes[larger].count >= 2 * rules.min_leaf_rows:
+            slot[smaller] = summed - before
+            nodes[smaller].histogram = summed
+            nodes[larger].histogram = node.histogram
+            summed += 1
         by_set = style[node.feature] != 0
         if by_set:
             start = offsets[node.feature]
@@ -355,35 +372,90 @@ def close_depth(
         packed[k] = pack_node(
             after, columns[node.feature], node.last_bin, node.missing_left, by_set
         )
-        moving += node.count
-        pairs += 1
         after += 2
-    number_nodes(after, rules, nodes)
-    return after, used, moving / every
+    return after, summed, used
 
 
-@helper
-def number_nodes(last: int, rules: Rules, nodes: NDArray[np.void]) -> None:
-    """Where the nodes end up without those that are not reached; siblings stay side by side.
+@kernel
+def number_nodes(last: int, rules: Rules, nodes: NDArray[np.void]) -> int:
+    """Number the nodes by depth, then from left to right, without those that are not reached.
 
     Roots of level sets that are too small, or without ``bare_roots`` of those that were not
-    split, are not reached.
+    split, are not reached. Returns how many are.
     """
     count = 0
     for k in range(last):
+        nodes[k].number = -1
+    for k in range(rules.levels):
         node = nodes[k]
-        if k < rules.levels:
-            reached = node.count >= rules.min_level_rows and node.s > 0
-            reached = reached and (rules.bare_roots or node.kept)
-        else:
-            above = nodes[node.parent]
-            reached = above.number >= 0 and above.kept
-        node.number = count if reached else -1
-        node.final = nodes[node.parent].final if k >= rules.levels and not reached else node.number
-        count += reached
+        if node.count >= rules.min_level_rows and node.s > 0 and (rules.bare_roots or node.kept):
+            node.number = count
+            nodes[count].numbered = k
+            count += 1
+    at = 0
+    while at < count:
+        node = nodes[nodes[at].numbered]
+        node.final_child = -1
+        if node.kept:
+            node.final_child = count
+            for side in range(2):
+                nodes[node.child + side].number = count
+                nodes[count].numbered = node.child + side
+                count += 1
+        at += 1
     for k in range(last):
         node = nodes[k]
-        node.final_child = nodes[node.child].number if node.kept else -1
+        reached = k < rules.levels or node.number >= 0
+        node.final = node.number if reached else nodes[node.parent].final
+    return count
+
+
+@kernel
+def grow_alone(
+    codes: NDArray[np.unsignedinteger],
+    words: NDArray[np.int64],
+    rules: Rules,
+    columns: NDArray[np.uint64],
+    offsets: NDArray[np.int64],
+    starts: NDArray[np.uint64],
+    style: NDArray[np.int8],
+    order: NDArray[np.int32],
+    scale: Scale,
+    nodes: NDArray[np.void],
+    slot: NDArray[np.int32],
+    packed: NDArray[np.uint64],
+    subset: NDArray[np.int32],
+    subsets: NDArray[np.bool_],
+    cells: NDArray[np.int64],
+    rows: NDArray[np.int32],
+    spare: NDArray[np.int32],
+    bounds: NDArray[np.int64],
+) -> tuple[int, int]:
+    """Grow the trees of one part's ``rows``; the histograms of the roots are there.
+
+    ``starts`` are the ``offsets`` without a sign, as `count_nodes` takes them.
+    Rows of the nodes that are split last are left as they are. Returns how many nodes there are,
+    and how many subsets are used.
+    """
+    first, last, summed, used = 0, rules.levels, rules.levels, 0
+    width = offsets[-1] * scale.words
+    turns = rules.leaves - 1 if rules.leaves > 0 else rules.depth
+    for turn in range(turns):
+        find_splits(first, last, rules, offsets, style, order, scale, nodes, cells)
+        after, more, used = make_children(
+            last, summed, used, False, rules, columns, offsets, style, order, nodes, slot, packed,
+            subset, subsets,
+        )  # fmt: skip
+        first, last = last, after
+        if first == last or turn == turns - 1:
+            break
+        split_nodes(codes, rows, spare, bounds, rules.levels, first, packed, subset, subsets)
+        for cell in range(summed * width, more * width):
+            cells[cell] = 0
+        own = cells[summed * width :]
+        count_nodes(codes, columns, starts, words, rows, bounds, slot, first, last, own)
+        summed = more
+    return last, used
 
 
 def order_codes(

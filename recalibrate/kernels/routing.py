@@ -24,12 +24,8 @@ SUBSET = np.uint64(18)
 FEATURE = np.uint64(19)
 FEATURES = np.uint64((1 << 19) - 1)
 CHILD = np.uint64(38)
-FEW_MOVING = 0.7
-"""Below this share of rows that are not in leaves yet, a list of them pays."""
 MOST_DEPTH = 64
 """Trees have at most depth 6; a chain of a million nodes would be walked for every row."""
-NO_ROWS = np.empty(0, np.int32)
-"""In the place of a list of rows: all of them."""
 
 
 class Splits(NamedTuple):
@@ -131,49 +127,12 @@ def find_leaves(
 
 
 @kernel
-def move_rows(
-    codes: NDArray[np.unsignedinteger],
-    node: NDArray[np.int32],
-    rows: NDArray[np.int32],
-    active: int,
-    moving: float,
-    packed: NDArray[np.uint64],
-    subset: NDArray[np.int32],
-    subsets: NDArray[np.bool_],
-) -> int:
-    """Send the rows one depth down, where a share of them is ``moving``.
-
-    As soon as these are few, the rows that are not in a leaf are listed: the first ``active`` of
-    ``rows``, which is returned; those that do not move are taken off the list. While most move,
-    going through all is quicker, and ``active`` is -1.
-    """
-    kept = np.uint64(0)
-    if active < 0 and moving < FEW_MOVING:
-        for i in range(node.shape[0]):
-            k = np.uint64(node[i])
-            rows[kept] = i
-            kept += np.uint64(packed[k] >> CHILD != k)
-        active = int(np.int64(kept))
-        kept = np.uint64(0)
-    if active < 0:
-        for i in range(node.shape[0]):
-            k = np.uint64(node[i])
-            node[i] = next_node(codes, i, k, packed[k], subset, subsets)
-        return active
-    for at in range(active):
-        row = np.uint64(rows[at])
-        k = np.uint64(node[row])
-        below = next_node(codes, row, k, packed[k], subset, subsets)
-        node[row] = below
-        rows[kept] = row
-        kept += np.uint64(below != k)
-    return int(np.int64(kept))
-
-
-@kernel
 def finish(
     codes: NDArray[np.unsignedinteger],
-    node: NDArray[np.int32],
+    order: NDArray[np.int32],
+    bounds: NDArray[np.int64],
+    levels: int,
+    last: int,
     packed: NDArray[np.uint64],
     subset: NDArray[np.int32],
     subsets: NDArray[np.bool_],
@@ -182,23 +141,29 @@ def finish(
     replaces: bool,
     out: NDArray[np.float64],
 ) -> None:
-    """Last depth and new scores in one pass, for rows that followed their trees' growth.
+    """New scores of rows that were sorted by node but for the last split (see ``histogram``).
 
     ``value`` is NaN at nodes of level sets without a tree: their scores stay.
     """
-    for i in range(node.shape[0]):
-        k = np.uint64(node[i])
-        change = value[next_node(codes, i, k, packed[k], subset, subsets)]
-        if change != change:
-            out[i] = f[i]
-        else:
-            out[i] = change if replaces else f[i] + change
+    for k in range(last):
+        listed, word, leaf = levels > 1 or k > 0, packed[k], value[k]
+        split = word >> CHILD != np.uint64(k)
+        for at in range(np.uint64(bounds[k, 0]), np.uint64(bounds[k, 1])):
+            i = np.uint64(order[at]) if listed else at
+            change = value[next_node(codes, i, k, word, subset, subsets)] if split else leaf
+            if change != change:
+                out[i] = f[i]
+            else:
+                out[i] = change if replaces else f[i] + change
 
 
 @kernel
 def finish_on_grid(
     codes: NDArray[np.unsignedinteger],
-    node: NDArray[np.int32],
+    order: NDArray[np.int32],
+    bounds: NDArray[np.int64],
+    levels: int,
+    last: int,
     packed: NDArray[np.uint64],
     subset: NDArray[np.int32],
     subsets: NDArray[np.bool_],
@@ -206,9 +171,11 @@ def finish_on_grid(
     out: NDArray[np.int32],
 ) -> None:
     """The same where scores are replaced and rounded: every node knows its level on the grid."""
-    for i in range(node.shape[0]):
-        k = np.uint64(node[i])
-        out[i] = node_level[next_node(codes, i, k, packed[k], subset, subsets)]
+    for k in range(last):
+        listed, word = levels > 1 or k > 0, packed[k]
+        for at in range(np.uint64(bounds[k, 0]), np.uint64(bounds[k, 1])):
+            i = np.uint64(order[at]) if listed else at
+            out[i] = node_level[next_node(codes, i, k, word, subset, subsets)]
 
 
 def add_values(

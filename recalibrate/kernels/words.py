@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @helper
-def write_words(i: int, s: Any, g: Any, scale: Scale, words: NDArray[np.int64]) -> None:
+def write_words(i: Any, s: Any, g: Any, scale: Scale, words: NDArray[np.int64]) -> None:
     """Store what row ``i`` adds to sums; where s is the count it is not stored again."""
     if scale.words == 1:
         words[i, 0] = (1 << scale.shift) + g

@@ -23,7 +23,7 @@ from recalibrate.core.fixedpoint import INT64_BITS, Scale, snap
 from recalibrate.core.learning import Lesson, Task
 from recalibrate.core.part import Draft, Part, Sums, square_step
 from recalibrate.core.source import StatsSource
-from recalibrate.kernels.histogram import count_rows
+from recalibrate.kernels.histogram import count_rows, sort_by_level
 
 LEAST_CELL_ROWS, LEAST_CELL_EVENTS = 25, 5.0
 """Smaller cells have no usable normal approximation; they are neither tested nor moved.
@@ -60,15 +60,14 @@ class CellSums:
         if features is None:
             features = np.arange(codes.shape[1], dtype=np.int32)
         starts = np.append(self.offsets[features], self.offsets[-1])
-        slot = np.arange(self.levels, dtype=np.int32)
-        sums = count_rows(codes, features, starts, words, level, slot, self.levels)
+        rows = sort_by_level(level, self.levels, self.levels)
+        sums = count_rows(codes, features, starts, words, *rows)
         own = self.draft.log.family
         if own.positive:
             return sums, part.squares(self.draft, level, self.levels)
 
         def by_cell(values: NDArray[np.int64]) -> NDArray[np.int64]:
-            column = values[:, None]
-            return count_rows(codes, features, starts, column, level, slot, self.levels)
+            return count_rows(codes, features, starts, values[:, None], *rows)
 
         # 0/1 labels need none; sums of parts have the same shapes everywhere.
         squares = np.zeros(0, np.int64) if own.known_noise else by_cell(part.squared(self.draft))

@@ -1,13 +1,13 @@
-"""Growing the trees of all level sets at once, depth by depth.
+"""Growing the trees of all level sets at once.
 
-Every depth is one pass over the rows: route to the child, add to the smaller sibling's
-histogram. With a limit on leaves the result is the best-first tree: which splits it has among
-those found so far is decided anew at every depth, and only these are followed further down.
+Where one part has all rows, a single kernel does it all (`kernels.growing.grow_alone`). Where there
+are several, every depth is one pass over them: rows are sorted by node and the histograms of the
+smaller siblings are summed. The trees are the same.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,14 +21,22 @@ from recalibrate.kernels.growing import (
     Candidates,
     Nodes,
     Rules,
-    Span,
-    close_depth,
     find_splits,
+    grow_alone,
+    make_children,
     make_nodes,
+    number_nodes,
     order_codes,
 )
-from recalibrate.kernels.histogram import count_rows, take_drawn
-from recalibrate.kernels.routing import PackedTrees, finish, finish_on_grid, move_rows
+from recalibrate.kernels.histogram import (
+    ALL_ROWS,
+    count_nodes,
+    count_rows,
+    sort_by_level,
+    split_nodes,
+    take_drawn,
+)
+from recalibrate.kernels.routing import PackedTrees, finish, finish_on_grid
 
 Ints = NDArray[np.int32]
 Codes = NDArray[np.unsignedinteger]
@@ -57,118 +65,161 @@ class Grown:
 
 @dataclass(eq=False)
 class Grower:
-    """Trees while they grow, as rows are sent down, and what became of them.
+    """Trees while they grow, as rows are sorted by them, and what became of them.
 
     Attributes
     ----------
+    levels
+        Number of level sets.
+    room
+        Nodes that there can be.
     packed
         The nodes so far.
-    moving
-        Share of the rows that go on, by depth.
-    depth
-        Depth reached.
+    last
+        Their number.
     grown
         The trees that are left, which the table ``learned`` is made of.
     """
 
+    levels: int
+    room: int
     packed: PackedTrees
-    moving: list[float] = field(default_factory=list)
-    depth: int = 0
+    last: int
     grown: Any = None
     learned: Any = None
 
 
 def grow(task: Task, encoder: int, rules: Rules, candidates: Candidates) -> Grower:
     """Grow one tree per level set."""
-    part, draw, scale = task.source.only_part, task.draft.draw, task.source.scale
-    columns, offsets, style, _ = candidates
-    nodes = make_nodes(rules, candidates)
-    trees = Grower(nodes.packed)
-    if part is not None:  # nothing to sum
-        codes, words, level = part.blocks[encoder], part.words(task.draft), part.levels(task.draft)
-        if draw is not None and draw.least > 0 and len(part.keys):
-            # Most rows are left out: these and columns not drawn cost nothing.
-            codes, words, level = take_drawn(codes, words, level, columns)
-            columns = np.arange(len(columns), dtype=np.int32)
-            descent = Descent(trees, level)
-        else:
-            descent = part.descent = Descent(trees, level.copy())
-    span, slots, used = Span(0, 0, rules.levels), rules.levels, 0
-    above = np.empty(0, np.int64)
-    for depth in range(rules.depth):
-        slot = nodes.slot[: span.last]
-        if part is not None:
-            summed = descent.count(codes, words, depth, columns, offsets, slot, slots)
-        else:
-            (summed,) = task.source.sums(
-                Histogram(task.draft, encoder, trees, depth, columns, offsets, slot, slots)
-            )
-            summed = np.require(summed, requirements="W")  # kernels know no other arrays
-        if depth == 0:
-            order_codes(summed, rules, candidates, scale, _values(task), nodes.order)
-            cells = summed
-        else:
-            size = int(offsets[-1]) * scale.words
-            cells = np.empty((span.last - span.first) * size, np.int64)
-        _find(task, summed, above, span, rules, candidates, nodes, cells)
-        after, used, moving = close_depth(
-            span, used, rules, columns, offsets, style, nodes.order, nodes.records, nodes.slot,
-            *nodes.packed,
-        )  # fmt: skip
-        if after == span.last:
-            break
-        # No more than there is so far: it travels to where the rows are.
-        packed, subset, subsets = nodes.packed
-        trees.packed = PackedTrees(packed[:after], subset[:after], subsets[:used])
-        trees.moving.append(moving)
-        trees.depth = depth + 1
-        slots = (after - span.last) // 2
-        span, above = Span(span.first, span.last, after), cells
-    trees.grown = _prune(nodes, span.last, used, rules.levels, candidates.columns)
+    part, words = task.source.only_part, task.source.scale.words
+    nodes = make_nodes(rules, candidates, words, every=part is None)
+    trees = Grower(rules.levels, len(nodes.records), nodes.packed, rules.levels)
+    trees.last, used = (
+        _grow_on_parts(task, encoder, rules, candidates, nodes, trees)
+        if part is None
+        else _grow_on_one(task, part, encoder, rules, candidates, nodes, trees)
+    )
+    trees.grown = _prune(nodes, trees.last, rules, candidates.columns)
+    packed, subset, subsets = nodes.packed
+    trees.packed = PackedTrees(packed[: trees.last], subset[: trees.last], subsets[:used])
     return trees
 
 
-def _find(
+def _grow_on_one(
     task: Task,
-    summed: NDArray[np.int64],
-    above: NDArray[np.int64],
-    span: Span,
+    part: Part,
+    encoder: int,
     rules: Rules,
     candidates: Candidates,
     nodes: Nodes,
-    cells: NDArray[np.int64],
-) -> None:
-    """Best split of every node of a depth; many nodes are shared out over the threads."""
+    trees: Grower,
+) -> tuple[int, int]:
+    """Grow them on a part that has all rows; the numbers of nodes and of subsets."""
+    draw, scale = task.draft.draw, task.source.scale
+    offsets, style = candidates.offsets, candidates.style
+    columns, starts = _unsigned(candidates)
+    codes, words, level = part.blocks[encoder], part.words(task.draft), part.levels(task.draft)
+    if draw is not None and draw.least > 0 and len(part.keys):
+        # Most rows are left out: these and columns not drawn cost nothing.
+        codes, words, level = take_drawn(codes, words, level, columns)
+        descent = Descent(trees, level)
+        columns = np.arange(len(columns), dtype=np.uint64)
+    else:
+        descent = part.descent = Descent(trees, level)
+    roots = descent.count_roots(codes, words, columns, starts)
+    nodes.cells[: len(roots)] = roots
+    order_codes(roots, rules, candidates, scale, _values(task), nodes.order)
+    descent.make_room()
+    return grow_alone(
+        codes, words, rules, columns, offsets, starts, style, nodes.order, scale, nodes.records,
+        nodes.slot, *nodes.packed, nodes.cells, descent.order, descent.spare, descent.bounds,
+    )  # fmt: skip
 
-    def find(start: int, last: int) -> None:
+
+def _grow_on_parts(
+    task: Task,
+    encoder: int,
+    rules: Rules,
+    candidates: Candidates,
+    nodes: Nodes,
+    trees: Grower,
+) -> tuple[int, int]:
+    """Grow them on several parts; the numbers of nodes and of subsets."""
+    source, scale = task.source, task.source.scale
+    offsets, style = candidates.offsets, candidates.style
+    columns, starts = _unsigned(candidates)
+    width = int(offsets[-1]) * scale.words
+    first, last, summed, used = 0, rules.levels, 0, 0
+    more = rules.levels
+    packed, subset, subsets = nodes.packed
+    for depth in range(rules.depth):
+        slot = nodes.slot[:last]
+        # No more than there is so far: it travels to where the rows are.
+        trees.packed = PackedTrees(packed[:last], subset[:last], subsets[:used])
+        trees.last = last
+        if more > summed:
+            statistic = Histogram(
+                task.draft, encoder, trees, columns, starts, first, slot, more - summed
+            )
+            (sums,) = source.sums(statistic)
+            nodes.cells[summed * width : more * width] = sums
+        if depth == 0:
+            order_codes(sums, rules, candidates, scale, _values(task), nodes.order)
+        summed = more
+        _find(task, first, last, rules, candidates, nodes)
+        after, more, used = make_children(
+            last, summed, used, True, rules, columns, offsets, style, nodes.order, nodes.records,
+            nodes.slot, packed, subset, subsets,
+        )  # fmt: skip
+        first, last = last, after
+        if first == last:
+            break
+    return last, used
+
+
+def _unsigned(candidates: Candidates) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """Columns and offsets as `count_nodes` takes them."""
+    return candidates.columns.astype(np.uint64), candidates.offsets.astype(np.uint64)
+
+
+def _find(
+    task: Task, first: int, last: int, rules: Rules, candidates: Candidates, nodes: Nodes
+) -> None:
+    """Best split of every new node; many nodes are shared out over the threads."""
+
+    def find(start: int, stop: int) -> None:
         find_splits(
-            summed, above, span, start, last, rules, candidates.offsets, candidates.style,
-            nodes.order, task.source.scale, nodes.records, nodes.slot, cells,
+            start, stop, rules, candidates.offsets, candidates.style, nodes.order,
+            task.source.scale, nodes.records, nodes.cells,
         )  # fmt: skip
 
-    if len(cells) < MANY_CELLS:
-        find(span.first, span.last)
+    if (last - first) * int(candidates.offsets[-1]) * task.source.scale.words < MANY_CELLS:
+        find(first, last)
         return
-    middle = span.first + (span.last - span.first) // 4 * 2  # siblings stay together
-    pieces = (span.first, middle), (middle, span.last)
+    middle = first + (last - first) // 4 * 2  # siblings stay together
+    pieces = (first, middle), (middle, last)
     task.source.share_out(lambda piece: find(*pieces[piece]), len(pieces))
 
 
-def _prune(nodes: Nodes, last: int, used: int, levels: int, columns: Ints) -> Grown:
-    """The trees that have grown to ``last`` nodes with ``used`` subsets, as far as kept."""
+def _prune(nodes: Nodes, last: int, rules: Rules, columns: Ints) -> Grown:
+    """The trees that have grown to ``last`` nodes, as far as kept."""
     every = nodes.records[:last]
-    number = every["number"]
-    reached = number >= 0
-    records, roots = every[reached], number[:levels].copy()
-    kept = records["kept"]
+    count = number_nodes(last, rules, nodes.records)
+    numbered = every["numbered"][:count]
+    records, roots = every[numbered], every["number"][: rules.levels].copy()
+    kept, subset = records["kept"], nodes.packed.subset[numbered]
+    by_set = np.flatnonzero(kept & (subset >= 0))
+    subsets = nodes.packed.subsets[subset[by_set]]
+    subset = np.full(count, -1, np.int32)
+    subset[by_set] = np.arange(len(by_set))
     return Grown(
         roots,
         records,
         np.where(kept, columns[records["feature"]], np.int32(-1)),
-        np.where(kept, nodes.packed.subset[:last][reached], np.int32(-1)),
-        nodes.packed.subsets[:used],
+        subset,
+        subsets,
         every["final"].copy(),
-        int(every["s"][:levels][roots < 0].sum()),
+        int(every["s"][: rules.levels][roots < 0].sum()),
     )
 
 
@@ -178,53 +229,71 @@ def _values(task: Task) -> NDArray[np.float64]:
 
 
 class Descent:
-    """Where a part's rows are while trees grow."""
+    """A part's rows, sorted by node while trees grow."""
 
     def __init__(self, trees: Grower, level: Ints) -> None:
         self.trees = trees
-        self.node = level
-        self.rows, self.active = np.empty(len(level), np.int32), -1
-        self.depth = 0
+        self.n_rows = len(level)
+        self.order, self.bounds = sort_by_level(level, trees.levels, trees.room)
+        self.spare: Ints = np.empty(0, np.int32)
 
-    def follow(self, codes: Codes, depth: int) -> None:
-        """Down to a depth, unless the rows are there already."""
-        while self.depth < depth:
-            moving, packed = self.trees.moving[self.depth], self.trees.packed
-            self.active = move_rows(codes, self.node, self.rows, self.active, moving, *packed)
-            self.depth += 1
+    def count_roots(
+        self,
+        codes: Codes,
+        words: NDArray[np.int64],
+        features: NDArray[np.uint64],
+        starts: NDArray[np.uint64],
+    ) -> NDArray[np.int64]:
+        """Histograms of the level sets."""
+        levels = self.trees.levels
+        order = self.order if levels > 1 else ALL_ROWS
+        return count_rows(codes, features, starts, words, order, self.bounds[:levels])
+
+    def make_room(self) -> None:
+        """Have room for the rows by node."""
+        if not len(self.spare):
+            self.spare = np.empty(self.n_rows, np.int32)
+            if self.order is ALL_ROWS:
+                self.order = np.empty(self.n_rows, np.int32)
 
     def count(
         self,
         codes: Codes,
         words: NDArray[np.int64],
-        depth: int,
-        features: Ints,
-        offsets: NDArray[np.int64],
+        features: NDArray[np.uint64],
+        starts: NDArray[np.uint64],
+        first: int,
         slot: Ints,
         slots: int,
     ) -> NDArray[np.int64]:
-        """Histograms of the nodes that have a slot, at a depth; see `count_rows`."""
-        self.follow(codes, depth)
-        rows = self.rows, self.active
-        return count_rows(codes, features, offsets, words, self.node, slot, slots, *rows)
+        """Histograms of the nodes from ``first`` on that have a slot."""
+        if first == 0:
+            return self.count_roots(codes, words, features, starts)
+        self.make_room()
+        levels, packed, last = self.trees.levels, self.trees.packed, len(slot)
+        split_nodes(codes, self.order, self.spare, self.bounds, levels, first, *packed)
+        out = np.zeros(slots * int(starts[-1]) * words.shape[1], np.int64)
+        order = self.order, self.bounds
+        count_nodes(codes, features, starts, words, *order, slot, first, last, out)
+        return out
 
     def scores(self, codes: Codes, f: Scores, replaces: bool) -> Scores:
         """Scores after the step with the table that was learned, without walking it again."""
         trees = self.trees
-        self.follow(codes, trees.depth - 1)
         value = np.append(trees.learned.value, np.nan)[trees.grown.final]
         out = np.empty(len(f))
-        finish(codes, self.node, *trees.packed, value, f, replaces, out)
+        rows = self.order, self.bounds, trees.levels, trees.last
+        finish(codes, *rows, *trees.packed, value, f, replaces, out)
         return out
 
     def levels(self, codes: Codes, level: Ints, grid: Levels) -> Ints:
         """Levels after the step, where it replaces scores and rounds them to ``grid``."""
         trees = self.trees
-        self.follow(codes, trees.depth - 1)
         node_level = np.append(grid.index(trees.learned.value), np.int32(-1))[trees.grown.final]
         out = np.empty(len(level), np.int32)
-        finish_on_grid(codes, self.node, *trees.packed, node_level, out)
-        if (node_level[: len(trees.learned.roots)] < 0).any():
+        rows = self.order, self.bounds, trees.levels, trees.last
+        finish_on_grid(codes, *rows, *trees.packed, node_level, out)
+        if (node_level[: trees.levels] < 0).any():
             alone = out < 0
             out[alone] = level[alone]
         return out
@@ -232,14 +301,14 @@ class Descent:
 
 @dataclass(frozen=True, eq=False)
 class Histogram:
-    """Statistic: histograms of the nodes that have a slot, at the depth reached so far."""
+    """Statistic: histograms of the nodes from ``first`` on that have a slot."""
 
     draft: Draft
     encoder: int
     trees: Grower
-    depth: int
-    features: Ints
-    offsets: NDArray[np.int64]
+    features: NDArray[np.uint64]
+    starts: NDArray[np.uint64]
+    first: int
     slot: Ints
     slots: int
 
@@ -248,6 +317,6 @@ class Histogram:
         words = part.words(self.draft)
         descent = part.descent
         if not isinstance(descent, Descent) or descent.trees is not self.trees:
-            descent = part.descent = Descent(self.trees, part.levels(self.draft).copy())
-        asked = self.depth, self.features, self.offsets, self.slot, self.slots
+            descent = part.descent = Descent(self.trees, part.levels(self.draft))
+        asked = self.features, self.starts, self.first, self.slot, self.slots
         return (descent.count(codes, words, *asked),)

@@ -122,10 +122,8 @@ def _gains(
     Missing values go with the lowest ones, which is as good as any way to rank columns.
     """
     features = np.arange(codes.shape[1], dtype=np.int32)
-    node, slot = np.zeros(len(codes), np.int32), np.zeros(1, np.int32)
-    listed = rows.astype(np.int32), len(rows)
-    cells = count_rows(codes, features, bins.offsets, words, node, slot, 1, *listed)
-    cells = cells.reshape(-1, scale.words)
+    listed = rows.astype(np.int32), np.array([[0, len(rows)]])
+    cells = count_rows(codes, features, bins.offsets, words, *listed).reshape(-1, scale.words)
     starts, sizes = bins.offsets[:-1], np.diff(bins.offsets)
     alone = np.repeat([feature.by_sets for feature in bins.features], sizes)
 
