@@ -5,7 +5,7 @@ rows are sorted by child and histograms are summed (``histogram``), and so on. W
 all rows this is done by one kernel (`grow_alone`), which with a limit on leaves makes the best
 split of every tree, one at a time. Where rows are in several parts a pass over them costs more than
 histograms that turn out to be unnecessary, so that all nodes of a depth are split that may be in
-the tree, as far as is known (``every``). The trees are the same.
+the tree, as far as is known (`Rules.every`). The trees are the same.
 
 A node is a record of one array, because every array that a kernel takes costs time to compile and
 to call, and every array in a tuple several times as much.
@@ -92,6 +92,8 @@ class Rules(NamedTuple):
         Whether a tree without a split counts.
     weight_step, response_step
         Real value of one unit of s and g.
+    every
+        Whether all nodes of a depth are split that may be in the tree, as far as is known.
     """
 
     levels: int
@@ -105,6 +107,7 @@ class Rules(NamedTuple):
     bare_roots: bool
     weight_step: float
     response_step: float
+    every: bool
 
 
 class Candidates(NamedTuple):
@@ -154,14 +157,14 @@ class Nodes(NamedTuple):
     cells: NDArray[np.int64]
 
 
-def make_nodes(rules: Rules, candidates: Candidates, words: int, *, every: bool) -> Nodes:
+def make_nodes(rules: Rules, candidates: Candidates, words: int) -> Nodes:
     """Room for all nodes and histograms that there can be; the roots are there."""
     levels, leaves = rules.levels, rules.leaves
     splits = [1 << depth for depth in range(rules.depth)]
     if leaves > 0:
         splits = [min(count, leaves - 1) for count in splits]
     inner, summed = sum(splits), sum(splits[:-1])
-    if leaves > 0 and not every:
+    if leaves > 0 and not rules.every:
         inner, summed = min(inner, leaves - 1), min(summed, leaves - 1)
     size = levels * (1 + 2 * inner)
     records = np.zeros(size, NODE)
@@ -276,18 +279,18 @@ def find_splits(
 
 
 @helper
-def keep_best(last: int, rules: Rules, every: bool, nodes: NDArray[np.void]) -> None:
+def keep_best(last: int, rules: Rules, nodes: NDArray[np.void]) -> None:
     """The next splits of the trees: of limited leaves best-first, else all that gain.
 
     Every level set takes the largest gain among the nodes it has reached (ties: the one that is
-    higher up, then further left), once. Or (``every``) it takes all splits that its tree has among
-    the nodes so far, from the root on: deeper nodes only add rivals, and what is not kept now will
-    never be.
+    higher up, then further left), once. Or (`Rules.every`) it takes all splits that its tree has
+    among the nodes so far, from the root on: deeper nodes only add rivals, and what is not kept now
+    will never be.
     """
-    if rules.leaves <= 0 or every:
+    if rules.leaves <= 0 or rules.every:
         for k in range(last):
             nodes[k].kept = rules.leaves <= 0 and nodes[k].gain > 0.0
-    for _ in range(rules.leaves - 1 if every else min(rules.leaves, 1)):
+    for _ in range(rules.leaves - 1 if rules.every else min(rules.leaves, 1)):
         for v in range(rules.levels):
             nodes[v].best = -1
         found = False
@@ -314,7 +317,6 @@ def make_children(
     last: int,
     summed: int,
     used: int,
-    every: bool,
     rules: Rules,
     columns: NDArray[np.uint64],
     offsets: NDArray[np.int64],
@@ -331,7 +333,7 @@ def make_children(
     Slots go to the smaller sibling of every new pair (ties: the left one) that may be split
     further. Returns the numbers of nodes, of histograms ``summed`` and of ``subsets`` used.
     """
-    keep_best(last, rules, every, nodes)
+    keep_best(last, rules, nodes)
     after, before = last, summed
     for k in range(last):
         node = nodes[k]
@@ -437,13 +439,15 @@ def grow_alone(
     Rows of the nodes that are split last are left as they are. Returns how many nodes there are,
     and how many subsets are used.
     """
-    first, last, summed, used = 0, rules.levels, rules.levels, 0
+    # A literal 0 would be a type of its own, for which what it is passed to is compiled once more.
+    first, used = int(np.int64(0)), int(np.int64(0))
+    last = summed = rules.levels
     width = offsets[-1] * scale.words
     turns = rules.leaves - 1 if rules.leaves > 0 else rules.depth
     for turn in range(turns):
         find_splits(first, last, rules, offsets, style, order, scale, nodes, cells)
         after, more, used = make_children(
-            last, summed, used, False, rules, columns, offsets, style, order, nodes, slot, packed,
+            last, summed, used, rules, columns, offsets, style, order, nodes, slot, packed,
             subset, subsets,
         )  # fmt: skip
         first, last = last, after

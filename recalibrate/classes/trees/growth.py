@@ -92,7 +92,7 @@ class Grower:
 def grow(task: Task, encoder: int, rules: Rules, candidates: Candidates) -> Grower:
     """Grow one tree per level set."""
     part, words = task.source.only_part, task.source.scale.words
-    nodes = make_nodes(rules, candidates, words, every=part is None)
+    nodes = make_nodes(rules, candidates, words)
     trees = Grower(rules.levels, len(nodes.records), nodes.packed, rules.levels)
     trees.last, used = (
         _grow_on_parts(task, encoder, rules, candidates, nodes, trees)
@@ -168,7 +168,7 @@ def _grow_on_parts(
         summed = more
         _find(task, first, last, rules, candidates, nodes)
         after, more, used = make_children(
-            last, summed, used, True, rules, columns, offsets, style, nodes.order, nodes.records,
+            last, summed, used, rules, columns, offsets, style, nodes.order, nodes.records,
             nodes.slot, packed, subset, subsets,
         )  # fmt: skip
         first, last = last, after

@@ -339,6 +339,7 @@ class TreeLearner:
             bare_roots=spec.bare_roots,
             weight_step=scale.weight_step,
             response_step=scale.response_step,
+            every=task.source.only_part is None,
         )
 
     def _candidates(self, task: Task) -> Candidates:
