@@ -122,6 +122,8 @@ class Candidates(NamedTuple):
     style
         Of each of them: 0 by the order of its codes, 1 by a learned order of its categories,
         2 one category against the rest.
+    codes
+        Codes of every feature, one after another.
     widest
         Most codes of any categorical feature, drawn or not; 0: there is none.
     """
@@ -129,6 +131,7 @@ class Candidates(NamedTuple):
     columns: NDArray[np.int32]
     offsets: NDArray[np.int64]
     style: NDArray[np.int8]
+    codes: NDArray[np.int32]
     widest: int
 
 
@@ -179,10 +182,8 @@ def make_nodes(rules: Rules, candidates: Candidates, words: int) -> Nodes:
         np.full(size, -1, np.int32),
         np.zeros((levels * inner if widest else 0, max(1, widest)), np.bool_),
     )
-    counts = np.diff(candidates.offsets)
-    codes = np.arange(candidates.offsets[-1]) - np.repeat(candidates.offsets[:-1], counts)
     cells = np.empty(levels * (1 + summed) * int(candidates.offsets[-1]) * words, np.int64)
-    return Nodes(records, slot, packed, codes.astype(np.int32), cells)
+    return Nodes(records, slot, packed, candidates.codes.copy(), cells)
 
 
 @kernel

@@ -203,8 +203,10 @@ def leaves_of_one(
 ) -> None:
     """Leaf of every row in a single tree of at most 64 leaves, by masks of its features alone."""
     count = len(splits.child)
-    used = np.unique(splits.feature[splits.child >= 0])
-    own = splits._replace(feature=np.searchsorted(used, splits.feature).astype(np.int32))
+    tested = np.zeros(codes.shape[1], np.bool_)
+    tested[splits.feature[splits.child >= 0]] = True
+    used, place = np.flatnonzero(tested), np.cumsum(tested, dtype=np.int32) - 1
+    own = splits._replace(feature=place[splits.feature])  # leaves have any
     ends, offsets = np.array([root, count]), NARROW_CODES * np.arange(len(used) + 1)
     number = np.arange(count, dtype=np.float64)
     made = make_masks(ends[:1], ends, own, number, (count + 1) // 2, offsets, side=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from math import inf
 from typing import Literal
 
@@ -36,6 +36,8 @@ from recalibrate.support.compact import Compact
 from recalibrate.support.hashing import mix
 
 MAX_DEPTH = 6
+MOST_REMEMBERED = 100
+"""Steps whose features are remembered; folds are at most a few turns apart."""
 ROWS_FOR_MASKS = 256
 """From here on a single tree is quicker by masks than by a walk."""
 
@@ -271,6 +273,7 @@ class TreeLearner:
     """Number of the encoder in the model."""
     among: Ints | None = None
     """Features that trees may split on; None: all."""
+    _drawn: dict[tuple[int, int], Candidates] = field(default_factory=dict, init=False)
 
     @property
     def looks_at(self) -> tuple[str, ...]:
@@ -343,21 +346,27 @@ class TreeLearner:
         )
 
     def _candidates(self, task: Task) -> Candidates:
-        among, steps = self.among, len(task.draft.log.steps)
-        count = len(self.encoder.features) if among is None else len(among)
-        features = draw_features(count, self.spec.feature_share, task.seed, steps)
-        features = features if among is None else among[features]
+        """Features drawn for a step. Remembered, because every fold draws the same ones."""
+        draws = self.spec.feature_share < 1
+        key = (task.seed, len(task.draft.log.steps)) if draws else (0, 0)
+        known = self._drawn.get(key)
+        if known is not None:
+            return known
+        count = len(self.encoder.features) if self.among is None else len(self.among)
+        features = draw_features(count, self.spec.feature_share, *key)
+        features = features if self.among is None else self.among[features]
         sizes = np.diff(self.encoder.offsets)[features]
         offsets = np.concatenate([[0], np.cumsum(sizes)])
-        return Candidates(features, offsets, self._style[features], self._widest)
+        codes = np.concatenate([np.arange(size, dtype=np.int32) for size in sizes])
+        found = Candidates(features, offsets, self._style[features], codes, self._widest)
+        if len(self._drawn) >= MOST_REMEMBERED:
+            self._drawn.clear()
+        self._drawn[key] = found
+        return found
 
 
-@lru_cache(maxsize=10_000)
 def draw_features(count: int, share: float, seed: int, step: int) -> Ints:
-    """A share of ``count`` features, by a hash of the seed and the number of steps so far.
-
-    Remembered, because every fold draws the same ones.
-    """
+    """A share of ``count`` features, by a hash of the seed and the number of steps so far."""
     if share >= 1:
         return np.arange(count, dtype=np.int32)
     kept = max(1, round(share * count))
@@ -370,11 +379,15 @@ def _values(task: Task, s: NDArray[np.int64], g: NDArray[np.int64]) -> NDArray[n
     scale = task.source.scale
     mass = s * scale.weight_step + task.penalty.l2
     response = g * scale.response_step
-    mean = np.divide(response, mass, out=np.zeros(len(mass)), where=mass > 0)
+    if task.penalty.l2 > 0:
+        mean = response / mass
+    else:
+        mean = np.divide(response, mass, out=np.zeros(len(mass)), where=mass > 0)
     if task.draft.replace:
         return snap(mean)
     limit = task.penalty.step_limit if task.draft.log.family.newton else inf
-    return snap(task.step * np.clip(task.draft.log.family.step(mean), -limit, limit))
+    step = np.minimum(np.maximum(task.draft.log.family.step(mean), -limit), limit)
+    return snap(task.step * step)
 
 
 CLASS = Trees
