@@ -16,7 +16,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.data.columns import SCORE_BITS, Columns, integer_window, sum_equal
+from recalibrate.data.columns import (
+    LARGEST_INTEGER,
+    SCORE_BITS,
+    WIDEST_INTEGERS,
+    Columns,
+    sum_equal,
+)
 from recalibrate.data.table import Column, Table
 from recalibrate.kernels import binning
 from recalibrate.support.threads import share_out
@@ -70,14 +76,21 @@ class FeatureBins:
         if self.lookup is not None:
             binning.code_by_lookup(column, 0, self.lookup, out)
             return
-        window = integer_window(column)
-        if window is not None and window[1] - window[0] < 4 * len(column):
-            low, high = window
-            values = np.arange(low, high + 1, dtype=np.float32)
-            lookup = np.searchsorted(self.edges, values, side="left").astype(np.int32) + 1
-            binning.code_by_lookup(column, low, lookup, out)
-        else:
+        low, high = self.edges[[0, -1]].astype(np.float64) if len(self.edges) else (0.0, 0.0)
+        few = high - low < min(WIDEST_INTEGERS, 4 * len(column)) and abs(low) <= LARGEST_INTEGER
+        if not (few and binning.code_by_lookup(column, *self._whole, out)):
             binning.code_by_search(column, self.edges, out)
+
+    @cached_property
+    def _whole(self) -> tuple[int, NDArray[np.int32]]:
+        """The whole number below the first edge, and codes from there to above the last edge.
+
+        Numbers beyond have the codes of the outermost.
+        """
+        low, high = (self.edges[0], self.edges[-1]) if len(self.edges) else (0.0, 0.0)
+        first = int(np.floor(low))
+        values = np.arange(first, int(np.ceil(high)) + 2).astype(np.float32)
+        return first, np.searchsorted(self.edges, values, side="left").astype(np.int32) + 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +138,8 @@ class Bins:
         codes = np.zeros((table.n_rows, len(self.features)), dtype=self.code_type)
 
         def write(j: int) -> None:
-            self.features[j].write_codes(table.column(self.features[j].name), codes[:, j])
+            column = table.column(self.features[j].name, copy=False)
+            self.features[j].write_codes(column, codes[:, j])
 
         share_out(write, columns, threads)
         return codes

@@ -159,12 +159,12 @@ class Distribution:
 
 def values_of(name: str, piece: Piece) -> Weighted:
     """Values and weights of a column."""
-    return piece.table.column(name), piece.weight
+    return piece.table.column(name, copy=False), piece.weight
 
 
 def span_of(name: str, piece: Piece) -> Span:
     """Range of a column."""
-    values = piece.table.column(name)
+    values = piece.table.column(name, copy=False)
     missing = np.isnan(values)
     present = values[~missing]
     if not len(present):
@@ -177,7 +177,7 @@ def category_weights(name: str, kinds: int, piece: Piece) -> NDArray[np.int64]:
     """Summed weight of every code of a column with so many categories."""
     from recalibrate.kernels import binning
 
-    values = piece.table.column(name)
+    values = piece.table.column(name, copy=False)
     mass = np.zeros(kinds + 1, dtype=np.int64)
     binning.count_integers(values, piece.weight, 0, mass)
     mass[0] = int(np.isnan(values).sum())  # rows, be their weight zero
@@ -188,7 +188,7 @@ def category_scores(name: str, score: str, kinds: int, piece: Piece) -> NDArray[
     """Summed weight, and summed weighted score, of every code of a column."""
     from recalibrate.kernels import binning
 
-    values, scores = piece.table.column(name), piece.table.column(score)
+    values, scores = (piece.table.column(each, copy=False) for each in (name, score))
     sums = np.zeros((2, kinds + 1), dtype=np.int64)
     binning.sum_scores(values, scores, piece.weight, SCORE_RANGE, 2.0**SCORE_BITS, sums)
     return sums

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.data.table import Schema
-from recalibrate.support.hashing import UInts, combine
+from recalibrate.support.hashing import BLOCK, UInts, combine
+from recalibrate.support.threads import cut, share_out
 
 
 class Columns(Protocol):
@@ -19,10 +20,7 @@ class Columns(Protocol):
 
     @property
     def schema(self) -> Schema: ...
-    def column(self, name: str, /) -> NDArray[np.float32]: ...
-
-
-_BLOCK = 16_384  # rows whose hashes fit the cache
+    def column(self, name: str, /, *, copy: bool = True) -> NDArray[np.float32]: ...
 
 
 @dataclass(frozen=True)
@@ -36,7 +34,7 @@ class Mark:
     @classmethod
     def of(cls, hashes: UInts) -> Mark:
         """Of rows by their hashes."""
-        other = combine(hashes, np.ones_like(hashes))
+        other = combine(hashes, np.uint64(1))
         sums = (int(each.sum(dtype=np.uint64)) for each in (hashes, other))
         return cls(len(hashes), *sums)
 
@@ -54,7 +52,11 @@ class Mark:
 
 
 def hash_rows(
-    table: Columns | None, names: Sequence[str], numbers: Sequence[NDArray[np.float64]], n_rows: int
+    table: Columns | None,
+    names: Sequence[str],
+    numbers: Sequence[NDArray[np.float64]],
+    n_rows: int,
+    threads: int = 1,
 ) -> UInts:
     """Hash of every row's values in some columns, and of further numbers.
 
@@ -70,26 +72,40 @@ def hash_rows(
     >>> one[0] == other[1], one[1] == other[0]
     (np.True_, np.True_)
     """
-    columns = [_bits(table, name) for name in names] if table is not None else []
-    columns += [(np.ascontiguousarray(v, dtype=np.float64) + 0.0).view(np.uint64) for v in numbers]
+    columns: list[tuple[NDArray[Any], UInts | None]] = []
+    if table is not None:
+        columns += [(table.column(name, copy=False), _words(table, name)) for name in names]
+    columns += [(np.asarray(values, dtype=np.float64), None) for values in numbers]
     found = np.zeros(n_rows, dtype=np.uint64)
-    for start in range(0, n_rows, _BLOCK):
-        block = slice(start, start + _BLOCK)
-        state = found[block]
-        for bits in columns:
-            state = combine(state, bits[block])
-        found[block] = state
+
+    def write(rows: slice) -> None:
+        for start in range(rows.start, rows.stop, BLOCK):
+            block = slice(start, min(start + BLOCK, rows.stop))
+            state = found[block]
+            for values, words in columns:
+                state = combine(state, _bits(values[block], words))
+            found[block] = state
+
+    share_out(write, cut(n_rows, None, threads), threads)
     return found
 
 
-def _bits(table: Columns, name: str) -> UInts:
-    """A column's values as whole numbers."""
-    values = table.column(name)
+def _bits(values: NDArray[Any], words: UInts | None) -> UInts:
+    """Values, or what codes stand for, as whole numbers."""
+    if words is not None:
+        return np.asarray(words[np.nan_to_num(values, nan=0.0).astype(np.intp)])
+    if values.dtype == np.float32:
+        return np.asarray((values + np.float32(0)).view(np.uint32), dtype=np.uint64)
+    bits: UInts = (values + 0.0).view(np.uint64)
+    return bits
+
+
+def _words(table: Columns, name: str) -> UInts | None:
+    """A number for each code of a categorical column; None for numbers."""
     column = table.schema.columns[table.schema.index(name)]
     if column.kind != "categorical":
-        return (values + np.float32(0)).view(np.uint32).astype(np.uint64)
-    words = [0, *(_word(repr(each)) for each in column.categories)]
-    return np.array(words, dtype=np.uint64)[np.nan_to_num(values, nan=0.0).astype(np.intp)]
+        return None
+    return np.array([0, *(_word(repr(each)) for each in column.categories)], dtype=np.uint64)
 
 
 def _word(text: str) -> int:

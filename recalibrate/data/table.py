@@ -35,7 +35,7 @@ from recalibrate.data.values import (
     untag_value,
 )
 from recalibrate.support.notices import listed
-from recalibrate.support.threads import share_out, threads_for
+from recalibrate.support.threads import cut, share_out, threads_for
 
 Kind = Literal["numeric", "categorical"]
 _CACHED_ROWS = 8192
@@ -240,10 +240,15 @@ class Table:
         self.n_rows = n_rows
         self._sources = tuple(sources)
 
-    def column(self, j: int | str) -> NDArray[np.float32]:
-        """Return a column by position or name as a new array; NaN = missing, codes from 1."""
+    def column(self, j: int | str, *, copy: bool = True) -> NDArray[np.float32]:
+        """Return a column by position or name, in one piece; NaN = missing, codes from 1.
+
+        A new array, unless ``copy`` is False: then it may be the caller's own, only to be read.
+        """
         position = self.schema.index(j) if isinstance(j, str) else j
         with np.errstate(over="ignore"):  # float64 beyond float32 becomes infinite, as documented
+            if not copy:
+                return np.ascontiguousarray(self._sources[position], dtype=np.float32)
             return np.array(self._sources[position], dtype=np.float32)
 
     def source(self, name: str) -> NDArray[Any]:
@@ -275,18 +280,29 @@ class Table:
         schema = Schema((*self.schema.columns, Column(name, "numeric")), self.schema.named)
         return Table(schema, [*self._sources, values], self.n_rows)
 
-    def gathered(self) -> Table:
+    def gathered(self, threads: int = 1) -> Table:
         """Hold every column as float32 in one piece: for when all are read more than once.
 
-        Cut into blocks of rows that fit a cache, because the columns of a row-major array
-        share their memory lines.
+        Those that are so already are not copied. The others are cut into blocks of rows that fit
+        a cache, because the columns of a row-major array share their memory lines.
         """
-        columns = [np.empty(self.n_rows, dtype=np.float32) for _ in self._sources]
-        with np.errstate(over="ignore"):
-            for start in range(0, self.n_rows, _CACHED_ROWS):
-                rows = slice(start, start + _CACHED_ROWS)
-                for column, source in zip(columns, self._sources, strict=True):
-                    column[rows] = source[rows]
+        columns = [
+            own
+            if own.dtype == np.float32 and own.flags.c_contiguous
+            else np.empty(self.n_rows, dtype=np.float32)
+            for own in self._sources
+        ]
+        both = zip(columns, self._sources, strict=True)
+        moved = [(column, source) for column, source in both if column is not source]
+
+        def move(part: slice) -> None:
+            with np.errstate(over="ignore"):
+                for start in range(part.start, part.stop, _CACHED_ROWS):
+                    rows = slice(start, min(start + _CACHED_ROWS, part.stop))
+                    for column, source in moved:
+                        column[rows] = source[rows]
+
+        share_out(move, cut(self.n_rows, None, threads), threads)
         return Table(self.schema, columns, self.n_rows)
 
     def matrix(self, dtype: Any = np.float32) -> NDArray[Any]:

@@ -70,12 +70,15 @@ def review_base(base: Base, store: Store, *, cross_fitted: bool = False) -> tupl
     weighted = problem.labels.weight is not None
     labels = replace(
         problem.labels,
-        values=np.concatenate([piece.y for piece in pieces]),
-        weight=np.concatenate([piece.weight for piece in pieces]) if weighted else None,
+        values=_joined([piece.y for piece in pieces]),
+        weight=_joined([piece.weight for piece in pieces]) if weighted else None,
     )
-    scores = np.concatenate([piece.base for piece in pieces])
-    lost = np.concatenate([piece.cut for piece in pieces])
+    scores = _joined([piece.base for piece in pieces])
     cuts = [piece.cuts for piece in pieces]
+    lost = None
+    if any(cut.rows for cut in cuts):
+        each = [np.zeros(len(own.y)) if own.cut is None else own.cut for own in pieces]
+        lost = _joined(each)
     found = judge_base(labels, scores, lost, problem.link, cross_fitted=cross_fitted)
     # Boosting from a constant start is not a mistake, whatever the constant is.
     if found and (scores != scores[0]).any():
@@ -162,18 +165,21 @@ class SomeRows:
     y: NDArray[np.float64]
     base: NDArray[np.float64]
     weight: NDArray[np.float64]
-    cut: NDArray[np.float64]
+    cut: NDArray[np.float64] | None
     cuts: Cut
 
 
 def some_rows(step: int, piece: Problem) -> SomeRows:
     """Work: every so many rows."""
     part, labels = slice(None, None, step), piece.labels
-    weight = np.empty(0) if labels.weight is None else np.array(labels.weight[part])
-    cut = np.zeros(piece.n_rows) if piece.cut is None else piece.cut
-    return SomeRows(
-        np.array(labels.values[part]), np.array(piece.base[part]), weight, cut[part], cut_of(piece)
-    )
+    weight = np.empty(0) if labels.weight is None else labels.weight[part]
+    cut = None if piece.cut is None else piece.cut[part]
+    return SomeRows(labels.values[part], piece.base[part], weight, cut, cut_of(piece))
+
+
+def _joined(arrays: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """One after the other; a copy only of several."""
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
 def judge_base(
@@ -204,9 +210,9 @@ def judge_base(
     y, own = labels.values, family(link)
     if len(y) < JUDGED_ROWS or (y == y[0]).all():
         return ()
-    weight = np.ones(len(y)) if labels.weight is None else labels.weight
-    found = [_worse_than_constant(labels, own, margin, cut, weight)]
-    if not cross_fitted:
+    found = [_worse_than_constant(labels, own, margin, cut)]
+    if not cross_fitted and (margin != margin[0]).any():  # a constant ranks nothing
+        weight = np.ones(len(y)) if labels.weight is None else labels.weight
         found.append(_say_backwards(labels, margin, weight, link))
     return tuple(filter(None, found))
 
@@ -239,19 +245,21 @@ def _worse_than_constant(
     own: Family,
     margin: NDArray[np.float64],
     cut: NDArray[np.float64] | None,
-    weight: NDArray[np.float64],
 ) -> str:
     """A sentence if the loss is above that of the mean label of the other rows, beyond noise.
 
     Without the row itself: the mean of a few rows knows their labels.
     """
-    y = labels.values
+    y, weight = labels.values, labels.weight
     several = y.ndim == 2
-    share = (weight[:, None] if several else weight) / weight.sum()
+    share = np.full(1, 1.0 / len(y)) if weight is None else weight / weight.sum()
+    share = share[:, None] if several else share
     mean = (share * y).sum(axis=0)
     others = mean + share * (mean - y)  # the mean in the place of the row itself
     constant = np.log(np.maximum(others, EPSILON)) if several else own.to_margin(others)
-    base = own.losses(y, margin) + (0.0 if cut is None else cut)
+    base = own.losses(y, margin)
+    if cut is not None:
+        base += cut
     rival = own.losses(y, constant)
     excess, error = paired_gain(base, rival, weight)
     if not excess > BAD_ERRORS * error:

@@ -125,9 +125,12 @@ class Verdict:
 def paired_gain(before: Scores, after: Scores, weight: Scores | None) -> tuple[float, float]:
     """Weighted mean of before - after and its standard error."""
     gain = before - after
-    w = np.ones(len(gain)) if weight is None else weight
-    mean = average(gain, w)
-    return mean, sqrt(total((w * (gain - mean)) ** 2)) / total(w)
+    mean = average(gain, weight)
+    gain -= mean
+    if weight is None:
+        return mean, sqrt(total(np.square(gain, out=gain))) / len(gain)
+    gain *= weight
+    return mean, sqrt(total(np.square(gain, out=gain))) / total(weight)
 
 
 def judge(runs: Sequence[FoldRun], start: Rounds, scale: Scale, problem: Problem) -> Verdict:

@@ -50,10 +50,10 @@ class _Aligned:
         self.n_rows = table.n_rows
         self._table = table
 
-    def column(self, name: str, /) -> NDArray[np.float32]:
+    def column(self, name: str, /, *, copy: bool = True) -> NDArray[np.float32]:
         wanted = self.schema.columns[self.schema.index(name)]
         own = self._table.schema.columns[self._table.schema.index(name)]
-        values = self._table.column(name)
+        values = self._table.column(name, copy=copy)
         if own.kind != wanted.kind:
             raise ValueError(
                 f"column {name!r} is {own.kind} in this table, but was {wanted.kind} when the "

@@ -43,8 +43,11 @@ def sum_scores(
 @kernel
 def code_by_lookup(
     column: NDArray[np.float32], low: int, lookup: NDArray[np.int32], out: NDArray[np.integer]
-) -> None:
-    """Code of integer values through a table; values outside of it are clamped to its ends."""
+) -> bool:
+    """Code of integer values through a table; values outside of it are clamped to its ends.
+
+    False, and nothing of use in ``out``, if a value inside of it is not an integer.
+    """
     last = lookup.shape[0] - 1
     for i in range(column.shape[0]):
         value = column[i]
@@ -57,7 +60,11 @@ def code_by_lookup(
             elif at > last:
                 out[i] = lookup[last]
             else:
-                out[i] = lookup[np.int64(at)]
+                place = np.int64(at)
+                if place != at:
+                    return False
+                out[i] = lookup[place]
+    return True
 
 
 def code_by_search(

@@ -48,11 +48,11 @@ class MemoryStore:
 
     @cached_property
     def table(self) -> Table:
-        """The table, every column in one piece: binding and encoding both read all of it."""
-        return self.problem.table.gathered()
+        """The table, every column in one piece: it is read again and again until encoded."""
+        return self.problem.table.gathered(self.threads)
 
     def map(self, work: Callable[[Problem], T]) -> Iterator[T]:
-        yield work(self.problem)
+        yield work(replace(self.problem, table=self.table))
 
     def columns(self, scale: Scale) -> Columns:
         weight = scale.quantise_for_columns(self.problem.labels.weight)
@@ -75,7 +75,7 @@ class MemoryStore:
         return EncodedInMemory(rows, self.threads, self.blocks)
 
     def drop(self) -> None:
-        vars(self).pop("table", None)
+        vars(self)["table"] = self.problem.table
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from recalibrate.data.bins import Bins, bin_columns
+from recalibrate.data.bins import Bins, bin_columns, numeric_bins
 from recalibrate.data.columns import Columns
 from recalibrate.data.table import read_table
 from recalibrate.kernels.binning import code_by_search
@@ -303,3 +303,23 @@ def test_codes_by_search_count_the_edges_below(edges, column):
     code_by_search(column, edges, out)
     expected = np.searchsorted(edges, column, side="left") + 1
     assert out.tolist() == np.where(np.isnan(column), 0, expected).tolist()
+
+
+def test_whole_numbers_beyond_the_exact_ones_of_float32_get_the_codes_of_a_search() -> None:
+    column = np.arange(20_230_100, 20_231_000, 2).astype(np.float32)
+    bins = numeric_bins("date", column, np.ones(len(column), np.int64), 16)
+    codes = np.empty(len(column), np.uint8)
+    bins.write_codes(column, codes)
+    assert (codes == np.searchsorted(bins.edges, column) + 1).all()
+
+
+def test_codes_do_not_depend_on_the_other_rows() -> None:
+    values = np.array([0.0, 1.0, 2.0, 3.0, 40.0], np.float32)
+    bins = numeric_bins("x", values, np.ones(len(values), np.int64), 255)
+    new = np.array([-np.inf, -7.0, 0.0, 0.4, 0.5, 2.5, 3.0, 39.0, 1e9, np.inf, np.nan], np.float32)
+    expected = [1, 1, 1, 1, 1, 3, 4, 5, 5, 5, 0]
+    for rows in (slice(None), [1, 2, 6, 7, 8, 10], [3], [9]):
+        column = np.ascontiguousarray(new[rows])
+        codes = np.empty(len(column), np.uint8)
+        bins.write_codes(column, codes)
+        assert codes.tolist() == np.array(expected)[rows].tolist()
