@@ -7,6 +7,7 @@ from onestep import close, fitted, noise, update
 from sklearn.tree import DecisionTreeRegressor
 
 import recalibrate as rc
+from recalibrate.classes.trees import growth
 
 
 @pytest.mark.slow
@@ -173,3 +174,25 @@ def test_only_named_features_are_used():
     response = 0.1 * X["a"].to_numpy()
     found = fitted(X, response, rc.Trees(depth=2, features=["b"]))
     np.testing.assert_allclose(found, 0.05, **close)
+
+
+@pytest.mark.parametrize("rounded", [True, False])
+@pytest.mark.parametrize("blocks", [1, 3])
+def test_rows_of_many_level_sets_grow_the_same_trees_side_by_side_and_scattered(
+    rounded, blocks, monkeypatch
+):
+    rng = np.random.default_rng(5)
+    X = rng.integers(0, 30, (4000, 4)).astype(np.float32)
+    y = (rng.random(4000) + X[:, 0] * X[:, 1] / 900) / 2
+
+    def errors() -> tuple[float, ...]:
+        loop = rc.Loop(levels=40, rounded=rounded, max_rounds=6)
+        how = {"link": "identity", "bounds": (0, 1), "validation": False, "loop": loop}
+        engine = rc.Engine(threads=2, blocks=blocks)
+        return rc.fit(0.9 * y + 0.05, X, y, rc.Trees(depth=3), engine=engine, **how).history_.errors
+
+    assert growth.SCATTERED_LEVELS < 40
+    side_by_side = errors()
+    monkeypatch.setattr(growth, "SCATTERED_LEVELS", 1000)
+    assert len(side_by_side) > 3
+    assert side_by_side == errors()
