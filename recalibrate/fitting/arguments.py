@@ -128,6 +128,10 @@ class Engine:
     cache, block_rows
         For rows that do not fit in memory: the folder for temporary files (default: the
         system's), and how many rows of them are in memory at a time, per thread.
+    memory
+        Bytes of encoded rows of Parquet files or an iterable that stay in memory between rounds;
+        those of further rows are read from the temporary folder in every round. Default: 1 GiB
+        (some nine million rows of ten columns), but at most an eighth of the memory there is.
     client
         For a Dask DataFrame: the ``distributed.Client``; default: the current one.
 
@@ -142,6 +146,7 @@ class Engine:
     blocks: int | None = None
     cache: str | os.PathLike[str] | None = None
     block_rows: int = 500_000
+    memory: int | None = None
     client: Any = None
 
     def check(self) -> None:
@@ -151,6 +156,7 @@ class Engine:
         if self.block_rows is None:
             raise ValueError("block_rows must be a whole number of at least 1, got None")
         check_whole("block_rows", self.block_rows, least=1)
+        check_whole("memory", self.memory, least=0)
 
 
 @dataclass(frozen=True)

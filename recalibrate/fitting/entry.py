@@ -251,7 +251,12 @@ def _open(
     if Z is not None:
         raise ValueError("Z= is for rows in memory; put its columns into X")
     _check_pieces(base_model, plan, H, X)
-    where = {"cache": engine.cache, "block_rows": engine.block_rows, "client": engine.client}
+    where = {
+        "cache": engine.cache,
+        "block_rows": engine.block_rows,
+        "memory": engine.memory,
+        "client": engine.client,
+    }
     rows = open_rows(base_model, X, y, reading, threads=threads, **where)
     base, store = opened.enter_context(rows)
     if not H.in_pieces:

@@ -27,6 +27,8 @@ from recalibrate.support.pool import Pool
 from recalibrate.support.threads import map_ahead
 
 T = TypeVar("T")
+WORKED_OUT = 64
+"""Bytes a row for scores and level sets, statistics, and the order of rows by node."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,14 +133,26 @@ class EncodedOnDisk:
 
     @contextmanager
     def open(self, scale: Scale, *, threads: int | None = None) -> Iterator[LocalSource]:
-        parts = [PartOnDisk(own, scale, self.scratch) for own in self.pieces.values() if len(own)]
+        scratch, held, parts = self.scratch, 0, list[Part | PartOnDisk]()
+        for own in self.pieces.values():
+            needed = bytes_in_memory(own)
+            if not len(own):
+                continue
+            if needed <= scratch.memory:
+                scratch.memory -= needed
+                held += needed
+                parts.append(Part(own.map(lambda stored: np.array(stored.open())), scale))
+            else:
+                parts.append(PartOnDisk(own, scale, scratch))
         source = LocalSource(parts, scale, threads=self.threads if threads is None else threads)
         try:
             yield source
         finally:
             source.close()
+            scratch.memory += held
             for part in parts:
-                part.forget()
+                if isinstance(part, PartOnDisk):
+                    part.forget()
 
     def take(self, rows: Selection) -> EncodedOnDisk:
         def some(k: int, own: Rows) -> Rows:
@@ -165,6 +179,12 @@ class EncodedOnDisk:
             for (k, own), part in zip(self.pieces.items(), parts, strict=True)
         }
         return replace(self, pieces=pieces)
+
+
+def bytes_in_memory(rows: Rows) -> int:
+    """What a part of these rows takes with all that it works out (measured), at most."""
+    arrays = [*rows.blocks, rows.y, rows.base, rows.weight, rows.keys]
+    return 2 * sum(int(stored.nbytes) for stored in arrays) + WORKED_OUT * len(rows)
 
 
 class PartOnDisk:

@@ -46,6 +46,11 @@ class Stored:
     def __len__(self) -> int:
         return self.shape[0]
 
+    @property
+    def nbytes(self) -> int:
+        """Size of the array."""
+        return prod(self.shape) * np.dtype(self.dtype).itemsize
+
     def part(self, rows: slice) -> Stored:
         """Some of the rows, in the same file."""
         start, stop, _ = rows.indices(self.shape[0])
@@ -55,10 +60,14 @@ class Stored:
 
 
 class Scratch:
-    """A temporary folder of arrays, each in a file."""
+    """A temporary folder of arrays, each in a file.
 
-    def __init__(self, folder: Path) -> None:
+    ``memory`` is how many bytes of them may stay in memory as well.
+    """
+
+    def __init__(self, folder: Path, memory: int = 0) -> None:
         self.folder = folder
+        self.memory = memory
         self._numbers = count()
 
     def reserve(self) -> Path:
@@ -77,7 +86,9 @@ class Scratch:
 
 
 @contextmanager
-def scratch_folder(folder: str | os.PathLike[str] | None = None) -> Iterator[Scratch]:
+def scratch_folder(
+    folder: str | os.PathLike[str] | None = None, memory: int = 0
+) -> Iterator[Scratch]:
     """A temporary folder inside ``folder`` (None: the system's), removed at the end in any case.
 
     Also by SIGTERM, which stops containers and would end Python here and now: unless the program
@@ -96,7 +107,7 @@ def scratch_folder(folder: str | os.PathLike[str] | None = None) -> Iterator[Scr
         if ours:
             signal.signal(signal.SIGTERM, _terminate)
         own.mkdir(mode=0o700)  # here, so that no interruption comes between it and its removal
-        yield Scratch(own)
+        yield Scratch(own, memory)
     finally:
         _remove(own)
         if ours:

@@ -77,6 +77,7 @@ def in_pieces(pieces, H, weighted, **options):
     if not weighted:
         pieces = [piece.drop(columns="w") for piece in pieces]
     weight = "w" if weighted else None
+    options = {"memory": 0} | options  # few rows would stay in memory, and files would not be used
     return fit_with("score", iter(pieces), "label", H, sample_weight=weight, **options)
 
 
@@ -102,6 +103,9 @@ def test_same_model_as_in_memory(name, mode, weighted, tmp_path, monkeypatch):
         pieces, CLASSES[name], weighted, **MODES[mode], cache=tmp_path, block_rows=190, threads=2
     )
     same(model, expected)
+    for memory in (None, 60_000):  # all rows, and some
+        how = {"cache": tmp_path, "block_rows": 190, "threads": 2, "memory": memory}
+        same(in_pieces(pieces, CLASSES[name], weighted, **MODES[mode], **how), expected)
     monkeypatch.setattr(columns, "MOST_DISTINCT", 5)  # exact quantiles by counting bits
     expected = in_memory(data, CLASSES[name], weighted, **MODES[mode])  # bounds on less knowledge
     model = in_pieces(
