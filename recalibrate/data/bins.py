@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from recalibrate.data.columns import SCORE_BITS, Columns, integer_window, sum_equal
 from recalibrate.data.table import Column, Table
+from recalibrate.data.values import FEW_ROWS
 from recalibrate.kernels import binning
 from recalibrate.support.threads import share_out
 
@@ -70,7 +71,8 @@ class FeatureBins:
         if self.lookup is not None:
             binning.code_by_lookup(column, 0, self.lookup, out)
             return
-        window = integer_window(column)
+        # Looking for a window takes longer than the search of a few rows.
+        window = integer_window(column) if len(column) > FEW_ROWS else None
         if window is not None and window[1] - window[0] < 4 * len(column):
             low, high = window
             values = np.arange(low, high + 1, dtype=np.float32)
@@ -108,7 +110,7 @@ class Bins:
         counts = [feature.count for feature in self.features]
         return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
-    @property
+    @cached_property
     def code_type(self) -> type[np.unsignedinteger]:
         """The narrowest integers that hold every code."""
         widest = max(feature.count for feature in self.features)

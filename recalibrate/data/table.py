@@ -26,6 +26,7 @@ from recalibrate.data.values import (
     Value,
     category_key,
     factorize,
+    few_texts,
     is_categorical,
     plain_value,
     read_categories,
@@ -90,6 +91,11 @@ class Column:
         return read_numbers(self.name, values, wide=wide)
 
     def _encode(self, values: Any) -> NDArray[np.float32]:
+        texts = few_texts(values)
+        if texts:
+            found = [self._codes.get(text, np.nan) for text in texts]
+            if any(code == code for code in found):
+                return np.array(found, dtype=np.float32)
         codes, uniques = factorize(self.name, values)
         for known, mapped in self._remembered:
             if known is uniques:
@@ -243,8 +249,11 @@ class Table:
     def column(self, j: int | str) -> NDArray[np.float32]:
         """Return a column by position or name as a new array; NaN = missing, codes from 1."""
         position = self.schema.index(j) if isinstance(j, str) else j
+        source = self._sources[position]
+        if source.dtype == np.float32:
+            return np.array(source)
         with np.errstate(over="ignore"):  # float64 beyond float32 becomes infinite, as documented
-            return np.array(self._sources[position], dtype=np.float32)
+            return np.array(source, dtype=np.float32)
 
     def source(self, name: str) -> NDArray[Any]:
         """A column as it was given: numbers of any dtype, or codes."""
