@@ -540,6 +540,8 @@ def _walk(rows: Rows) -> Excursion:
 _NAMES = {"squared": 0.0, "poisson": 1.0, "gamma": 2.0, "tweedie": 1.5}
 _TITLES = {0.0: "squared error", 1.0: "Poisson deviance", 2.0: "gamma deviance"}
 LOG_LOSS = "log_loss"
+MOST_POOLED = 1 << 14
+"""Predictions that are pooled in Python, in milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -729,11 +731,9 @@ def decompose_sorted(
     f: Float64, y: Float64, w: Float64, losses: tuple[Loss, ...]
 ) -> tuple[Decomposition, ...]:
     """The same of rows in ascending order of prediction, for several losses."""
-    from scipy.optimize import isotonic_regression  # sklearn's takes a second to import
-
     first = np.flatnonzero(np.append(True, f[1:] != f[:-1]))
     mass, outcomes = np.add.reduceat(w, first), np.add.reduceat(w * y, first)
-    level = isotonic_regression(outcomes / mass, weights=mass).x
+    level = isotonic_means(outcomes / mass, mass)
     everybody, total = np.atleast_1d(outcomes.sum() / mass.sum()), float(mass.sum())
     recalibrated = np.repeat(level, np.diff(np.append(first, len(f))))
     found = []
@@ -749,6 +749,40 @@ def decompose_sorted(
         lost, gained = (part if part > noise else 0.0 for part in parts)
         found.append(Decomposition(loss.title, score, lost, gained, plain))
     return tuple(found)
+
+
+def isotonic_means(means: Float64, mass: Float64) -> Float64:
+    """Ascending means by pooling adjacent violators, of groups of rows with positive mass.
+
+    As scipy's function, to the last bit: it is used for many groups only, because the package that
+    it is in takes longer to import than the rest of a small audit to run.
+    """
+    if len(means) > MOST_POOLED:
+        from scipy.optimize import isotonic_regression  # sklearn's takes a second to import
+
+        return np.asarray(isotonic_regression(means, weights=mass).x)
+    x, w = means.tolist(), mass.tolist()
+    pools: list[tuple[float, float, int]] = []  # mean, mass and number of groups of each
+    at = 0
+    while at < len(x):
+        level, weight, first = x[at], w[at], at
+        at += 1
+        if pools and pools[-1][0] >= level:
+            before, own, count = pools.pop()
+            total = own * before + weight * level
+            weight += own
+            level, first = total / weight, first - count
+            while at < len(x) and level >= x[at]:
+                total += w[at] * x[at]
+                weight += w[at]
+                level, at = total / weight, at + 1
+            while pools and pools[-1][0] >= level:
+                before, own, count = pools.pop()
+                total += own * before
+                weight += own
+                level, first = total / weight, first - count
+        pools.append((level, weight, at - first))
+    return np.repeat([level for level, _, _ in pools], [count for _, _, count in pools])
 
 
 # --- Errors on level sets, after Globus-Harris et al. (2023): K1, K2, Kinf and relatives --------
