@@ -113,6 +113,18 @@ def show(cold: dict[str, Any], warm: dict[str, Any], most: int) -> str:
     return "\n".join(lines)
 
 
+def measure_both(order: Order, repeats: int) -> list[dict[str, Any]]:
+    """The best of runs with an empty cache, and with the one that they have filled."""
+    command = [sys.executable, __file__, "--measure", json.dumps(asdict(order))]
+    found = []
+    for _ in range(repeats):
+        with TemporaryDirectory() as folder:
+            environment = {**os.environ, "NUMBA_CACHE_DIR": folder}
+            found.append([ask_child("measuring", command, environment) for _ in range(2)])
+    kinds = zip(*found, strict=True)
+    return [min(runs, key=lambda run: sum(run["seconds"].values())) for runs in kinds]
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """Measure and print."""
     made = argparse.ArgumentParser(description=__doc__)
@@ -126,15 +138,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if arguments.measure is not None:
         print(json.dumps(measure(Order(**json.loads(arguments.measure)))))
         return
-    order = json.dumps(asdict(Order(arguments.rows, arguments.seed)))
-    command = [sys.executable, __file__, "--measure", order]
-    found = []
-    for _ in range(arguments.repeats):
-        with TemporaryDirectory() as folder:
-            environment = {**os.environ, "NUMBA_CACHE_DIR": folder}
-            found.append([ask_child("measuring", command, environment) for _ in range(2)])
-    kinds = zip(*found, strict=True)
-    cold, warm = (min(runs, key=lambda run: sum(run["seconds"].values())) for runs in kinds)
+    cold, warm = measure_both(Order(arguments.rows, arguments.seed), arguments.repeats)
     print(show(cold, warm, arguments.most))
     if arguments.json is not None:
         arguments.json.write_text(json.dumps({"cold": cold, "warm": warm}, indent=1))

@@ -2,7 +2,7 @@
 
 Rows are drawn from the calibration rows of every case of ``quality.py``, and the loss is measured
 on the other calibration rows, so settings can be chosen by it. References: the base, Platt scaling
-(regressions: a line), isotonic regression, beta calibration, and ``lgbmcv`` of ``speed.py``.
+(regressions: a line), isotonic regression, beta calibration, and ``lgbmcv`` of ``lgbmcv.py``.
 Needs lightgbm.
 """
 
@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from halves import cut
+from lgbmcv import fit_lgbmcv, predict_lgbmcv
 from quality import fit_isotonic, fit_line, fit_ours, log_odds
 from quality_cases import Case, Floats, case_parser, find_pairs, find_segments
 from quality_figures import cell_excess, log_losses, squared_errors
 from sklearn.linear_model import LogisticRegression
-from speed import fit_lgbmcv, predict_lgbmcv
 
 BASE, PLATT, ISOTONIC, BETA, LGBM = "base", "Platt/line", "isotonic", "beta", "lgbmcv"
 OURS, GROUPS = "recalibrate", "H=Groups"

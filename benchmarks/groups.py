@@ -8,7 +8,7 @@ calibrates (all of it, or some of its rows), the other tests, so settings can be
 groups are those of the case's group columns, numeric ones in quartiles; with ``--crossed`` also of
 all pairs of them. By hand: logistic regression on the log-odds of the score and indicators of the
 groups (C = 1), for regressions ridge regression (1). MCGrad runs in an environment of its own, as
-in ``speed.py``, once on the same groups as categories and once with numeric columns as they are.
+in ``lgbmcv.py``, once on the same groups as categories and once with numeric columns as they are.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ import numpy as np
 import pandas as pd
 from few_rows import draw
 from halves import halves
+from lgbmcv import ask_mcgrad
 from quality import log_odds
 from quality_cases import Case, Floats, Mask, case_parser, find_pairs, find_segments, group_codes
 from quality_figures import cell_excess, group_k2, log_losses, squared_errors
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.preprocessing import OneHotEncoder
-from speed import ask_mcgrad
 
 import recalibrate as rc
 

@@ -4,7 +4,7 @@ One draw of test rows says little about calibration inside small cells. Here eve
 ``quality.py`` is cut in half, at random: one half calibrates, the other tests, in both directions,
 with several draws where rows are few. Only calibration rows are used, so settings can be chosen
 by it. Beside the default fit: the same fit without its level-set stage, and ``lgbmcv`` of
-``speed.py``. Needs lightgbm.
+``lgbmcv.py``. Needs lightgbm.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
+from lgbmcv import fit_lgbmcv, predict_lgbmcv
 from quality import fit_ours
 from quality_cases import Case, Codes, case_parser, find_pairs, find_segments
 from quality_figures import figures
-from speed import fit_lgbmcv, predict_lgbmcv
 
 OURS, NO_LEVELS, GROUPS, LGBM = "recalibrate", "without level sets", "H=Groups", "lgbmcv"
 FIGURES = ("loss", "cell_excess", "worst_group_ece", "mce_sigma")

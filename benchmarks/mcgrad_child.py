@@ -1,4 +1,4 @@
-"""MCGrad's part of ``speed.py`` and ``groups.py``: runs where mcgrad is."""
+"""MCGrad's part of ``lgbmcv.py`` and ``groups.py``: runs where mcgrad is."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def main(path: Path) -> None:
     """Fit and predict what the file says; prints the seconds, and saves the predictions."""
     from mcgrad.methods import MCGrad, RegressionMCGrad
 
-    given = pickle.loads(path.read_bytes())  # noqa: S301 written by speed.py a moment ago
+    given = pickle.loads(path.read_bytes())  # noqa: S301 written by lgbmcv.py a moment ago
     model = (MCGrad if given["binary"] else RegressionMCGrad)()
     rows, many = pd.DataFrame(given["rows"]), pd.DataFrame(given["many"])
     columns = {

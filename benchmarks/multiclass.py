@@ -15,7 +15,7 @@ Printed are, for the base, every reference and the default fit: log loss, Brier 
 class-wise ECE, and cell_excess, the mean squared residual of cells (group x class x decile of the
 class's probability) in units of its variance for a calibrated model, minus 1. ``lgbmcv`` is what a
 practitioner would do: LightGBM multiclass on features and log-probabilities, started at the base,
-with as many trees as five folds say (settings as in ``speed.py``). Both run on one thread.
+with as many trees as five folds say (settings as in ``lgbmcv.py``). Both run on one thread.
 """
 
 from __future__ import annotations

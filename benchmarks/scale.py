@@ -1,9 +1,10 @@
-"""Rows in blocks on disk against rows in memory; a fresh process per measurement.
+"""Rows in blocks on disk against rows in memory, and growth; a fresh process per measurement.
 
 Census-like rows are made block by block and handed to ``fit`` as an iterable of DataFrames, or
 collected first and handed over as one table. Making them is not counted. Memory is the process's
 high-water mark (peak), and that minus what it held before the fit (extra), mapped files included.
-Both ways must end with the same model, by a checksum of its steps. Run with ``--help`` for options.
+Both ways must end with the same model, by a checksum of its steps. Said is also what rows cost more
+in a larger table, and the memory as a multiple of the float32 table. ``--help`` shows options.
 """
 
 from __future__ import annotations
@@ -14,19 +15,25 @@ import json
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from measuring import Seconds, held_bytes, measure_in_child, peak_bytes
+from measuring import Seconds, held_bytes, measure_in_child, numbers, peak_bytes
 
 CHUNK = 250_000
 POOL = 8
 """Chunks of rows that are simulated; blocks are shuffles of them with other labels."""
-MOST_RATIO = 2.0
+MOST_RATIO = 1.2
 """Blocks may cost this many times as much a row as rows in memory."""
+MOST_GROWTH = 1.5
+"""A row of a table of ten times as many rows may cost this many times as much."""
+MOST_TABLES = 3.0
+"""Memory beside the input may be this many times the float32 table."""
+FEATURES = 10
 
 
 @dataclass(frozen=True)
@@ -40,6 +47,7 @@ class Order:
     rounds: int
     threads: int
     block_rows: int
+    memory: int | None
     cache: str
     default: bool
 
@@ -101,7 +109,8 @@ def measure(order: Order) -> Result:
     """Body of a child: warm on a few rows, then fit and look at clock, memory and disk."""
     import recalibrate as rc
 
-    engine = rc.Engine(order.threads, cache=order.cache, block_rows=order.block_rows)
+    where = {"cache": order.cache, "block_rows": order.block_rows, "memory": order.memory}
+    engine = rc.Engine(order.threads, **where)
     options: dict[str, Any] = {"engine": engine, "progress": False}
     if not order.default:
         options |= {
@@ -178,9 +187,14 @@ def _size(path: Path) -> int:
         return 0
 
 
-def in_child(order: Order) -> Result:
+def in_child(where: str, rows: int, arguments: argparse.Namespace) -> Result:
     """The same in a fresh process."""
-    return Result(**measure_in_child(__file__, order))
+    how = vars(arguments)
+    with tempfile.TemporaryDirectory(dir=arguments.cache) as folder:
+        given = {"where": where, "rows": rows, "cache": folder}
+        names = [field.name for field in fields(Order)]
+        order = Order(**{name: given.get(name, how.get(name)) for name in names})
+        return Result(**measure_in_child(__file__, order))
 
 
 HEADER = (
@@ -212,22 +226,37 @@ def verdict(memory: Result, blocks: Result) -> str:
     )
 
 
-def sizes(text: str) -> list[int]:
-    """Comma-separated numbers of rows; empty for none."""
-    return [int(part) for part in text.split(",") if part]
+def growth(results: Sequence[Result]) -> list[str]:
+    """What larger tables in memory cost beside smaller ones, and what memory the largest takes."""
+    lines = []
+    for small, large in pairwise(results):
+        ratio = large.per_row / small.per_row
+        kept = "kept" if ratio <= MOST_GROWTH else "EXCEEDED"
+        lines.append(
+            f"{large.rows:,} rows cost {ratio:.2f} times as much a row as {small.rows:,}, limit "
+            f"{MOST_GROWTH}: {kept}"
+        )
+    tables = results[-1].extra_bytes / (4 * FEATURES * results[-1].rows)
+    kept = "kept" if tables <= MOST_TABLES else "EXCEEDED"
+    lines.append(
+        f"{results[-1].rows:,} rows take {tables:.2f} times their float32 table beside the input, "
+        f"limit {MOST_TABLES:.0f}: {kept}"
+    )
+    return lines
 
 
 def parser() -> argparse.ArgumentParser:
     """Options."""
     made = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    made.add_argument("--both", type=sizes, default=[1_000_000, 10_000_000])
-    made.add_argument("--blocks", type=sizes, default=[], help="rows that are only done in blocks")
+    made.add_argument("--both", type=numbers, default=[1_000_000, 10_000_000])
+    made.add_argument("--blocks", type=numbers, default=[], help="rows only done in blocks")
     made.add_argument("--default", action="store_true", help="fit() without knobs instead")
     made.add_argument("--depth", type=int, default=2)
     made.add_argument("--levels", type=int, default=50)
     made.add_argument("--rounds", type=int, default=10)
     made.add_argument("--threads", type=int, default=2)
     made.add_argument("--block-rows", type=int, default=500_000)
+    made.add_argument("--memory", type=int, help="bytes of encoded rows that stay in memory")
     made.add_argument("--cache", default=None, help="folder for temporary files")
     made.add_argument("--measure", type=json.loads, help=argparse.SUPPRESS)
     return made
@@ -247,19 +276,7 @@ def main(argv: Sequence[str] | None = None) -> list[Result]:
     )
 
     def one(where: str, rows: int) -> Result:
-        with tempfile.TemporaryDirectory(dir=arguments.cache) as folder:
-            order = Order(
-                where,
-                rows,
-                arguments.depth,
-                arguments.levels,
-                arguments.rounds,
-                arguments.threads,
-                arguments.block_rows,
-                folder,
-                arguments.default,
-            )
-            result = in_child(order)
+        result = in_child(where, rows, arguments)
         print(show(result), flush=True)
         return result
 
@@ -268,6 +285,8 @@ def main(argv: Sequence[str] | None = None) -> list[Result]:
         pair = one("memory", rows), one("blocks", rows)
         print(verdict(*pair), flush=True)
         results.extend(pair)
+    if results:
+        print("\n".join(growth(results[::2])), flush=True)
     return results + [one("blocks", rows) for rows in arguments.blocks]
 
 

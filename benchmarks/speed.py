@@ -1,241 +1,237 @@
-"""Time of the default fit and of its predictions, side by side with LightGBM and MCGrad.
+"""What speed is judged by, in one table: our times beside a peer's, measured side by side.
 
-``lgbmcv`` is what a practitioner would do: LightGBM on the features and the base score, started
-at the base score, cross-validated, refitted with the mean best number of trees. Cases are those
-of ``quality.py``. Both take turns, the best of a few runs counts, and wall-clock and processor
-time are printed: on a busy machine the latter is the one to look at. Needs lightgbm. MCGrad runs in
-an environment of its own (``pip install torch==2.13.0``, then ``pip install mcgrad``), after them.
+    python benchmarks/speed.py --quick --json out.json  # without what takes more than a few minutes
+
+A ratio is ours divided by the peer's, by the clock and by processor time; the last column is what
+is aimed at. Other work on the machine disturbs processor time least. Needs lightgbm and xgboost.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
-import os
-import pickle
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
-import lightgbm
+import cold_start
+import lgbmcv
 import numpy as np
-import pandas as pd
-from measuring import Seconds, ask_child, best_of, timed
-from quality import fit_model, log_odds, warm_up
-from quality_cases import Case, Floats, case_parser, find_pairs
-from quality_figures import SMALLEST
-from sklearn.model_selection import KFold
+import paper_table
+import scale
+import serving
+from measuring import Seconds, best_of, held_bytes, measure_in_child, numbers, peak_bytes
+from quality import warm_up
+from quality_cases import Case
 
-FOLDS, MOST_TREES, PATIENCE = 5, 2000, 30
-PREDICTED_ROWS = 100_000
-SCORE = "base score"
+import recalibrate as rc
+from recalibrate.graph import export_model, load_served
+from recalibrate.simulate import census
+from recalibrate.support.ort import open_session
+
+ROWS, QUICK_ROWS = [5000, 20_000, 100_000, 500_000, 1_000_000], 100_000
+LEARNERS = 1000
+BATCHES = {1: 5000, 1000: 300}
+"""Rows of a batch, and how often it is run."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """One base of one case."""
+    """Ours and a peer's: seconds by the clock and of processor time, or (``unit``) megabytes.
 
-    case: str
-    base: str
+    ``goal`` is the largest ratio that is aimed at.
+    """
+
+    what: str
+    peer: str
     ours: Seconds
     theirs: Seconds
-    predict: Seconds  # of 100,000 rows
-    trees: tuple[int, int]
-    mcgrad: tuple[Seconds, Seconds] | None = None  # fit and predictions
+    goal: float | None = None
+    unit: str = "s"
 
-    def record(self) -> dict[str, Any]:
-        """For JSON."""
-        found = {
-            "case": self.case,
-            "base": self.base,
-            "fit": vars(self.ours),
-            "lgbmcv": vars(self.theirs),
-            "predict": vars(self.predict),
-        }
-        if self.mcgrad is not None:
-            found["mcgrad"] = {"fit": vars(self.mcgrad[0]), "predict": vars(self.mcgrad[1])}
-        return found
+    @property
+    def ratios(self) -> tuple[float, float]:
+        """By the clock, and by processor time."""
+        return self.ours.wall / self.theirs.wall, self.ours.cpu / self.theirs.cpu
 
 
-def lgbm_table(case: Case, base: str, part: int) -> tuple[pd.DataFrame, list[str], Floats]:
-    """Features with the base score as one more, names of the categories, and where to start."""
-    scores = case.bases[base][part]
-    start = log_odds(scores) if case.task == "binary" else scores
-    X = case.X[part].copy()
-    named = set(case.categorical)
-    texts = [str(c) for c in X if c in named or not pd.api.types.is_numeric_dtype(X[c])]
-    X[texts] = X[texts].astype("category")
-    X[SCORE] = start
-    return X, texts, start
+@dataclass(frozen=True)
+class Order:
+    """What a child process fits: rows with a column of so many categories."""
+
+    rows: int
+    categories: int
+    threads: int
 
 
-def predict_lgbmcv(case: Case, base: str, booster: lightgbm.Booster) -> Floats:
-    """Predictions of the test rows."""
-    X, _, start = lgbm_table(case, base, 1)
-    margin = start + booster.predict(X, raw_score=True)
-    return 1.0 / (1.0 + np.exp(-margin)) if case.task == "binary" else margin
+def same(value: float) -> Seconds:
+    """A number that is not measured in two ways."""
+    return Seconds(value, value)
 
 
-def fit_lgbmcv(case: Case, base: str, threads: int) -> tuple[lightgbm.Booster, int]:
-    """LightGBM from the base score on, and its number of trees."""
-    X, texts, start = lgbm_table(case, base, 0)
-    y = case.y[0]
-    settings = {
-        "objective": "binary" if case.task == "binary" else "regression",
-        "num_leaves": 15,
-        "learning_rate": 0.05,
-        "min_data_in_leaf": 40,
-        "lambda_l2": 10.0,
-        "cat_smooth": 50.0,
-        "cat_l2": 20.0,
-        "num_threads": threads,
-        "verbose": -1,
-        "boost_from_average": False,
-        "seed": 0,
-    }
-
-    def data(rows: Any, reference: Any = None) -> lightgbm.Dataset:
-        return lightgbm.Dataset(
-            X.iloc[rows],
-            y[rows],
-            init_score=start[rows],
-            reference=reference,
-            categorical_feature=texts,
-        )
-
-    counts = []
-    for train, held_out in KFold(FOLDS, shuffle=True, random_state=0).split(X):
-        fitted = data(train)
-        booster = lightgbm.train(
-            settings,
-            fitted,
-            MOST_TREES,
-            valid_sets=[data(held_out, fitted)],
-            callbacks=[lightgbm.early_stopping(PATIENCE, verbose=False)],
-        )
-        counts.append(booster.best_iteration)
-    trees = max(1, round(float(np.mean(counts))))
-    return lightgbm.train(settings, data(np.arange(len(y))), trees), trees
+def default_fits(arguments: argparse.Namespace) -> Iterator[Line]:
+    """The default fit beside LightGBM by hand, on the simulated census with its own scores."""
+    warm_up(arguments.threads)
+    for rows in arguments.rows:
+        data = census(rows, seed=1, categorical=True)
+        pair = (data.scores, data.scores)
+        case = Case("census", "binary", (data.X,) * 2, (data.y,) * 2, (), (), {"own": pair})
+        found = lgbmcv.measure(case, "own", arguments.threads, arguments.repeats)
+        yield Line(f"default fit, {rows:,} rows", "lgbmcv", found.ours, found.theirs, 1.0)
 
 
-def many_rows(case: Case, base: str) -> tuple[pd.DataFrame, Floats]:
-    """Test rows, as often as it takes, and their base scores."""
-    at = np.arange(PREDICTED_ROWS) % len(case.y[1])
-    return case.X[1].iloc[at].reset_index(drop=True), case.bases[base][1][at]
+def paper_runs(arguments: argparse.Namespace) -> Iterator[Line]:
+    """Algorithm 1 beside one scikit-learn tree per level set, which runs on one thread."""
+    X, y = paper_table.make_data(arguments.paper_rows)
+    for depth, levels in (
+        ((1, 300), (3, 300)) if arguments.quick else ((1, 50), (1, 300), (3, 50), (3, 300))
+    ):
+        how = {"depth": depth, "levels": levels, "threads": arguments.threads, "authors": None}
+        ((cell,), _) = paper_table.measure_cell(X, y, [LEARNERS], None, **how)
+        what = f"Algorithm 1, depth {depth}, {levels} levels"
+        yield Line(what, "scikit-learn trees", same(cell.ours.seconds), same(cell.plain), 1 / 60)
 
 
-def ask_mcgrad(
-    python: str,
-    case: Case,
-    base: str,
-    used: Sequence[str],
-    rows: tuple[pd.DataFrame, Floats],
-    threads: int = 1,
-    repeats: int = 1,
-) -> tuple[Seconds, Seconds, Floats]:
-    """MCGrad's fit on some columns, in another environment, and its predictions of ``rows``."""
-    _, texts, _ = lgbm_table(case, base, 0)
-    texts = [name for name in texts if name in used]
-
-    def columns(X: pd.DataFrame, scores: Floats, **more: Floats) -> dict[str, Any]:
-        # It returns the base unchanged, with a line on the log, where a probability is 0 or 1.
-        kept = np.clip(scores, SMALLEST, 1 - SMALLEST) if case.task == "binary" else scores
-        named = {str(c): X[c].astype(str) if c in texts else X[c] for c in used}
-        return {name: np.asarray(values) for name, values in named.items()} | more | {"score": kept}
-
-    given = {
-        "binary": case.task == "binary",
-        "rows": columns(case.X[0], case.bases[base][0], label=case.y[0]),
-        "many": columns(*rows),
-        "categorical": texts,
-        "numerical": [name for name in used if name not in texts],
-        "repeats": repeats,
-    }
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "given.pickle"
-        path.write_bytes(pickle.dumps(given))
-        found = ask_child(
-            "mcgrad",
-            [python, str(Path(__file__).with_name("mcgrad_child.py")), str(path)],
-            {**os.environ, "OMP_NUM_THREADS": str(threads)},
-        )
-        predictions = np.load(path.with_suffix(".npy"))
-    return Seconds(**found["fit"]), Seconds(**found["predict"]), predictions
+def pieces(arguments: argparse.Namespace) -> Iterator[Line]:
+    """Rows in pieces beside rows in memory."""
+    for rows, default in ((arguments.scale_rows, False), (10 * arguments.scale_rows, True)):
+        if default and arguments.quick:
+            return
+        given = ["--threads", str(arguments.threads), *["--default"] * default]
+        own = scale.parser().parse_args(given)
+        memory, blocks = (scale.in_child(where, rows, own) for where in ("memory", "blocks"))
+        if memory.model != blocks.model:
+            raise RuntimeError(f"{rows:,} rows in pieces give another model")
+        what = f"{'default fit' if default else '10 rounds'} of pieces, {rows:,} rows"
+        times = (Seconds(each.seconds, each.cpu_seconds) for each in (blocks, memory))
+        yield Line(what, "rows in memory", *times, 1.2)
 
 
-def measure(case: Case, base: str, threads: int, repeats: int, mcgrad: str | None = None) -> Line:
-    """Fits in turns, then predictions."""
-    model, ours = timed(lambda: fit_model(case, base, threads))
-    (_, trees), theirs = timed(lambda: fit_lgbmcv(case, base, threads))
-    for _ in range(repeats - 1):
-        ours = ours.best(timed(lambda: fit_model(case, base, threads))[1])
-        theirs = theirs.best(timed(lambda: fit_lgbmcv(case, base, threads))[1])
-    X, scores = many_rows(case, base)
-    model.predict(X, base=scores)
-    predict = best_of(2 * repeats + 1, lambda: model.predict(X, base=scores))
-    other = None
-    if mcgrad is not None:
-        used = [str(c) for c in X]
-        other = ask_mcgrad(mcgrad, case, base, used, (X, scores), threads, repeats)[:2]
-    counts = (len(model.rounds.steps), trees)
-    return Line(case.name, base, ours, theirs, predict, counts, other)
+def served(arguments: argparse.Namespace) -> Iterator[Line]:
+    """The exported graph beside its base's, on one thread; then one row in Python."""
+    cases, X = serving.make_cases(arguments.serving_rows, 200)
+    for case in cases:
+        model = case.model
+        base = open_session(model.base.graph().SerializeToString(), threads=1)
+        whole = load_served(export_model(model).SerializeToString(), threads=1)
+        for rows, repeats in BATCHES.items():
+            feed = whole.feed(X.sample(rows, replace=True, random_state=0))
+            sessions = [(whole.session, feed), (base, {base.get_inputs()[0].name: feed["X"]})]
+            ours, theirs = map(same, serving.time_in_turns(sessions, repeats))
+            yield Line(f"graph, {case.name}, batch {rows:,}", "its base", ours, theirs)
+    row, model = X.iloc[[0]], cases[3].model
+    ours, theirs = (
+        best_of(300, lambda work=work: work(row)) for work in (model.predict, model.base.scores)
+    )
+    yield Line("one row in Python, default fit", "its base", ours, theirs)
 
 
-HEADER = (
-    f"{'case / base':<24}{'ours s':>8}{'lgbmcv s':>10}{'ratio':>7}"
-    f"{'CPU: ours':>11}{'lgbmcv':>8}{'ratio':>7}{'predict ms':>12}{'CPU ms':>8}"
-    f"{'steps, trees':>14}"
-)
+def categories(arguments: argparse.Namespace) -> Iterator[Line]:
+    """The default fit with a column of many categories beside one of ten: time and peak memory."""
+    rows = arguments.categories
+    many, few = (
+        measure_in_child(__file__, Order(rows, count, arguments.threads)) for count in (rows, 10)
+    )
+    what = f"{rows:,} categories, default fit"
+    yield Line(what, "10 categories", *(Seconds(*each["seconds"]) for each in (many, few)))
+    yield Line(
+        what, "10 categories", *(same(each["bytes"] / 1e6) for each in (many, few)), unit="MB"
+    )
+
+
+def fit_categories(order: Order) -> dict[str, Any]:
+    """Body of a child: warm on a few rows, then fit."""
+
+    def table(rows: int) -> tuple[Any, ...]:
+        data = census(rows, seed=1, categorical=True)
+        names = np.array([f"c{k}" for k in range(order.categories)], dtype=object)
+        number = np.random.default_rng(0).permutation(rows) % order.categories
+        return data.scores, data.X.assign(name=names[number]), data.y
+
+    how = {"engine": rc.Engine(order.threads), "progress": False}
+    rc.fit(*table(3000), **how)
+    given = table(order.rows)
+    before, begun = held_bytes(), Seconds.now()
+    rc.fit(*given, **how)
+    return {"seconds": list(vars(Seconds.now() - begun).values()), "bytes": peak_bytes() - before}
+
+
+def cold_starts(arguments: argparse.Namespace) -> Iterator[Line]:
+    """First steps with nothing compiled beside the same with compiled code: processor time."""
+    order = cold_start.Order(5000, 0)
+    cold, warm = cold_start.measure_both(order, 1 if arguments.quick else 3)
+    for name in cold_start.STEPS:
+        ours, theirs = (same(each["seconds"][name]) for each in (cold, warm))
+        yield Line(f"first {name}", "compiled before", ours, theirs)
+
+
+PARTS: dict[str, Callable[[argparse.Namespace], Iterator[Line]]] = {
+    "default": default_fits,
+    "paper": paper_runs,
+    "pieces": pieces,
+    "serving": served,
+    "categories": categories,
+    "cold": cold_starts,
+}
+HEADER = f"{'what':<46}{'beside':<20}{'ours':>12}{'peer':>12}{'ratio':>9}{'by CPU':>9}{'goal':>8}"
 
 
 def show(line: Line) -> str:
     """A line of the table."""
-    ours, theirs, predict = line.ours, line.theirs, line.predict
+
+    def number(value: float) -> str:
+        units = (("s", 1.0), ("ms", 1e3), ("us", 1e6)) if line.unit == "s" else ((line.unit, 1.0),)
+        name, factor = next((each for each in units if value * each[1] >= 0.1), units[-1])
+        return (
+            f"{value * factor:.3g} {name}"
+            if value * factor < 1000
+            else f"{value * factor:.0f} {name}"
+        )
+
+    clock, cpu = (f"{ratio:.3g}" for ratio in line.ratios)
+    goal = "" if line.goal is None else f"{line.goal:.3g}"
     return (
-        f"{line.case + ' / ' + line.base:<24}{ours.wall:>8.2f}{theirs.wall:>10.2f}"
-        f"{ours.wall / theirs.wall:>7.2f}{ours.cpu:>11.2f}{theirs.cpu:>8.2f}"
-        f"{ours.cpu / theirs.cpu:>7.2f}{1e3 * predict.wall:>12.0f}{1e3 * predict.cpu:>8.0f}"
-        f"{line.trees[0]:>8}, {line.trees[1]}" + show_mcgrad(line)
+        f"{line.what:<46}{line.peer:<20}{number(line.ours.wall):>12}{number(line.theirs.wall):>12}"
+        f"{clock:>9}{cpu:>9}{goal:>8}"
     )
 
 
-def show_mcgrad(line: Line) -> str:
-    """How long MCGrad takes, if it was asked."""
-    if line.mcgrad is None:
-        return ""
-    fit, predict = line.mcgrad
-    return (
-        f"   MCGrad fit {fit.wall:.2f} s ({fit.wall / line.ours.wall:.1f} times ours), "
-        f"predict {1e3 * predict.wall:.0f} ms ({predict.wall / line.predict.wall:.1f})"
-    )
+def parser() -> argparse.ArgumentParser:
+    """Options."""
+    made = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    made.add_argument("--quick", action="store_true")
+    made.add_argument("--only", type=lambda text: text.split(","), default=list(PARTS))
+    made.add_argument("--threads", type=int, default=2)
+    made.add_argument("--repeats", type=int, default=2, help="default fits; the best counts")
+    made.add_argument("--rows", type=numbers, default=ROWS, help="of default fits")
+    made.add_argument("--paper-rows", type=int, default=400_000)
+    made.add_argument("--scale-rows", type=int, default=1_000_000)
+    made.add_argument("--serving-rows", type=int, default=60_000)
+    made.add_argument("--categories", type=int, default=1_000_000)
+    made.add_argument("--json", type=Path, help="file to write all figures to")
+    made.add_argument("--measure", type=json.loads, help=argparse.SUPPRESS)
+    return made
 
 
 def main(argv: Sequence[str] | None = None) -> list[Line]:
     """Measure and print."""
-    made = case_parser(__doc__, rows=60_000)
-    made.add_argument("--repeats", type=int, default=3, help="runs of each; the best counts")
-    made.add_argument("--mcgrad", help="python of an environment with mcgrad")
-    made.add_argument("--json", type=Path, help="file to write all figures to")
-    arguments = made.parse_args(argv)
-    warm_up(arguments.threads)
+    arguments = parser().parse_args(argv)
+    if arguments.measure is not None:
+        print(json.dumps(fit_categories(Order(**arguments.measure))))
+        return []
+    if arguments.quick:
+        arguments.rows = [rows for rows in arguments.rows if rows <= QUICK_ROWS]
+        arguments.categories = min(arguments.categories, QUICK_ROWS)
+        arguments.serving_rows = min(arguments.serving_rows, 20_000)
     print(HEADER, flush=True)
     lines = []
-    for case, base in find_pairs(arguments):
-        how = (arguments.threads, arguments.repeats, arguments.mcgrad)
-        lines.append(measure(case, base, *how))
-        print(show(lines[-1]), flush=True)
-    if lines:
-        ratios = [[line.ours.wall / line.theirs.wall for line in lines]]
-        ratios.append([line.ours.cpu / line.theirs.cpu for line in lines])
-        worst = [max(each) for each in ratios]
-        above = [sum(ratio > 1 for ratio in each) for each in ratios]
-        print(
-            f"{len(lines)} pairs; slower than lgbmcv on {above[0]} by the clock (worst "
-            f"{worst[0]:.2f}), on {above[1]} by processor time (worst {worst[1]:.2f})"
-        )
+    for name in arguments.only:
+        for line in PARTS[name](arguments):
+            lines.append(line)
+            print(show(line), flush=True)
     if arguments.json is not None:
-        arguments.json.write_text(json.dumps([line.record() for line in lines], indent=1))
+        arguments.json.write_text(json.dumps([asdict(line) for line in lines], indent=1))
     return lines
 
 

@@ -118,7 +118,7 @@ def test_summary_judges_the_targets_at_a_thousand_learners(paper_table: ModuleTy
     good = paper_table.Line(1, 50, ours, plain=50.0, authors=None, gbr=300.0)
     bad = paper_table.Line(2, 50, ours, plain=10.0, authors=None, gbr=300.0)
 
-    assert "target 40 in every cell: reached" in paper_table.show_summary([good])[0]
+    assert "target 60 in every cell: reached" in paper_table.show_summary([good])[0]
     summary = paper_table.show_summary([good, bad])
-    assert "20 to 100 times as long; target 40 in every cell: NOT reached" in summary[0]
+    assert "20 to 100 times as long; target 60 in every cell: NOT reached" in summary[0]
     assert "target 500 in every cell: reached" in summary[1]
