@@ -29,10 +29,10 @@ which the place in the file is added here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from math import inf, isfinite
 from pathlib import Path
 from types import NoneType, UnionType
@@ -343,20 +343,19 @@ class Record:
 
 @dataclass(frozen=True)
 class OneOf:
-    """Objects of one of several classes; in the header a field ``kind`` says of which."""
+    """Objects of one of several classes; in the header a field ``kind`` says of which.
 
-    find: Callable[[], Mapping[str, Record]]
+    ``find`` lists records by kind. The list is read only as far as the record that is wanted, so
+    that classes that a file does not mention need not be imported.
+    """
 
-    @cached_property
-    def records(self) -> Mapping[str, Record]:
-        """Records by kind, found when they are first needed."""
-        return self.find()
+    find: Callable[[], Iterable[tuple[str, Record]]]
 
     def encode(self, value: Any, writer: Writer) -> dict[str, Any]:
-        for kind, record in self.records.items():
+        for kind, record in self.find():
             if type(value) is record.type:
                 return {"kind": kind, **record.encode(value, writer)}
-        known = ", ".join(record.type.__name__ for record in self.records.values())
+        known = ", ".join(record.type.__name__ for _, record in self.find())
         raise TypeError(
             f"{type(value).__name__} is not one of the library's own classes ({known}), so a file "
             "could not say what it means"
@@ -364,8 +363,12 @@ class OneOf:
 
     def decode(self, data: Any, where: str, reader: Reader) -> Any:
         left = _as_fields(data, where)
-        kind = choice(*self.records).decode(left.pop("kind", None), f"{where}.kind", reader)
-        return self.records[kind].decode(left, where, reader)
+        wanted = left.pop("kind", None)
+        for kind, record in self.find():
+            if kind == wanted:
+                return record.decode(left, where, reader)
+        kinds = [kind for kind, _ in self.find()]
+        return choice(*kinds).decode(wanted, f"{where}.kind", reader)  # refuses it
 
 
 def _as_fields(data: Any, where: str) -> dict[str, Any]:
@@ -487,20 +490,19 @@ class ClassFiles:
     storable: Callable[[Any, Any], Any] = _as_it_is
 
 
-@cache
-def _registered() -> dict[str, ClassFiles]:
-    """The files of every class, by its kind."""
-    return {kind: part_of(kind, "files").FILES for kind in CLASSES}
+def _registered() -> Iterator[tuple[str, ClassFiles]]:
+    """Kind and files of every class; a class is imported when its turn comes."""
+    return ((kind, part_of(kind, "files").FILES) for kind in CLASSES)
 
 
-SPEC = OneOf(lambda: {kind: own.spec for kind, own in _registered().items()})
-ENCODER = OneOf(lambda: {own.encoder_kind: own.encoder for own in _registered().values()})
-TABLE = OneOf(lambda: {kind: own.table for kind, own in _registered().items()})
+SPEC = OneOf(lambda: ((kind, own.spec) for kind, own in _registered()))
+ENCODER = OneOf(lambda: ((own.encoder_kind, own.encoder) for _, own in _registered()))
+TABLE = OneOf(lambda: ((kind, own.table) for kind, own in _registered()))
 
 
 def _files_of(part: Literal["encoder", "table"], value: Any) -> tuple[str, ClassFiles]:
     """Kind and files of the class that an encoder or a table belongs to."""
-    for kind, own in _registered().items():
+    for kind, own in _registered():
         if getattr(own, part).type is type(value):
             return kind, own
     raise TypeError(f"no class H makes a {type(value).__name__}, so it cannot be saved")

@@ -546,7 +546,7 @@ CHAINED = codec.Record(
 PARTS = codec.Record(
     dict,
     {
-        "base": codec.OneOf(lambda: {**BASES, "model": CHAINED}),
+        "base": codec.OneOf(lambda: {**BASES, "model": CHAINED}.items()),
         "steps": codec.Items(STEP),
         "encoders": codec.Items(ENCODER),
         "start": LEVEL_SETS,

@@ -27,7 +27,7 @@ RIDGE = 1.0
 """Times K / n, for the numbers of each class (this and the next: halves of calibration rows)."""
 OFF_RIDGE = 0.2
 """Times K (K - 1) / n, for what classes say about each other."""
-MOST_STEPS, FACTOR = 200, 1e7
+MOST_STEPS, FACTOR, DIGITS = 200, 1e7, 6
 """The search ends where a step lowers the loss by less than 2e-9 of it, below what rows tell."""
 SCORE_BITS, RESIDUAL_BITS, LOSS_BITS = 10, 16, 20
 """Bits behind the point of scores, residuals and losses while the matrix is searched for.
@@ -125,8 +125,9 @@ def fit_scaling(
     found, _, _ = fmin_l_bfgs_b(
         _objective(x, y, weight, whole), _pack(begun), maxiter=MOST_STEPS, m=20, factr=FACTOR
     )
-    # Twelve digits: the last ones depend on how the machine adds up.
-    return _unpack(np.round(found, 12), count)
+    # Processors add up in different orders, and searches on two of them ended 1e-10 apart. The loss
+    # is flat far beyond the sixth digit: its change is of the order of the square of 1e-6.
+    return _unpack(np.round(found, DIGITS), count)
 
 
 def _pack(scaling: Scaling) -> NDArray[np.float64]:
