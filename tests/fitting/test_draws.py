@@ -128,6 +128,35 @@ def test_only_default_trees_that_draw_columns_draw_rows():
         assert (settings.step_doubles is not None) == draws
 
 
+def test_trees_see_all_of_many_rows(monkeypatch):
+    X, y, base, _ = people(400)
+    problem = read_problem(as_base(base), X, y, Reading())
+    monkeypatch.setattr(defaults, "MANY_ROWS", 400)
+    many = defaults.main_settings(problem, defaults.DEFAULT_CLASS, 0)
+    linear = defaults.main_settings(problem, rc.Linear(), 0)
+    monkeypatch.setattr(defaults, "MANY_ROWS", 401)
+    few = defaults.main_settings(problem, defaults.DEFAULT_CLASS, 0)
+    assert (few.row_share, many.row_share) == (defaults.ROW_SHARE, 1.0)
+    assert many.penalty.l2 == defaults.UNDRAWN_PRIOR * few.penalty.l2
+    assert many.step_doubles < few.step_doubles
+    assert defaults.refit_steps(100, many) < defaults.refit_steps(100, few)
+    assert linear == defaults.main_settings(problem, rc.Linear(), 0)
+    assert defaults.refit_steps(100, linear) == defaults.refit_steps(100, few)
+
+
+@pytest.mark.parametrize(("most", "runs"), [(2500, 1), (2501, 2)])
+def test_many_rows_are_refitted_once(most, runs, monkeypatch):
+    X, y, base, _ = people(2500)
+    monkeypatch.setattr(defaults, "MANY_ROWS", most)
+    expected = rc.fit(base, X, y, engine=rc.Engine(threads=1))
+    tables = [step.table for step in expected.rounds.steps if step.table.kind == "trees"]
+    assert len(tables) > 10
+    seen = {int(table.rows[0]) == len(y) for table in tables}
+    assert seen == {runs == 1}
+    parts = rc.fit(base, X, y, engine=rc.Engine(threads=2, blocks=3))
+    assert content(parts.rounds) == content(expected.rounds)
+
+
 def test_rows_of_large_tables_have_no_keys(monkeypatch):
     X, y, base, _ = people(400)
     problem = read_problem(as_base(base), X, y, Reading())

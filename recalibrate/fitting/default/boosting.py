@@ -61,7 +61,6 @@ from recalibrate.fitting.default.settings import (
     LEAST_ROWS,
     MAIN,
     MAIN_ENCODER,
-    MORE_STEPS,
     MOST_CERTAIN,
     MOST_WEIGHT,
     PART_ERRORS,
@@ -71,6 +70,7 @@ from recalibrate.fitting.default.settings import (
     STAGE_NAMES,
     certain_settings,
     main_settings,
+    refit_steps,
 )
 from recalibrate.fitting.default.shifts import COLUMN_ROWS, Shifts, shifted_columns
 from recalibrate.fitting.default.stages import Stage
@@ -315,7 +315,7 @@ class BoostedStages:
         cut = problem.cut_loss(at[0].rows)
         curve = (mean + cut, *mean_curve(runs))
         notes.insert(0, self.loss.held_out(mean, held_out.returned_loss(problem), cut))
-        more = round(steps * MORE_STEPS)
+        more = refit_steps(steps, self.settings)
         return Choice(stages, whole, share, more, weights, held_out, curve, tuple(notes))
 
     def _take_score(self, at: Sequence[HeldOutScores]) -> tuple[int, list[str]]:
