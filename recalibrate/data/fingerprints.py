@@ -88,8 +88,9 @@ def _bits(table: Columns, name: str) -> UInts:
     column = table.schema.columns[table.schema.index(name)]
     if column.kind != "categorical":
         return (values + np.float32(0)).view(np.uint32).astype(np.uint64)
-    words = [0, *(_word(repr(each)) for each in column.categories)]
-    return np.array(words, dtype=np.uint64)[np.nan_to_num(values, nan=0.0).astype(np.intp)]
+    words = np.zeros(1 + len(column.categories), dtype=np.uint64)
+    words[1:] = np.fromiter((_word(repr(each)) for each in column.categories), dtype=np.uint64)
+    return words[np.nan_to_num(values, nan=0.0).astype(np.intp)]
 
 
 def _word(text: str) -> int:
