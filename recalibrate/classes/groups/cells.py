@@ -88,6 +88,7 @@ class CellSums:
         rows, mass, response = scale.unpack(words.reshape(*shape, scale.words))
         s: NDArray[Any] = mass * scale.weight_step
         g: NDArray[Any] = response * scale.response_step
+        del words, mass, response  # of a million groups as large as the numbers that are kept
         spread = s
         if weighed:
             unit = scale.weight_step / scale.weight_factor * 2.0 ** self.cut(scale)
