@@ -254,12 +254,12 @@ class _Drawing:
         starts = np.zeros(at + 2, np.int64)
         starts[-1] = self.starts[at + 1] - self.starts[at]
         statistic = CellSums(Draft(log, None), self.shifts.index, levels, starts, columns)
-        _, s, g, variance, noise = statistic.real(self.source, self.shifts.least)
+        together = term == EVERYONE
+        _, s, g, variance, noise = statistic.real(self.source, self.shifts.least, together=together)
         if not log.family.known_noise:
             mass = s.sum(axis=1)
             self.noise = float(mass @ noise[:, 0]) / float(mass.sum())
-        if term == EVERYONE:
-            s, g, variance = (each.sum(axis=1, keepdims=True) for each in (s, g, variance))
+        if together:
             return s, g, variance
         return s[:, 1:], g[:, 1:], variance[:, 1:]
 
