@@ -91,10 +91,10 @@ class CellSums:
         if not together:
             return self._real(source.scale, sums, least)
         found = [
-            self._real(source.scale, [each[v : v + 1] for each in sums], least)
+            _added_up(self._real(source.scale, [each[v : v + 1] for each in sums], least))
             for v in range(self.levels)
         ]
-        return tuple(np.concatenate(each) for each in zip(*map(_added_up, found), strict=True))
+        return tuple(np.concatenate(each) for each in zip(*found, strict=True))
 
     def _real(
         self, scale: Scale, sums: list[NDArray[np.int64]], least: float
