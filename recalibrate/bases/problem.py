@@ -287,12 +287,18 @@ def known_classes(base: Base | None, reading: Reading, outputs: int = 1) -> Know
 
 
 def read_labelled(
-    X: Any, y: Any, Z: Any, reading: Reading, known: Known = NOTHING_KNOWN
+    X: Any,
+    y: Any,
+    Z: Any,
+    reading: Reading,
+    known: Known = NOTHING_KNOWN,
+    table: Table | None = None,
 ) -> tuple[Table, Labels]:
-    """The table that H looks at, and the labels of its rows."""
-    check_own_table(Z, X)
-    rows = X if Z is None else Z
-    table = read_table(rows, categorical=reading.categorical, reads=reading.reads)
+    """The table that H looks at (unless it was read already), and the labels of its rows."""
+    if table is None:
+        check_own_table(Z, X)
+        rows = X if Z is None else Z
+        table = read_table(rows, categorical=reading.categorical, reads=reading.reads)
     weight, exposure = reading.sample_weight, reading.exposure
     check_aligned(X, y=y, sample_weight=weight, exposure=exposure)
     labels = read_labels(
@@ -326,13 +332,13 @@ def read_problem(
 
     ``scores`` are the base's scores of these rows where its own would not be honest.
     """
-    outputs = base_outputs(base)
+    outputs, table = base_outputs(base), None
     if scores is None and outputs is not None:  # labels are cheaper to refuse
-        read_labelled(X, y, Z, reading, known_classes(base, reading, outputs))
+        table, _ = read_labelled(X, y, Z, reading, known_classes(base, reading, outputs))
     if scores is None:
         scores = base.values if isinstance(base, ScoreColumn) else base.scores(X)
     known = known_classes(base, reading, count_outputs(scores))
-    table, labels = read_labelled(X, y, Z, reading, known)
+    table, labels = read_labelled(X, y, Z, reading, known, table)
     outside = bool(np.any(outside_unit(scores)))
     labels = settle_kind(labels, base, outside)
     values = labels.values

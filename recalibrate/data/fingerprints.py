@@ -105,7 +105,9 @@ def _words(table: Columns, name: str) -> UInts | None:
     column = table.schema.columns[table.schema.index(name)]
     if column.kind != "categorical":
         return None
-    return np.array([0, *(_word(repr(each)) for each in column.categories)], dtype=np.uint64)
+    words = np.zeros(1 + len(column.categories), dtype=np.uint64)
+    words[1:] = np.fromiter((_word(repr(each)) for each in column.categories), dtype=np.uint64)
+    return words
 
 
 def _word(text: str) -> int:

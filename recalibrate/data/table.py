@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
@@ -376,12 +376,14 @@ def read_table(
     unread: dict[str, ValueError] = {}
     for name, column_values in zip(names, values, strict=True):
         column = Column(name, "categorical")  # stands for what cannot be read
+        codes = None
         try:
             if name in forced or is_categorical(name, column_values):
-                column = replace(column, categories=read_categories(name, column_values))
+                categories, codes = read_categories(name, column_values)
+                column = Column(name, "categorical", categories)
             else:
                 column = Column(name, "numeric")
-            sources.append(column._read(column_values))
+            sources.append(column._read(column_values) if codes is None else codes)
         except ValueError as error:
             if reads is None or given is None:
                 raise

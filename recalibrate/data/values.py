@@ -213,23 +213,33 @@ def few_texts(values: Any) -> list[str]:
     return texts if all(type(text) is str for text in texts) else []
 
 
-def read_categories(name: str, values: Any) -> tuple[Value, ...]:
-    """Distinct values that occur, as plain values, sorted by family and then by value."""
+def read_categories(name: str, values: Any) -> tuple[tuple[Value, ...], NDArray[np.float32] | None]:
+    """Distinct values that occur, as plain values, sorted by family and then by value.
+
+    And every row's place among them, from 1 (NaN: missing), where all are text: of a million
+    texts the order is known then, and none has to be looked up.
+    """
     codes, uniques = factorize(name, values)
     if values.dtype.name == "category":
         uniques = uniques[np.unique(codes[codes >= 0])]
     if len(uniques) >= _FLOAT32_EXACT:
         raise ValueError(f"Column {name!r} has {len(uniques)} categories: too many for float32.")
-    distinct = {
-        category_key(value): value for value in map(plain_value, np.asarray(uniques, object))
-    }
-    return sort_categories(list(distinct.values()))
+    plain = [plain_value(value) for value in np.asarray(uniques, object)]
+    if values.dtype.name == "category" or not all(type(value) is str for value in plain):
+        distinct = {category_key(value): value for value in plain}
+        return sort_categories(list(distinct.values())), None
+    order = sorted(range(len(plain)), key=plain.__getitem__)
+    places = np.full(len(plain) + 1, np.nan, dtype=np.float32)  # the last is for -1, missing
+    places[order] = np.arange(1, len(plain) + 1)
+    return tuple(map(plain.__getitem__, order)), np.take(places, codes)
 
 
 def sort_categories(values: Sequence[Value]) -> tuple[Value, ...]:
     """Distinct plain values by family and then by value."""
-    families = [family_of(type(value)) for value in values]
-    return tuple(value for _, value in sorted(zip(families, values, strict=True)))
+    families: dict[str, list[Any]] = {}
+    for value in values:
+        families.setdefault(family_of(type(value)), []).append(value)
+    return tuple(value for family in sorted(families) for value in sorted(families[family]))
 
 
 def plain_value(value: Any) -> Value:

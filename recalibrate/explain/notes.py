@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from math import floor, log10, sqrt
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from recalibrate.core.family import Family
 
 if TYPE_CHECKING:
@@ -121,12 +124,19 @@ def _with_error(value: float, error: float) -> str:
     return f"{value:+.3g} +- {error:.2g}"
 
 
-def show_groups(groups: Sequence[tuple[str, int, float, float, float]]) -> str:
+def farthest(before: NDArray[np.float64], error: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Numbers of the groups that a note shows: those that are off by most standard errors."""
+    far = np.argsort(-np.abs(before) / np.maximum(error, 1e-300), kind="stable")
+    return np.sort(far[:MOST_SHOWN])
+
+
+def show_groups(groups: Sequence[tuple[str, int, float, float, float]], others: int = 0) -> str:
     """Note: a table with name, rows, gap before, shift and standard error of every group.
 
     The mean gap of a group in new rows is ``before - shift`` with this standard error: of one that
     is corrected in full, 0 plus or minus the standard error. Correcting part of a gap leaves the
     other part, but the error of what is left is the same, because it is that of ``before``.
+    ``others`` is the number of groups that are not given, because they are not shown.
 
     Examples
     --------
@@ -135,9 +145,7 @@ def show_groups(groups: Sequence[tuple[str, int, float, float, float]]) -> str:
       group    rows   before    shift  std. error
       sex = F   900  +0.0500  +0.0400      0.0100
     """
-    far = sorted(groups, key=lambda group: -abs(group[2]) / max(group[4], 1e-300))
-    chosen = {group[0] for group in far[:MOST_SHOWN]}
-    shown = [group for group in groups if group[0] in chosen]
+    shown = [groups[k] for k in farthest(*np.array([group[2::2] for group in groups]).T)]
     width = max([5, *(len(group[0]) for group in shown)])
     rows = max([5, *(len(f"{group[1]:,}") for group in shown)])
     largest = max([abs(value) for group in shown for value in group[2:]], default=0.0)
@@ -150,6 +158,7 @@ def show_groups(groups: Sequence[tuple[str, int, float, float, float]]) -> str:
     for name, count, off, moved, error in shown:
         numbers = "".join(f" {value:>+8.{digits}f}" for value in (off, moved))
         lines.append(f"  {name:<{width}} {count:>{rows},}{numbers}{error:>12.{digits}f}")
-    if len(shown) < len(groups):
-        lines.append(f"  and {len(groups) - len(shown)} groups with less significant gaps")
+    others += len(groups) - len(shown)
+    if others:
+        lines.append(f"  and {others} groups with less significant gaps")
     return "\n".join(lines)

@@ -304,9 +304,9 @@ def _bind(
     factors = [tuple(bind_factor(factor) for factor in term.factors) for term in parsed]
     bound = []
     for term, own, (cells, counts) in zip(parsed, factors, count(factors), strict=True):
-        large = cells[counts >= min_rows].tolist()
+        large = tuple(zip(*cells[counts >= min_rows].T.tolist(), strict=True))
         if large:
-            bound.append(BoundTerm(term.text, own, tuple(tuple(row) for row in large)))
+            bound.append(BoundTerm(term.text, own, large))
         else:
             few = "no rows" if min_rows == 1 else f"no group of at least {min_rows} rows"
             warnings.warn(f"group term {term.text!r} has {few}; dropped", stacklevel=3)

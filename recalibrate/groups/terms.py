@@ -66,6 +66,9 @@ class BoundTerm:
 
     def labels(self, schema: Schema) -> list[str]:
         """Name of every group."""
+        if len(self.factors) == 1:
+            names = self.factors[0].names(schema)
+            return [names[cell - 1] for (cell,) in self.cells]
         return [" * ".join(parts) for parts in self.parts(schema)]
 
     def parts(self, schema: Schema) -> list[tuple[str, ...]]:

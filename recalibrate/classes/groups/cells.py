@@ -77,15 +77,32 @@ class CellSums:
         both = s * (part.weight * 2.0 ** -self.cut(part.scale))
         return sums, squares, by_cell(np.rint(both).astype(np.int64))
 
-    def real(self, source: StatsSource, least: float) -> tuple[NDArray[Any], ...]:
+    def real(
+        self, source: StatsSource, least: float, *, together: bool = False
+    ) -> tuple[NDArray[Any], ...]:
         """Rows, s, g and the variance of g, [level set, group over all terms]; the noise.
 
         The noise is that of all rows of a level set, and not below ``least``: what multiplies s,
-        or w s, to give the variance of g, where groups do not differ in it.
+        or w s, to give the variance of g, where groups do not differ in it. With ``together``
+        groups are added up, one level set after the other: of a million groups all at once would
+        fill the memory.
         """
-        scale, shape = source.scale, (self.levels, int(self.offsets[-1]))
-        words, squares, *weighed = source.sums(self)
-        rows, mass, response = scale.unpack(words.reshape(*shape, scale.words))
+        sums = [each.reshape(self.levels, -1) for each in source.sums(self)]
+        if not together:
+            return self._real(source.scale, sums, least)
+        found = [
+            _added_up(self._real(source.scale, [each[v : v + 1] for each in sums], least))
+            for v in range(self.levels)
+        ]
+        return tuple(np.concatenate(each) for each in zip(*found, strict=True))
+
+    def _real(
+        self, scale: Scale, sums: list[NDArray[np.int64]], least: float
+    ) -> tuple[NDArray[Any], ...]:
+        """The same of some level sets."""
+        words, squares, *weighed = sums
+        levels = len(words)
+        rows, mass, response = scale.unpack(words.reshape(levels, -1, scale.words))
         s: NDArray[Any] = mass * scale.weight_step
         g: NDArray[Any] = response * scale.response_step
         spread = s
@@ -93,9 +110,9 @@ class CellSums:
             unit = scale.weight_step / scale.weight_factor * 2.0 ** self.cut(scale)
             # By Cauchy and Schwarz; all that is left of cells too light for the sums.
             least_spread = s**2 / np.maximum(rows, 1)
-            spread = np.maximum(weighed[0].reshape(shape) * unit, least_spread)
+            spread = np.maximum(weighed[0] * unit, least_spread)
         if self.draft.log.family.known_noise:
-            return rows, s, g, spread, np.ones((self.levels, 1))
+            return rows, s, g, spread, np.ones((levels, 1))
         # Every row is in one cell of any term.
         term = 0 if self.terms is None else int(self.terms[0])
         any_term = slice(int(self.offsets[term]), int(self.offsets[term + 1]))
@@ -103,9 +120,8 @@ class CellSums:
         mass[mass <= 0] = 1.0
         scaled: NDArray[Any] = squares * square_step(scale)
         if self.draft.log.family.positive:
-            noise = np.maximum(scaled[:, None] / mass, least)
+            noise = np.maximum(scaled / mass, least)
             return rows, s, g, spread * noise, noise
-        scaled = scaled.reshape(shape)
         noise = np.maximum(scaled[:, any_term].sum(axis=1, keepdims=True) / mass, least)
         # Around the cell's mean: its gap is no noise.
         around = np.maximum(scaled - g**2 / np.maximum(rows, 1), 0.0)
@@ -117,6 +133,12 @@ class CellSums:
     def cut(scale: Scale) -> int:
         """Bits taken off w s, so that no sum can overflow."""
         return 2 * scale.mass_bits + scale.hessian_bits - INT64_BITS
+
+
+def _added_up(found: tuple[NDArray[Any], ...]) -> tuple[NDArray[Any], ...]:
+    """Sums over the groups, and the noise as it is."""
+    *cells, noise = found
+    return (*(each.sum(axis=1, keepdims=True) for each in cells), noise)
 
 
 @dataclass(frozen=True, eq=False)

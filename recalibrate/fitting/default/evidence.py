@@ -21,6 +21,7 @@ References
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from statistics import NormalDist
 
 import numpy as np
@@ -34,6 +35,8 @@ SPREADS = np.array([0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6])
 """Possible standard deviations of shifts, in log-odds."""
 SPREAD_CHANCES = SPREADS / (1.0 + (SPREADS / 0.1) ** 2)
 """Their prior, a half-Cauchy distribution: .1 is ordinary, and more is no surprise."""
+MOST_AT_ONCE = 1 << 16
+"""Shifts that all spreads are tried on together."""
 NO_SPREAD = 0.25
 """Prior chance that shifts of one kind do not vary at all."""
 VARYING, STEADY = 1.0, 4.0
@@ -182,14 +185,25 @@ class Effects:
         if not len(pull):
             return shifts, 0.0
         precision = (SPREADS * self.unit)[:, None] ** -2.0
-        each = pull / (information + precision)
-        gains = 0.5 * np.sum(pull * each - np.log1p(information / precision), axis=1)
+        # Of a million groups one spread at a time: all of them would fill the memory.
+        at_once = 1 if len(pull) > MOST_AT_ONCE else len(precision)
+        parts = [slice(k, k + at_once) for k in range(0, len(precision), at_once)]
+
+        def shrunk(part: slice) -> Floats:
+            return np.asarray(pull / (information + precision[part]))
+
+        def gain(part: slice) -> Floats:
+            found = pull * shrunk(part) - np.log1p(information / precision[part])
+            return np.asarray(0.5 * np.sum(found, axis=1))
+
+        gains = np.concatenate([gain(part) for part in parts])
         highest = max(float(gains.max()), 0.0)
         odds = np.exp(gains - highest) * SPREAD_CHANCES / np.sum(SPREAD_CHANCES)
         mean = float(np.sum(odds))
         share = (1.0 - no_spread) * odds
         share = share / (np.sum(share) + no_spread * np.exp(-highest))
-        found = np.sum(share[:, None] * each, axis=0)
+        shares = (np.sum(share[part, None] * shrunk(part), axis=0) for part in parts)
+        found = reduce(np.add, shares)
         if limit is not None:
             own, error = pull / information, 1.0 / np.sqrt(information)
             off = self._large[some] & (np.abs(own) > SURELY_OFF * error)

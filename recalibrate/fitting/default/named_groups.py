@@ -19,7 +19,7 @@ from recalibrate.core.learning import FunctionClass
 from recalibrate.core.levels import from_margin
 from recalibrate.core.rounds import Rounds
 from recalibrate.core.source import StatsSource
-from recalibrate.explain.notes import NamedLoss, show_groups
+from recalibrate.explain.notes import NamedLoss, farthest, show_groups
 from recalibrate.fitting.default.judging import (
     held_out_gain,
     held_out_scores,
@@ -124,6 +124,8 @@ class GroupStages:
             count = np.bincount(block[:, t], minlength=length)[1:]
             unit = size / np.where(mass > 0, mass, 1.0)
             numbers = (off * unit, moved * unit, np.sqrt(spread) * unit)
-            columns = (count.tolist(), *(each.tolist() for each in numbers))
-            table += zip(names[offsets[t] : offsets[t + 1]], *columns, strict=True)
-        return show_groups(table)
+            shown = farthest(numbers[0], numbers[2])  # of a million groups it takes a few
+            columns = (count[shown].tolist(), *(each[shown].tolist() for each in numbers))
+            own = [names[offsets[t] + k] for k in shown.tolist()]
+            table += zip(own, *columns, strict=True)
+        return show_groups(table, int(offsets[-1]) - len(table))

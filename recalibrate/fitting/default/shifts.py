@@ -247,18 +247,19 @@ class _Drawing:
 
     def _sums(self, log: Rounds, term: int) -> tuple[Floats, Floats, Floats]:
         """Sums of s and of responses of a term's groups, [level set, group], and their variance."""
-        levels, starts, at = self.partition.count, self.starts, max(term, 0)
-        # The step that was taken last has drawn the level sets.
+        levels, at = self.partition.count, max(term, 0)
+        # The step that was taken last has drawn the level sets. Only this term has groups: beside
+        # one of a million others would be summed in tables as large.
         columns = np.array([at], np.int32)
+        starts = np.zeros(at + 2, np.int64)
+        starts[-1] = self.starts[at + 1] - self.starts[at]
         statistic = CellSums(Draft(log, None), self.shifts.index, levels, starts, columns)
-        _, *sums, noise = statistic.real(self.source, self.shifts.least)
-        own = slice(int(starts[at]), int(starts[at + 1]))
-        s, g, variance = (each[:, own] for each in sums)
+        together = term == EVERYONE
+        _, s, g, variance, noise = statistic.real(self.source, self.shifts.least, together=together)
         if not log.family.known_noise:
             mass = s.sum(axis=1)
             self.noise = float(mass @ noise[:, 0]) / float(mass.sum())
-        if term == EVERYONE:
-            s, g, variance = (each.sum(axis=1, keepdims=True) for each in (s, g, variance))
+        if together:
             return s, g, variance
         return s[:, 1:], g[:, 1:], variance[:, 1:]
 
