@@ -20,8 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from recalibrate.auditing.findings import Discoveries
-from recalibrate.auditing.search.discovery import discover
+from recalibrate.auditing.discovery import discover
+from recalibrate.auditing.records import Discoveries
 from recalibrate.data.labels import read_labels
 from recalibrate.data.table import Table, read_table
 from recalibrate.groups.groupset import bind

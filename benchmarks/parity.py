@@ -26,8 +26,7 @@ import xgboost
 
 import recalibrate as rc
 from recalibrate.graph import ServedModel, load_served
-from recalibrate.graph.parity import model_thresholds
-from recalibrate.graph.rows import RowMaker
+from recalibrate.graph.parity import RowMaker, model_thresholds
 from recalibrate.simulate import census
 
 SEEN = ["AGEP", "SCHL", "WKHP"]

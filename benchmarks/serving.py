@@ -34,7 +34,7 @@ import xgboost
 import recalibrate as rc
 from recalibrate.core.rounds import Rounds
 from recalibrate.graph import export_model, load_served
-from recalibrate.graph.feeds import Feed
+from recalibrate.graph.inputs import Feed
 from recalibrate.simulate import census
 from recalibrate.support.ort import open_session
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import griffe
 
-from recalibrate.estimators.documents import fill
+from recalibrate.estimators import fill
 
 _ROLE = re.compile(r":(?:func|class|meth|mod|attr|data):`~?([^`]+)`")
 _CITATION = re.compile(r"\[(\d+)\]_")

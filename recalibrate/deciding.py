@@ -26,8 +26,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.losses import Loss, Squared, losses_of, read_loss
-from recalibrate.losses.rules import Cheapest, Formula, Lookup, Rule, cheapest
+from recalibrate.losses import (
+    Cheapest,
+    Formula,
+    Lookup,
+    Loss,
+    Rule,
+    Squared,
+    cheapest,
+    losses_of,
+    read_loss,
+)
 from recalibrate.support.checks import check_number, check_range
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from recalibrate.bases.protocol import Base, class_of, reopen_base
 from recalibrate.bases.wrappers import NamedBase
 from recalibrate.files import MAGIC, ModelFileError, from_bytes, read_bytes
-from recalibrate.files.bases import FileBase, open_file, sha256_of
+from recalibrate.files.document import FileBase, open_file, sha256_of
 from recalibrate.model import Recalibrated
 from recalibrate.support.checks import check_flag
 

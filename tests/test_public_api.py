@@ -75,7 +75,8 @@ def test_the_root_holds_public_objects_only():
     root = Path(recalibrate.__file__).parent
     modules = {path.stem for path in root.glob("*.py")}
     assert modules == {
-        "__init__", "__main__", "deciding", "loading", "scores", "simulate",
+        "__init__", "__main__", "deciding", "ensemble", "estimators", "loading", "losses",
+        "metrics", "scores", "simulate",
     }  # fmt: skip
 
 

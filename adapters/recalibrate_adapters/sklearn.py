@@ -16,37 +16,268 @@ regressor, and for boosted trees the log-odds.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.bases.protocol import deviance_of
 from recalibrate.bases.wrappers import select_columns
-from recalibrate.core.levels import from_margin
+from recalibrate.core.levels import from_margin, to_class_scores, to_margin
 from recalibrate.data.sparse import is_sparse
 from recalibrate.data.values import UnreadableColumnError, refuse_unknown
 from recalibrate.scores import Base, Link, as_base
+from recalibrate.support.interruptions import reraise_interruption
 from recalibrate.support.notices import warn_user
+from recalibrate.support.onnxgraph import SCORE, value_info
 from recalibrate_adapters.agreement import (
     Candidate,
     DecidedBase,
     Decision,
+    Novelty,
     check_finite,
     disagreement,
+    first_line,
+    forest_rows,
+    rows_to_compare,
 )
-from recalibrate_adapters.classes import EVERY
-from recalibrate_adapters.forest import Forest
-from recalibrate_adapters.frames import read_frame
-from recalibrate_adapters.probes import Novelty, forest_rows, rows_to_compare
-from recalibrate_adapters.sklearn_graph import propose
-from recalibrate_adapters.sklearn_task import Task, read_deviance, read_task
+from recalibrate_adapters.classes import EVERY, choose_class
+from recalibrate_adapters.forest import CALLED_SCORE, NO_NAMES, Forest
+from recalibrate_adapters.frames import (
+    InputKind,
+    column_feed,
+    matrix_feed,
+    read_frame,
+    text_columns,
+)
 from recalibrate_adapters.sklearn_trees import forest_link, read_forest
-from recalibrate_adapters.sklearn_writer import boosted_by_us, is_ours, unwrapped
+from recalibrate_adapters.sklearn_writer import (
+    Block,
+    NotWrittenError,
+    Part,
+    Width,
+    Writer,
+    boosted_by_us,
+    is_ours,
+    unwrapped,
+)
 
 if TYPE_CHECKING:
     import onnx
     import pandas as pd
+
+
+# --- What a scikit-learn model predicts: which method gives its score, and on which scale -------
+
+
+Method = Literal["predict_proba", "decision_function", "predict"]
+
+_CALLABLE = "pass a function of X that returns one score per row"
+
+
+@dataclass(frozen=True)
+class _Task:
+    """How a model is asked for its score.
+
+    Attributes
+    ----------
+    method
+        Method of the model.
+    position
+        Of a classifier, the class; None for a regressor.
+    link
+        Scale of the score.
+    classes
+        Of a classifier, its classes.
+    """
+
+    method: Method
+    position: int | None
+    link: Link
+    classes: tuple[Any, ...] | None = None
+
+    def on_link(self, link: Link) -> _Task:
+        """The same on another scale."""
+        return replace(self, link=link)
+
+    def ask(self, model: Any, X: Any) -> NDArray[np.float64]:
+        """The number that the model's method gives for the class, one per row."""
+        with np.errstate(invalid="ignore"):  # its search for infinities may subtract them
+            result = np.asarray(getattr(model, self.method)(X), dtype=np.float64)
+        if self.position == EVERY and result.ndim == 2:
+            return result
+        if self.method == "predict_proba":
+            return result[:, self.position]
+        if self.method == "decision_function" and self.position is not None:
+            if result.ndim == 2:
+                return result[:, self.position]
+            return result if self.position == 1 else -result
+        if result.ndim == 2 and result.shape[1] != 1:
+            raise ValueError(
+                f"The base model predicts {result.shape[1]} numbers per row, not one. "
+                f"Choose one: {_CALLABLE}."
+            )
+        return result.reshape(-1)
+
+    def scores(self, model: Any, X: Any) -> NDArray[np.float64]:
+        """Scores on the scale of the link."""
+        asked = self.ask(model, X)
+        on_probabilities = self.method == "predict_proba" and self.link == "logit"
+        if on_probabilities and self.position == EVERY:
+            return to_class_scores(asked, "identity")
+        return to_margin(asked, "logit") if on_probabilities else asked
+
+    def means(self, model: Any, X: Any) -> NDArray[np.float64]:
+        """Means or probabilities."""
+        asked = self.ask(model, X)
+        on_margins = self.method != "predict_proba" and self.link == "logit"
+        return from_margin(asked, "logit") if on_margins else asked
+
+
+def _read_task(model: Any, link: Link | None, target_class: Any) -> _Task:
+    """What to ask of a fitted model.
+
+    Raises
+    ------
+    ValueError
+        If the model has several classes and none was chosen, or no probabilities and no link was
+        declared, or is neither classifier nor regressor.
+    """
+    from sklearn.base import is_classifier, is_regressor
+
+    name = type(model).__name__
+    if is_classifier(model) or hasattr(model, "predict_proba"):
+        return _classifier_task(model, name, link, target_class)
+    if not is_regressor(model) or not hasattr(model, "predict"):
+        raise ValueError(
+            f"{name} is neither a classifier nor a regressor, so it has no prediction of the "
+            f"label to recalibrate. If one can be computed from it, {_CALLABLE}."
+        )
+    if target_class is not None:
+        raise ValueError(f"target_class={target_class!r} was given, but {name} is a regressor.")
+    return _Task("predict", None, link or "identity")
+
+
+def _read_deviance(model: Any) -> str:
+    """The deviance that a regressor of counts, amounts or rates was trained by; "" for others."""
+    from sklearn.pipeline import Pipeline
+
+    last = model[-1] if isinstance(model, Pipeline) else model
+    losses = {"poisson": "poisson", "gamma": "gamma"}
+    kinds = {"PoissonRegressor": "poisson", "GammaRegressor": "gamma"}
+    if type(last).__name__ == "HistGradientBoostingRegressor":
+        return losses.get(last.loss, "")
+    if type(last).__name__ == "TweedieRegressor":
+        logarithm = last.link == "log" or (last.link == "auto" and last.power > 0)
+        return f"tweedie-{last.power:g}" if logarithm and 1 <= last.power <= 2 else ""
+    if last is not model and not type(last).__module__.startswith("sklearn."):
+        with suppress(TypeError, ValueError):
+            return deviance_of(as_base(last))
+    return kinds.get(type(last).__name__, "")
+
+
+def _classifier_task(model: Any, name: str, link: Link | None, target_class: Any) -> _Task:
+    classes = getattr(model, "classes_", None)
+    if classes is None or isinstance(classes, list) or np.ndim(classes) != 1:
+        raise ValueError(
+            f"{name} has several outputs (or does not tell its classes). Choose one: {_CALLABLE}, "
+            "for example lambda X: model.predict_proba(X)[0][:, 1]."
+        )
+    classes = tuple(np.asarray(classes).tolist())
+    position = choose_class(classes, target_class, name)
+    if link == "logit" and hasattr(model, "decision_function"):
+        return _Task("decision_function", position, "logit", classes)
+    if hasattr(model, "predict_proba"):
+        if link == "logit":
+            raise ValueError(
+                f"link='logit' was declared, but {name} gives probabilities and has no "
+                "decision_function. Leave the link out."
+            )
+        return _Task("predict_proba", position, "identity", classes)
+    if not hasattr(model, "decision_function"):
+        raise ValueError(
+            f"{name} gives labels only: it has neither predict_proba nor decision_function, so "
+            f"there is no score to recalibrate. Choose a classifier with probabilities (a vote: "
+            f"voting='soft'), or {_CALLABLE}."
+        )
+    raise ValueError(
+        f"{name} gives no probabilities (it has no predict_proba). Either declare the link "
+        "'logit' (base_link of fit), so that its decision_function is read as log-odds, or "
+        "calibrate it first with sklearn.calibration.CalibratedClassifierCV."
+    )
+
+
+# --- ONNX graphs of scikit-learn models, as proposals -------------------------------------------
+#
+# `recalibrate_adapters.agreement` decides whether a proposal says what the model says.
+
+
+def propose(
+    model: Any, task: _Task, frame: pd.DataFrame, *, named: bool
+) -> Iterator[Candidate | str]:
+    """Graphs of a model for rows like these, the most accurate first; texts say what failed.
+
+    Parameters
+    ----------
+    model
+        A fitted model of scikit-learn.
+    task
+        Which of its outputs is the score.
+    frame
+        Rows, which tell numbers from text.
+    named
+        Whether the model knows the names of its columns.
+    """
+    texts = text_columns(frame)
+    if texts and not named:
+        yield NO_NAMES
+        return
+    if texts and SCORE in frame.columns:
+        yield CALLED_SCORE
+        return
+    widths: tuple[Width, ...] = ("float64", "float32")
+    for width in widths:
+        try:
+            yield _candidate(model, task, [str(name) for name in frame], texts, width)
+        except NotWrittenError as error:
+            yield str(error)
+        except Exception as error:  # parts of models are private and may change
+            reraise_interruption(error)
+            yield f"its parts cannot be read ({first_line(error)})"
+
+
+def _candidate(
+    model: Any, task: _Task, names: list[str], texts: list[str], width: Width
+) -> Candidate:
+    """The model as one graph; a matrix cannot hold text, so with text each column is an input."""
+    writer = Writer(width)
+    kinds: dict[str, InputKind] = {name: "string" if name in texts else "float64" for name in names}
+    if texts:
+        inputs = [value_info(name, kind, ["N", 1]) for name, kind in kinds.items()]
+        block: Block = tuple(Part(name, (name,), name in texts) for name in names)
+    else:
+        inputs = [value_info("X", "float64", ["N", len(names)])]
+        block = (Part("X", tuple(names)),)
+    score = _write_score(writer, model, task, block)
+    feed = partial(column_feed, kinds=kinds) if texts else matrix_feed
+    # Columns of a matrix are told by their position.
+    known = {n if texts else str(names.index(n)): v for n, v in writer.known.items()}
+    outputs = len(task.classes or ()) if task.position == EVERY else 1
+    graph = writer.score_model(inputs, score, known=known, width=outputs)
+    return Candidate(graph, feed, writer.known)
+
+
+def _write_score(writer: Writer, model: Any, task: _Task, block: Block) -> str:
+    if task.position is None:
+        return writer.outputs(model, block, "predict")
+    on_margins = task.link == "logit"
+    found = writer.outputs(model, block, "decision_function" if on_margins else task.method)
+    if on_margins and len(model.classes_) == 2:
+        return found if task.position == 1 else writer.op("Neg", found)
+    return found if task.position == EVERY else writer.columns(found, [task.position])
 
 
 def wrap(model: Any, *, link: Link | None = None, target_class: Any = None) -> Base:
@@ -99,10 +330,10 @@ class SklearnBase(DecidedBase):
         self._model = model
         self._names = names or _names_of(model)
         self.target_class = target_class
-        self._task = read_task(model, link, target_class)
+        self._task = _read_task(model, link, target_class)
         self.classes = self._task.classes
         self.outputs = len(self.classes or ()) if self._task.position == EVERY else 1
-        self.deviance = read_deviance(model) if self.classes is None else ""
+        self.deviance = _read_deviance(model) if self.classes is None else ""
         _warn_if_not_a_mean(model)
         self._forest = self._read_forest(link)
         if self._forest is not None:
@@ -230,7 +461,7 @@ class _Asked:
     """
 
     model: Any
-    task: Task
+    task: _Task
     named: bool
 
     def scores(self, frame: pd.DataFrame) -> NDArray[np.float64]:

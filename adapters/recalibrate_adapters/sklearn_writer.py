@@ -21,12 +21,134 @@ from numpy.typing import ArrayLike
 from recalibrate.support.interruptions import reraise_interruption
 from recalibrate.support.onnxgraph import ML_DOMAIN, OPSET, GraphBuilder, pruned
 from recalibrate_adapters.agreement import first_line
-from recalibrate_adapters.sklearn_converters import own_converters, own_shapes
-from recalibrate_adapters.sklearn_trees import predicting_class, tree_readers
+from recalibrate_adapters.forest import Forest
+from recalibrate_adapters.sklearn_trees import (
+    forest_link,
+    predicting_class,
+    read_forest,
+    tree_readers,
+)
 from recalibrate_adapters.treeops import RewriteError, rewrite_trees
 
 if TYPE_CHECKING:
     import onnx
+
+__all__ = [
+    "Block",
+    "NotWrittenError",
+    "Part",
+    "RewriteError",
+    "Writer",
+    "computed",
+    "unwrapped",
+]
+
+
+# --- Nodes of ours inside of the graph that skl2onnx builds -------------------------------------
+
+
+class _OperatorNodes(GraphBuilder):
+    """The nodes of one operator, from its inputs to its outputs.
+
+    Versions of operators are not told: skl2onnx refuses ai.onnx.ml 5, which is set later.
+    """
+
+    def __init__(self, scope: Any, operator: Any) -> None:
+        super().__init__(scope.get_unique_operator_name("recalibrate") + "/")
+        self._operator = operator
+
+    def finish(self, container: Any, result: str) -> None:
+        """Give out a matrix in the type that is asked for; of a classifier the classes too."""
+        outputs = self._operator.outputs
+        double = type(outputs[-1].type).__name__ == "DoubleTensorType"
+        self.same(self.cast(result, "float64" if double else "float32"), outputs[-1].full_name)
+        if len(outputs) > 1:
+            classes = np.asarray(self._operator.raw_operator.classes_)
+            whole = classes.dtype.kind in "biu"
+            values = classes.astype(np.int64) if whole else classes.astype(str).astype(object)
+            best = self.op("ArgMax", result, axis=1, keepdims=0)
+            label = self.op("Gather", self.constant(values), best, axis=0)
+            self.same(label, outputs[0].full_name)
+        container.nodes.extend(self.nodes)
+        container.initializers.extend(self.initializers)
+
+
+# --- Our own converters inside of models that skl2onnx converts ---------------------------------
+#
+# skl2onnx asks these for every tree model it meets inside of others, as in AdaBoost. Its own ignore
+# missing values, and fail on categorical features.
+
+
+def _own_converters() -> dict[type, Any]:
+    """What ``convert_sklearn`` takes as ``custom_conversion_functions``."""
+    return dict.fromkeys(tree_readers(), _convert_trees)
+
+
+def _own_shapes() -> dict[type, Any]:
+    """What ``convert_sklearn`` takes as ``custom_shape_calculators``."""
+    return dict.fromkeys(tree_readers(), _set_shapes)
+
+
+def _set_shapes(operator: Any) -> None:
+    """Shapes of the outputs; their types are those of the input, double or float."""
+    from skl2onnx.common.data_types import (
+        DoubleTensorType,
+        FloatTensorType,
+        Int64TensorType,
+        StringTensorType,
+    )
+
+    model = operator.raw_operator
+    n_rows = operator.inputs[0].get_first_dimension()
+    double = isinstance(operator.inputs[0].type, DoubleTensorType)
+    number = DoubleTensorType if double else FloatTensorType
+    if not hasattr(model, "classes_"):
+        operator.outputs[0].type = number([n_rows, 1])
+        return
+    text = np.asarray(model.classes_).dtype.kind not in "biu"
+    operator.outputs[0].type = (StringTensorType if text else Int64TensorType)([n_rows])
+    operator.outputs[1].type = number([n_rows, len(model.classes_)])
+
+
+def _convert_trees(scope: Any, operator: Any, container: Any) -> None:
+    """Add the nodes of a tree model to the graph that skl2onnx builds."""
+    model = operator.raw_operator
+    if len(operator.inputs) != 1:
+        raise RewriteError("a tree model inside has several inputs")
+    nodes = _OperatorNodes(scope, operator)
+    source = operator.inputs[0].full_name
+    if not _forest(model, 0 if hasattr(model, "classes_") else None).wide:
+        source = nodes.cast(source, "float32")  # which it reads, whatever it is given
+    if hasattr(model, "classes_"):
+        options = container.get_options(model, {"raw_scores": False}, fail=False) or {}
+        result = _write_classes(nodes, model, source, raw=bool(options.get("raw_scores")))
+    else:
+        forest = _forest(model, None)
+        result = forest.write_sums(nodes, source)[0]
+        result = nodes.op("Exp", result) if forest.response == "exp" else result
+    nodes.finish(container, result)
+
+
+def _write_classes(nodes: _OperatorNodes, model: Any, source: str, *, raw: bool) -> str:
+    """One column per class."""
+    forest = _forest(model, 1)
+    if forest_link(model, 1) == "logit":
+        margin = forest.write_sums(nodes, source)[0]
+        both = nodes.concat([nodes.op("Neg", margin), margin])
+        return both if raw else nodes.op("Sigmoid", both)
+    if forest.response == "softmax":
+        sums = nodes.concat(forest.write_sums(nodes, source))
+        return sums if raw else nodes.op("Softmax", sums)
+    forests = [_forest(model, k) for k in range(len(model.classes_))]
+    return nodes.concat([part.write_sums(nodes, source)[0] for part in forests])
+
+
+def _forest(model: Any, position: int | None) -> Forest:
+    forest = read_forest(model, position, None)
+    if forest is None or forest.why_no_graph:
+        raise RewriteError(f"the trees of a {type(model).__name__} inside cannot be read")
+    return forest
+
 
 Width = Literal["float64", "float32"]
 Method = Literal["predict_proba", "decision_function", "predict"]
@@ -250,8 +372,8 @@ def _convert(model: Any, types: Sequence[tuple[str, str, int]], *, raw: bool) ->
             initial_types=[(name, kinds[kind]([None, width])) for name, kind, width in types],
             options={id(model): {"raw_scores": True}} if raw else None,
             target_opset={"": OPSET, ML_DOMAIN: _ML_OPSET_OF_CONVERTERS},
-            custom_conversion_functions=own_converters(),
-            custom_shape_calculators=own_shapes(),
+            custom_conversion_functions=_own_converters(),
+            custom_shape_calculators=_own_shapes(),
         )
     return rewrite_trees(_numbers_only(converted))
 
@@ -346,27 +468,22 @@ def is_ours(model: Any) -> bool:
 
 @cache
 def _transforms() -> dict[type, Transform]:
-    from recalibrate_adapters import (
-        sklearn_encoders,
-        sklearn_kernels,
-        sklearn_models,
-        sklearn_steps,
-    )
+    from recalibrate_adapters import sklearn_models, sklearn_steps
+    from recalibrate_adapters.sklearn_models import kernel_transforms
+    from recalibrate_adapters.sklearn_steps import encoder_writers
 
     return {
         **sklearn_steps.writers(),
-        **sklearn_encoders.writers(),
+        **encoder_writers(),
         **sklearn_models.transforms(),
-        **sklearn_kernels.transforms(),
+        **kernel_transforms(),
     }
 
 
 @cache
 def _predicts() -> dict[type, Predict]:
-    from recalibrate_adapters import sklearn_kernels, sklearn_models, sklearn_trees
+    from recalibrate_adapters import sklearn_models, sklearn_trees
+    from recalibrate_adapters.sklearn_models import kernel_writers
 
     trees = dict.fromkeys(sklearn_trees.tree_readers(), sklearn_models.write_trees)
-    return {**trees, **sklearn_models.writers(), **sklearn_kernels.writers()}
-
-
-__all__ = ["Block", "NotWrittenError", "Part", "RewriteError", "Writer", "computed", "unwrapped"]
+    return {**trees, **sklearn_models.writers(), **kernel_writers()}

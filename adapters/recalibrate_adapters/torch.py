@@ -2,7 +2,8 @@
 
 A model gets one tensor and gives one number per row (shape [N] or [N, 1]), or one per class
 (shape [N, C]). Features are float32, float64 input is rounded once; a model whose weights are
-float64 gets float64. Rows may have any shape; for images or text give H its own table with ``Z=``.
+float64 gets float64. Rows may have any shape; for images or text give H its own table with
+``Z=``.
 
 The model runs in batches, in eval mode and without gradients; afterwards the training flags of
 all its parts are as they were. On a CPU, scores come from the model's ONNX graph where that says
@@ -11,11 +12,13 @@ the same, so that they are those of the exported file; on another device the mod
 
 from __future__ import annotations
 
+import io
+import logging
 import operator
 import warnings
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -25,22 +28,356 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.data.scores import read_scores
+from recalibrate.data.splitting import find_columns
+from recalibrate.data.values import read_numbers
 from recalibrate.scores import Link, runs_code
 from recalibrate.support.errors import ModelFileError
 from recalibrate.support.interruptions import reraise_interruption
+from recalibrate.support.onnxgraph import OPSET, TYPES, GraphBuilder, value_info
+from recalibrate.support.optional import require
 from recalibrate_adapters.agreement import Candidate, DecidedBase, Decision, first_line
 from recalibrate_adapters.classes import EVERY, class_score
-from recalibrate_adapters.torch_graph import exporters, score_graph, try_export
-from recalibrate_adapters.torch_link import decide_link
-from recalibrate_adapters.torch_rows import (
-    MORE_COLUMNS,
-    holds_whole,
-    read_floats,
-    refuse_several,
-)
+from recalibrate_adapters.frames import numbers
 
 if TYPE_CHECKING:
+    import onnx
     import torch
+
+
+# --- A user's rows as the numbers of the one tensor that a torch model takes --------------------
+
+
+MORE_COLUMNS = (
+    " If X has more columns than the model takes, tell it which ones are its own: "
+    'model.feature_names = ["age", ...].'
+)
+
+
+def _read_floats(X: Any, names: tuple[str, ...] | None, wide: bool) -> NDArray[Any]:
+    """A DataFrame's columns, or an array of any rank, as float32 or float64."""
+    if hasattr(X, "to_pandas"):
+        X = X.to_pandas()
+    dtype = np.float64 if wide else np.float32
+    if hasattr(X, "iloc"):
+        given = [str(name) for name in X.columns]
+        chosen = find_columns(names or given, given)
+        try:
+            columns = [numbers(given[j], X.iloc[:, j], wide=wide) for j in chosen]
+        except ValueError as error:
+            raise ValueError(f"{error}{'' if names else MORE_COLUMNS}") from error
+        return np.column_stack(columns).astype(dtype)
+    array = np.asarray(X)
+    if names is not None and array.shape[1:] != (len(names),):
+        raise ValueError(
+            f"X has shape {array.shape}, but the torch model takes {len(names)} columns."
+        )
+    if array.dtype.kind == "f":
+        with np.errstate(over="ignore"):  # beyond float32 is infinite, as documented
+            return np.array(array, dtype=dtype)
+    if array.ndim == 2:
+        columns = [read_numbers(f"x{j}", array[:, j], wide=wide) for j in range(array.shape[1])]
+        return np.column_stack(columns).astype(dtype)
+    flat = read_numbers("X", array.reshape(-1), wide=wide)
+    return flat.astype(dtype).reshape(array.shape)
+
+
+def _holds_whole(X: Any) -> bool:
+    """Whether all numbers are of an integer type."""
+    if hasattr(X, "to_pandas"):
+        X = X.to_pandas()
+    types = list(X.dtypes) if hasattr(X, "iloc") else [np.asarray(X).dtype]
+    return all(getattr(kind, "kind", "") in "iu" for kind in types)
+
+
+def _refuse_several(X: Any) -> None:
+    """One tensor is what a base model takes."""
+    parts = list(X.values()) if isinstance(X, dict) else X
+    if isinstance(parts, tuple | list) and any(np.ndim(part) > 1 for part in parts[:9]):
+        raise ValueError(
+            f"X is a {type(X).__name__} of {len(parts)} arrays, but a torch model is asked with "
+            "one tensor. Pass a function of X that calls the model with all of them and returns "
+            "one score per row (and a table for H as Z=)."
+        )
+
+
+# --- What a torch model's numbers are: read off the last operation that computes them -----------
+#
+# The model's own graph of operations is followed backwards from its output, past operations that
+# only change shape or type. No rows are needed, and nothing is guessed: where the last operation is
+# none of the known ones, the user has to say what comes out.
+
+
+# The model gives probabilities.
+_PROBABILITY = {"sigmoid", "softmax"}
+# Any numbers whose softmax are the probabilities can be read as logits, log-probabilities too.
+_LOGITS = {"logsoftmax"}
+# These do not change what a number means. Dropout does nothing in eval mode.
+_TRANSPARENT = {
+    "clamp", "clip", "clone", "contiguous", "detach", "double", "dropout", "flatten", "float",
+    "getitem", "identity", "ravel", "reshape", "select", "slice", "squeeze", "to", "unsqueeze",
+    "view",
+}  # fmt: skip
+
+
+def _decide_link(model: Any, link: Link | None) -> Link:
+    """The scale of a model's scores: as declared, or as its last operation says.
+
+    Raises
+    ------
+    ValueError
+        If neither says it, or both do and differ.
+    """
+    operation = _last_operation(model)
+    found: Link | None = None
+    if operation in _PROBABILITY:
+        found = "identity"
+    elif operation in _LOGITS:
+        found = "logit"
+    if link is None and found is None:
+        last = f"its last operation is {operation}" if operation else "its code cannot be followed"
+        raise ValueError(
+            f"Whether the torch model {type(model).__name__} gives logits, probabilities or "
+            f'means cannot be seen from the model ({last}). Declare it: base_link="logit" for '
+            'logits (log-odds), base_link="identity" for probabilities or for the mean of a '
+            "regression."
+        )
+    if link is not None and found is not None and link != found:
+        raise ValueError(
+            f"base_link={link!r} was given, but the torch model {type(model).__name__} ends in "
+            f"{operation}, whose scale is {found!r}. Leave base_link out, or pass the model "
+            "without that operation."
+        )
+    return link or found or "identity"
+
+
+def _last_operation(model: Any) -> str | None:
+    """Name of the operation that gives a model's numbers; None if it cannot be followed.
+
+    Examples
+    --------
+    >>> from torch import nn
+    >>> _last_operation(nn.Sequential(nn.Linear(3, 1), nn.Sigmoid(), nn.Flatten(0)))
+    'sigmoid'
+    """
+    import torch
+
+    if isinstance(model, torch.jit.ScriptModule):
+        return _last_of_script(model)
+    if isinstance(model, torch.export.ExportedProgram):
+        return _last_of_graph(model.graph, {})
+    try:
+        traced = torch.fx.symbolic_trace(model)
+    except Exception as error:  # the model's own code runs here and may raise anything
+        reraise_interruption(error)
+        return None
+    return _last_of_graph(traced.graph, dict(traced.named_modules()))
+
+
+def _last_of_graph(graph: Any, modules: dict[str, Any]) -> str | None:
+    import torch
+
+    node = next(node for node in graph.nodes if node.op == "output").args[0]
+    if isinstance(node, tuple | list) and len(node) == 1:
+        node = node[0]
+    while isinstance(node, torch.fx.Node):
+        name = _name_of(node, modules)
+        if name not in _TRANSPARENT:
+            return name
+        node = node.args[0] if node.args else None
+    return None
+
+
+def _name_of(node: Any, modules: dict[str, Any]) -> str | None:
+    if node.op == "call_module":
+        return _plain(type(modules[node.target]).__name__)
+    if node.op == "call_method":
+        return _plain(node.target)
+    if node.op == "call_function":
+        return _plain(node.target.__name__)
+    return None  # an input or a parameter
+
+
+def _last_of_script(model: Any) -> str | None:
+    outputs = list(model.inlined_graph.outputs())
+    value = outputs[0] if len(outputs) == 1 else None
+    while value is not None:
+        node = value.node()
+        name = _plain(node.kind().removeprefix("aten::"))
+        if name not in _TRANSPARENT:
+            return None if name.startswith("prim::") else name
+        value = next(iter(node.inputs()), None)
+    return None
+
+
+def _plain(name: str) -> str:
+    """One spelling for nn.LogSoftmax, log_softmax and aten.log_softmax.int."""
+    return name.partition(".")[0].replace("_", "").lower()
+
+
+# --- A torch model as an ONNX graph, by whichever of torch's exporters can do it ----------------
+
+
+_TYPES = {
+    "float32": "FLOAT",
+    "float64": "DOUBLE",
+    "float16": "FLOAT16",
+    "bfloat16": "BFLOAT16",
+    "int64": "INT64",
+}
+_SHAPES = "torch.fx.experimental.symbolic_shapes"
+_INNER = "inner/"  # before all names of torch's own graph
+
+Exporter = Callable[[Any, Any], "onnx.ModelProto"]
+
+
+def exporters(model: Any) -> list[Exporter]:
+    """The exporters that may know a kind of model, the best one first."""
+    import torch
+
+    if isinstance(model, torch.export.ExportedProgram):
+        return [_export_program]
+    if isinstance(model, torch.jit.ScriptModule):
+        return [_export_trace]
+    # The tracer is quick and needs no further package, but does not know control flow.
+    return [_export_trace, _export_module]
+
+
+def _try_export(exporter: Exporter, model: Any, sample: Any) -> onnx.ModelProto | str:
+    """The model as a graph, or why there is none.
+
+    Parameters
+    ----------
+    exporter
+        One of `exporters`.
+    model : nn.Module, ScriptModule or ExportedProgram
+        In eval mode.
+    sample : Tensor
+        Two rows: a batch of one may be taken for a constant.
+    """
+    try:
+        with _quiet():
+            return exporter(model, sample)
+    except SystemError:  # the tracer's warning, an error for us, inside of torch's own code
+        return "torch cannot trace the model: what it does depends on the numbers in the rows"
+    except ImportError as error:
+        return f"torch's newer exporter, which knows more models, needs a package ({error})"
+    except Exception as error:  # the model's own code runs here and may raise anything
+        reraise_interruption(error)
+        return f"torch cannot export the model to ONNX ({first_line(error)})"
+
+
+def _score_graph(
+    exported: onnx.ModelProto, sample: Any, width: int | None, column: int | None, link: Link
+) -> onnx.ModelProto:
+    """An exported model with one input "X" and one float64 output "score".
+
+    Parameters
+    ----------
+    exported
+        As the exporter made it.
+    sample : Tensor
+        Rows as the model takes them: their shape and type.
+    width
+        Number of outputs per row; None: one, without a dimension of its own.
+    column
+        Which of several outputs is the score; None: there is only one.
+    link
+        Whether several outputs are logits or probabilities.
+    """
+    from onnx import TensorProto
+
+    kind = str(sample.dtype).removeprefix("torch.")
+    taken = kind if kind in TYPES else "float32"
+    inputs = [value_info("X", taken, ["N", *sample.shape[1:]])]
+    builder = GraphBuilder()
+    source = builder.cast("X", getattr(TensorProto, _TYPES[kind]))
+    builder.include(exported, _INNER, {exported.graph.input[0].name: source})
+    score = _INNER + exported.graph.output[0].name
+    if column is not None and width is not None:
+        wide = builder.cast(score, "float64")
+        score = builder.class_score(wide, column, width, logits=link == "logit")
+        if column == EVERY:
+            return builder.score_model(inputs, score, width=width)
+    return builder.score_model(inputs, score)
+
+
+def _export_trace(model: Any, sample: Any) -> onnx.ModelProto:
+    """By running the model once and writing down what it does."""
+    import onnx
+    import torch
+
+    target = io.BytesIO()
+    with warnings.catch_warnings():
+        # The tracer only warns where it writes down one branch of several: an error for us.
+        tracing: Any = torch.jit  # its type hints do not name the warning
+        warnings.simplefilter("error", tracing.TracerWarning)
+        export: Callable[..., Any] = torch.onnx.export
+        export(
+            model,
+            (sample,),
+            target,
+            dynamo=False,
+            opset_version=OPSET,
+            input_names=["X"],
+            output_names=["outputs"],
+            dynamic_axes={"X": {0: "N"}, "outputs": {0: "N"}},
+        )
+    return onnx.load_from_string(target.getvalue())
+
+
+def _export_module(model: Any, sample: Any) -> onnx.ModelProto:
+    """By torch.export, which refuses what it cannot follow."""
+    import torch
+
+    rows = {0: torch.export.Dim("N")}
+    return _export_new(model, args=(sample,), dynamic_shapes=(rows,))
+
+
+def _export_program(model: Any, sample: Any) -> onnx.ModelProto:
+    return _export_new(model)
+
+
+def _export_new(model: Any, **options: Any) -> onnx.ModelProto:
+    import torch
+
+    require("onnxscript", "torch")
+    export: Callable[..., Any] = torch.onnx.export
+    program = export(model, dynamo=True, opset_version=OPSET, verbose=False, **options)
+    proto: onnx.ModelProto = program.model_proto
+    return proto
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the exporters' notes on themselves away from the user."""
+    names = ("torch", "torch.onnx", "torch.export", "torch.fx", _SHAPES, "onnxscript", "onnx_ir")
+    loggers = [logging.getLogger(name) for name in names]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        # What it could not follow is printed, too; the error says enough.
+        sink = io.StringIO()
+        with warnings.catch_warnings(), redirect_stdout(sink), redirect_stderr(sink):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+# --- torch models: nn.Module, TorchScript and ExportedProgram, on whatever device they are ------
+#
+#
+# A model gets one tensor and gives one number per row (shape [N] or [N, 1]), or one per class
+# (shape [N, C]). Features are float32, float64 input is rounded once; a model whose weights are
+# float64 gets float64. Rows may have any shape; for images or text give H its own table with
+# ``Z=``.
+#
+# The model runs in batches, in eval mode and without gradients; afterwards the training flags of
+# all its parts are as they were. On a CPU, scores come from the model's ONNX graph where that says
+# the same, so that they are those of the exported file; on another device the model itself scores.
+
 
 Scores = NDArray[np.float64]
 
@@ -80,7 +417,7 @@ class TorchBase(DecidedBase):
         number = _read_class(target_class)
         self._names = _feature_names(model)
         self._whole: bool | None = None
-        self.link: Link = decide_link(self._model.source, link)
+        self.link: Link = _decide_link(self._model.source, link)
         self.name = f"torch {type(model).__name__}"
         # An object of its own: methods of the base, bound to the decision, would keep the base
         # with its weights until the garbage collector finds the cycle.
@@ -126,8 +463,8 @@ class TorchBase(DecidedBase):
             whole = not X.is_floating_point() and X.dtype != torch.bool
             rows: torch.Tensor = X.detach().to(torch.int64 if whole else floats)
         else:
-            refuse_several(X)
-            rows = torch.from_numpy(read_floats(X, self._names, floats == torch.float64))
+            _refuse_several(X)
+            rows = torch.from_numpy(_read_floats(X, self._names, floats == torch.float64))
             rows = rows.to(torch.int64) if self._takes_whole(X, rows) else rows
         if rows.ndim == 0 or len(rows) == 0:
             raise ValueError(f"X must have at least one row, but its shape is {tuple(rows.shape)}.")
@@ -137,7 +474,7 @@ class TorchBase(DecidedBase):
         """Whether whole numbers stay whole, as embeddings want them; found out by trying once."""
         import torch
 
-        if not holds_whole(X) or not len(rows):
+        if not _holds_whole(X) or not len(rows):
             return False
         if self._whole is None:
             self._whole = False
@@ -284,11 +621,11 @@ class _Asked:
         failed: list[str] = []
         for exporter in exporters(self.model.source):
             with self.model.evaluating():
-                exported = try_export(exporter, self.model.source, sample)
+                exported = _try_export(exporter, self.model.source, sample)
             if isinstance(exported, str):
                 failed.append(exported)
                 continue
-            model = score_graph(exported, sample, width, self._column(outputs), self.link)
+            model = _score_graph(exported, sample, width, self._column(outputs), self.link)
             yield Candidate(model, _feed)
         if failed:  # all of them: the second may only lack a package
             yield "; ".join(dict.fromkeys(failed))

@@ -2,7 +2,6 @@
 
 from recalibrate.auditing.comparison import AuditComparison
 from recalibrate.auditing.entry import audit
-from recalibrate.auditing.gate import AuditFailed, Violation
-from recalibrate.auditing.report import AuditReport
+from recalibrate.auditing.report import AuditFailed, AuditReport, Violation
 
 __all__ = ["AuditComparison", "AuditFailed", "AuditReport", "Violation", "audit"]

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.auditing.gate import AuditFailed, Rule, Violation
-from recalibrate.auditing.report import AuditReport
+from recalibrate.auditing.report import AuditFailed, AuditReport, Rule, Violation
 from recalibrate.auditing.views.numbers import Digits, cell, typed
 from recalibrate.auditing.views.text import aligned
 from recalibrate.data.labels import Labels
@@ -269,19 +268,19 @@ def audit_classes(
         one(after[:, k], labels.values[:, k], None if before is None else before[:, k])
         for k in range(len(labels.classes))
     ]
-    hit, confidence = top_label(labels.values, after)
+    hit, confidence = _top_label(labels.values, after)
     top = one(confidence, hit, None)
     return ClassReport(labels.classes, tuple(reports), top, len(after), float(alpha))
 
 
-def top_label(
+def _top_label(
     shares: NDArray[np.float64], p: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Whether the most probable label is right, and its probability.
 
     Examples
     --------
-    >>> top_label(np.array([[1.0, 0.0, 0.0]]), np.array([[0.2, 0.7, 0.1]]))
+    >>> _top_label(np.array([[1.0, 0.0, 0.0]]), np.array([[0.2, 0.7, 0.1]]))
     (array([0.]), array([0.7]))
     """
     best, rows = p.argmax(axis=1), np.arange(len(p))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.auditing.classes import ClassReport, audit_classes
-from recalibrate.auditing.findings import Discoveries, Richness
 from recalibrate.auditing.measure.assemble import Findings, find_everything
 from recalibrate.auditing.measure.changes import changes
 from recalibrate.auditing.measure.rates import Tally, find_rates, read_references
@@ -28,14 +30,14 @@ from recalibrate.auditing.predictions import (
     raw_baseline,
     raw_predictions,
 )
-from recalibrate.auditing.provenance import find_audited
-from recalibrate.auditing.records import Note
+from recalibrate.auditing.records import Audited, Discoveries, Note, Richness
 from recalibrate.auditing.report import AuditReport
 from recalibrate.auditing.slices import Cut, Slices, audit_slices, cut_slices
 from recalibrate.auditing.views.notes import method_notes
 from recalibrate.bases.protocol import as_base, deviance_of, predicts_rates, takes_base
 from recalibrate.data.bounds import NO_BOUNDS
 from recalibrate.data.classes import Known
+from recalibrate.data.fingerprints import Mark, hash_rows
 from recalibrate.data.inputs import is_collection, is_streamed, settle_both
 from recalibrate.data.labels import (
     Labels,
@@ -48,8 +50,103 @@ from recalibrate.data.scores import count_outputs
 from recalibrate.data.table import Table, read_table
 from recalibrate.data.vectors import Float64
 from recalibrate.data.weights import read_exposure, require_exposure
-from recalibrate.metrics.deviances import Loss, read_loss
+from recalibrate.metrics import Loss, read_loss
 from recalibrate.support.checks import check_number, check_whole
+from recalibrate.support.hashing import combine
+from recalibrate.support.provenance import library_version, today
+
+# --- What was audited, in words and fingerprints ------------------------------------------------
+
+
+def _find_audited(
+    model: Any,
+    baseline: Any,
+    predictions: Float64,
+    segments: Segments,
+    sample: Sample,
+    labels: Labels,
+) -> Audited:
+    """What was audited; ``model`` and ``baseline`` are as the user gave them."""
+    rows = hash_rows(None, (), [sample.y, sample.weight], sample.n_rows)
+    rows = combine(rows, segments.hashes(sample.n_rows))
+    scores = hash_rows(None, (), [predictions], sample.n_rows)
+    about = json.dumps({"kind": labels.kind, "low": labels.low, "high": labels.high})
+    return Audited(
+        what=describe(model),
+        baseline="" if baseline is None or baseline is False else _baseline(model, baseline),
+        version=library_version(),
+        date=today(),
+        data=Mark.of(rows).digest(about),
+        predictions=Mark.of(combine(rows, scores)).digest(about),
+        **_model_facts(model),
+    )
+
+
+def describe(model: Any) -> str:
+    """A model, callable, file, column or array in a few words."""
+    if isinstance(model, str | os.PathLike):
+        path = Path(model)
+        return f"model file {path.name}" if path.is_file() else f"column {model!r} of predictions"
+    own = getattr(model, "base", None)
+    if takes_base(model) and own is not None:
+        return f"recalibrated model on {own.name}"
+    if hasattr(model, "metadata") and takes_base(model):
+        return f"exported model on {model.metadata.get('base', 'an unknown base')}"
+    if takes_base(model):
+        return f"model of type {type(model).__name__}"
+    if isinstance(model, list | tuple) or hasattr(model, "__array__"):
+        return "array of predictions"
+    return as_base(model).name
+
+
+def _baseline(model: Any, baseline: Any) -> str:
+    return f"its own base, {model.base.name}" if baseline is True else describe(baseline)
+
+
+def _model_facts(model: Any) -> dict[str, Any]:
+    """What a recalibrated model says about itself; nothing about other predictions."""
+    from recalibrate.model import Recalibrated
+
+    if isinstance(getattr(model, "metadata", None), dict):
+        return _served_facts(model.metadata)
+    if not isinstance(model, Recalibrated):
+        return {}
+    facts: dict[str, Any] = {
+        "model": model.fingerprint_,
+        "base": model.base.name,
+        "H": repr(model.H),
+        "fitted_rows": model.n_rows or None,
+    }
+    origin = model.provenance
+    if origin is not None:
+        facts |= {
+            "base_fingerprint": origin.base,
+            "fitted_data": origin.data,
+            "fitted_date": origin.date,
+            "fitted_version": origin.version,
+            "seed": origin.seed,
+        }
+    return facts
+
+
+_SERVED = {
+    "model": "model_fingerprint",
+    "base": "base",
+    "base_fingerprint": "base_fingerprint",
+    "H": "H",
+    "fitted_data": "calibration_data",
+    "fitted_date": "fitted_date",
+    "fitted_version": "fitted_version",
+}
+
+
+def _served_facts(metadata: dict[str, str]) -> dict[str, Any]:
+    """The same of an exported model, as far as its graph says."""
+    facts: dict[str, Any] = {name: metadata.get(key) for name, key in _SERVED.items()}
+    for name, key in (("fitted_rows", "training_rows"), ("seed", "seed")):
+        facts[name] = int(metadata[key]) if key in metadata else None
+    return facts
+
 
 Audit = Callable[..., Any]
 
@@ -314,7 +411,7 @@ def _report(audit: Audit, asked: Asked, rows: Rows, given: tuple[Any, Any]) -> A
         **_findings(found),
         left_out=left_out,
         coverage=covered,
-        audited=find_audited(*given, predictions[0], segments, sample, labels),
+        audited=_find_audited(*given, predictions[0], segments, sample, labels),
         notes=_notes(asked, rows, sample, found, len(left_out)),
         slices=_slices(audit, asked, rows, cut, segments, sample),
         discoveries=discoveries,
@@ -406,8 +503,8 @@ def _search(
     """What is wrong beyond the given groups; nothing unless H asks for it."""
     if not asked.searches:
         return None, None
-    from recalibrate.auditing.search.discovery import discover
-    from recalibrate.auditing.search.richness import richness
+    from recalibrate.auditing.discovery import discover
+    from recalibrate.auditing.richness import richness
     from recalibrate.core.kinds import read_class
 
     wanted = None if asked.H is True else read_class(asked.H)

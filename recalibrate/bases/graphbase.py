@@ -64,7 +64,7 @@ class GraphBase:
 
     def scores(self, X: Any) -> NDArray[np.float64]:
         """Scores by onnxruntime; a :class:`ModelFileError` where it cannot run the graph."""
-        from recalibrate.graph.feeds import make_feed
+        from recalibrate.graph.inputs import make_feed
 
         columns = [name for port in self._ports for name in port.columns]
         # Without names of their own, columns are found by position.

@@ -562,15 +562,47 @@ def read_features(
     schema: Schema, names: Sequence[str], X: Any, margin: NDArray[np.float64], labels: Labels
 ) -> Table:
     """The table of new rows: the columns ``names`` of a fitted schema, and the base score."""
-    wanted = [name for name in names if not is_score(name)]
-    if not wanted:
-        _check_lengths(count_rows(X), margin)
-        return with_scores(Table(Schema((), schema.named), [], len(margin)), margin, labels)
-    own = schema.select([name for name in schema.names if not is_score(name)])
-    # Columns of an array have only their position, so all of them have to be there.
-    table = own.select(wanted).read(X) if schema.named else own.read(X).select(wanted)
-    _check_lengths(table.n_rows, margin)
-    return with_scores(table, margin, labels)
+    return Features.of(schema, names, labels).read(X, margin)
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """Which columns of new rows a fitted model reads: worked out once for all requests.
+
+    Attributes
+    ----------
+    given
+        Columns that the rows must have.
+    wanted
+        Names of those that are looked at.
+    schema
+        The table's: the columns that are looked at, and the base score.
+    """
+
+    given: Schema
+    wanted: tuple[str, ...]
+    schema: Schema
+
+    @classmethod
+    def of(cls, schema: Schema, names: Sequence[str], labels: Labels) -> Features:
+        """For the columns ``names`` of a fitted schema."""
+        own = schema.select([name for name in schema.names if not is_score(name)])
+        kept = own.select([name for name in names if not is_score(name)])
+        nothing = np.empty((0, labels.outputs)) if labels.outputs > 1 else np.empty(0)
+        blank = Table(kept, [np.empty(0, np.float32) for _ in kept.columns], 0)
+        # Columns of an array have only their position, so all of them have to be there.
+        given = kept if schema.named or not kept.columns else own
+        return cls(given, kept.names, with_scores(blank, nothing, labels).schema)
+
+    def read(self, X: Any, margin: NDArray[np.float64]) -> Table:
+        """The table of new rows, whose base scores on the link's scale are ``margin``."""
+        scores = by_column(margin)
+        if not self.wanted:
+            _check_lengths(count_rows(X), margin)
+            return Table(self.schema, scores, len(margin))
+        table = self.given.read(X)
+        _check_lengths(table.n_rows, margin)
+        return Table(self.schema, [*map(table.source, self.wanted), *scores], len(margin))
 
 
 def _check_lengths(n_rows: int | None, margin: NDArray[np.float64]) -> None:

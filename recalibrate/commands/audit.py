@@ -31,11 +31,18 @@ from recalibrate.commands.data import (
     read_labelled,
 )
 from recalibrate.commands.models import known_text, needs_scores, open_any, told_classes
-from recalibrate.commands.options import add_base, add_classes, add_labels, add_reading, add_table
-from recalibrate.commands.outputs import Outputs
-from recalibrate.commands.texts import read_class, read_groups
+from recalibrate.commands.options import (
+    Outputs,
+    add_base,
+    add_classes,
+    add_labels,
+    add_reading,
+    add_table,
+    read_class,
+    read_groups,
+)
 from recalibrate.groups.cells import BANDS
-from recalibrate.metrics.deviances import read_loss
+from recalibrate.metrics import read_loss
 from recalibrate.support.checks import check_number
 
 SUMMARY = "measure calibration by group; fail beyond a tolerance"
@@ -155,7 +162,7 @@ def _add_what(parser: ArgumentParser) -> None:
 
 def run(args: Namespace, console: Console) -> int:
     """Audit, write the views, and judge."""
-    paths = read_models(args.model)
+    paths = _read_models(args.model)
     outputs = Outputs(args.force, args.data, *paths.values(), args.base, args.baseline)
     html = outputs.plan("--html", args.html, ".html", ".htm")
     as_json = outputs.plan("--json", args.json, ".json")
@@ -182,12 +189,12 @@ def run(args: Namespace, console: Console) -> int:
     return _judge(args, console, report)
 
 
-def read_models(given: Sequence[str]) -> dict[str, str]:
+def _read_models(given: Sequence[str]) -> dict[str, str]:
     """Files of models by name: as in ``old=a.rcal``, else the file's own.
 
     Examples
     --------
-    >>> read_models(["old=a.rcal", "models/b.rcal"])
+    >>> _read_models(["old=a.rcal", "models/b.rcal"])
     {'old': 'a.rcal', 'models/b.rcal': 'models/b.rcal'}
     """
     found: dict[str, str] = {}

@@ -4,15 +4,65 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TextIO
+from types import FrameType
+from typing import Any, TextIO
 
-from recalibrate.commands.interrupts import Interrupts
 from recalibrate.support.notices import printable
+
+# --- Ctrl-C and SIGTERM, also where a framework's own code swallows Python's exception for them -
+
+
+_DEFAULTS: dict[signal.Signals, Callable[[int, FrameType | None], Any] | signal.Handlers] = {
+    signal.SIGINT: signal.default_int_handler,
+    signal.SIGTERM: signal.SIG_DFL,
+}
+
+
+@dataclass
+class _Interrupts:
+    """The signal that asked the command to stop, if one did."""
+
+    number: int | None = None
+
+    @property
+    def seen(self) -> bool:
+        """Whether there was one."""
+        return self.number is not None
+
+    def handle(self, number: int, frame: FrameType | None) -> None:
+        """Remember it, and raise what Python raises for Ctrl-C."""
+        self.number = number
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def watch_interrupts() -> Iterator[_Interrupts]:
+    """Remember Ctrl-C and SIGTERM while the block runs.
+
+    A KeyboardInterrupt inside of a callback from C code is printed and dropped there; the error
+    that follows from it is then known to be an interruption. SIGTERM, by which containers are
+    stopped, would end Python without cleaning up.
+    """
+    interrupts = _Interrupts()
+    if threading.current_thread() is not threading.main_thread():
+        yield interrupts
+        return
+    # Where somebody else, or nobody, is to handle a signal, that stays so.
+    ours = [number for number, own in _DEFAULTS.items() if signal.getsignal(number) is own]
+    for number in ours:
+        signal.signal(number, interrupts.handle)
+    try:
+        yield interrupts
+    finally:
+        for number in ours:
+            signal.signal(number, _DEFAULTS[number])
 
 
 @dataclass(frozen=True)
@@ -35,7 +85,7 @@ class Console:
 
     command: str
     quiet: bool = False
-    interrupts: Interrupts = field(default_factory=Interrupts)
+    interrupts: _Interrupts = field(default_factory=_Interrupts)
     lost: list[str] = field(default_factory=list)
     done: list[str] = field(default_factory=list)
 
@@ -65,16 +115,16 @@ class Console:
 
     def fail(self, text: str) -> None:
         """Print why a gate failed."""
-        _write(sys.stderr, in_one_line(text), self.lost)
+        _write(sys.stderr, _in_one_line(text), self.lost)
 
     def warn(self, text: str) -> None:
         """Print a warning."""
-        line = f"recalibrate {self.command}: warning: {in_one_line(text)}"
+        line = f"recalibrate {self.command}: warning: {_in_one_line(text)}"
         _write(sys.stderr, line, self.lost)
 
     def error(self, text: str) -> None:
         """Print an error."""
-        line = f"recalibrate {self.command}: error: {in_one_line(text)}"
+        line = f"recalibrate {self.command}: error: {_in_one_line(text)}"
         _write(sys.stderr, line, self.lost)
 
 
@@ -114,7 +164,7 @@ def report_lost(lost: list[str], done: Sequence[str] = ()) -> None:
 
 
 def _give_up(stream: TextIO, error: OSError | ValueError, lost: list[str]) -> None:
-    silence(stream)
+    _silence(stream)
     if isinstance(error, OSError) and error.errno not in _CLOSED:
         name = "standard error" if stream is sys.stderr else "standard output"
         lost.append(f"cannot write to {name}: {error.strerror or error}; output is incomplete")
@@ -124,18 +174,18 @@ def _give_up(stream: TextIO, error: OSError | ValueError, lost: list[str]) -> No
 _CLOSED = {errno.EPIPE, *([errno.EINVAL] if os.name == "nt" else [])}
 
 
-def silence(stream: TextIO) -> None:
+def _silence(stream: TextIO) -> None:
     """Send what is written from now on nowhere: what the program does does not depend on it."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def in_one_line(text: str) -> str:
+def _in_one_line(text: str) -> str:
     r"""A message without line breaks.
 
     Examples
     --------
-    >>> in_one_line("2 groups fail:\n  young\n  old\n")
+    >>> _in_one_line("2 groups fail:\n  young\n  old\n")
     '2 groups fail: young; old'
     """
     lines = [line.strip() for line in text.strip().splitlines() if line.strip()]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.commands.texts import read_names
+from recalibrate.commands.options import read_names
 from recalibrate.data.inputs import open_frames
 from recalibrate.data.scores import take_scores
 from recalibrate.data.splitting import find_columns

@@ -13,8 +13,13 @@ from typing import NoReturn
 
 from recalibrate import __version__
 from recalibrate.commands import audit, demo, export, fit, inspect, monitor, predict, warm_up
-from recalibrate.commands.console import Console, flush_streams, report_lost, shown_warnings
-from recalibrate.commands.interrupts import watch_interrupts
+from recalibrate.commands.console import (
+    Console,
+    flush_streams,
+    report_lost,
+    shown_warnings,
+    watch_interrupts,
+)
 from recalibrate.commands.options import add_common
 from recalibrate.groups.expressions import GroupSyntaxError
 

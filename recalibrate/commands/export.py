@@ -17,8 +17,7 @@ from typing import Any
 from recalibrate.commands.console import Console
 from recalibrate.commands.data import read_frame
 from recalibrate.commands.models import base_scores, known_text, open_saved
-from recalibrate.commands.options import add_base, add_table
-from recalibrate.commands.outputs import Outputs
+from recalibrate.commands.options import Outputs, add_base, add_table
 from recalibrate.support.strictjson import parse
 
 SUMMARY = "write a recalibrated model as one ONNX graph"

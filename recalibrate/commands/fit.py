@@ -18,6 +18,7 @@ from recalibrate.commands.console import Console
 from recalibrate.commands.data import Labelled, read_classes, read_labelled
 from recalibrate.commands.models import open_base, told_classes
 from recalibrate.commands.options import (
+    Outputs,
     add_classes,
     add_labels,
     add_names,
@@ -25,9 +26,9 @@ from recalibrate.commands.options import (
     add_scores,
     add_table,
     add_trust,
+    read_class,
+    read_names,
 )
-from recalibrate.commands.outputs import Outputs
-from recalibrate.commands.texts import read_class, read_names
 
 if TYPE_CHECKING:
     from recalibrate.model import Recalibrated

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recalibrate.commands.data import check_file, find_positive, scores_of
-from recalibrate.commands.texts import read_names
+from recalibrate.commands.options import read_names
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -33,14 +33,14 @@ from recalibrate.commands.data import (
 )
 from recalibrate.commands.models import known_text, needs_scores, open_any, told_classes
 from recalibrate.commands.options import (
+    Outputs,
     add_base,
     add_common,
     add_labels,
     add_reading,
     add_table,
+    read_groups,
 )
-from recalibrate.commands.outputs import Outputs
-from recalibrate.commands.texts import read_groups
 from recalibrate.support.checks import check_number
 from recalibrate.support.locking import locked
 

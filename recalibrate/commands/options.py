@@ -2,7 +2,105 @@
 
 from __future__ import annotations
 
+import os
+import re
 from argparse import ArgumentParser, _ActionsContainer
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from recalibrate.core.kinds import read_text as read_class
+from recalibrate.support.atomic import atomic_write, check_writable
+from recalibrate.support.shorthand import split_commas
+
+if TYPE_CHECKING:
+    from recalibrate.classes.groups.spec import Groups
+
+__all__ = [
+    "read_class",
+    "read_groups",
+    "read_names",
+]
+
+
+# --- Short texts of the command line: classes of functions, groups, lists of names --------------
+
+
+_CALL = re.compile(r"\s*groups\s*\((.*)\)\s*", re.DOTALL)
+
+
+def read_names(texts: Sequence[str], columns: Sequence[str]) -> list[str]:
+    """Names of columns from lists with commas; a column may itself have a comma in its name.
+
+    Examples
+    --------
+    >>> read_names(["id,name", "city, state"], ["id", "name", "city, state"])
+    ['id', 'name', 'city, state']
+    """
+    known = set(columns)
+    names = (
+        name
+        for text in texts
+        for name in ([text] if text in known else [part.strip() for part in text.split(",")])
+    )
+    return [name for name in dict.fromkeys(names) if name]
+
+
+def read_groups(text: str) -> Groups:
+    """Groups from their terms, with or without ``groups(...)`` around them.
+
+    Examples
+    --------
+    >>> read_groups("sex, race*sex, age < 25")
+    Groups('sex', 'race*sex', 'age < 25')
+    """
+    from recalibrate.classes.groups.spec import Groups
+
+    called = _CALL.fullmatch(text)
+    return Groups.read(split_commas(called[1] if called else text), text)
+
+
+# --- Files that a command writes: all refused or accepted before the work starts ----------------
+
+
+class Outputs:
+    """The files that one command will write.
+
+    Parameters
+    ----------
+    force
+        Whether existing files are replaced.
+    inputs
+        Files that the command reads, which it never replaces; None stands for no file.
+    """
+
+    def __init__(self, force: bool, *inputs: str | None) -> None:
+        self.force = force
+        self._taken = {os.path.realpath(path): "is read by this command" for path in inputs if path}
+
+    def plan(self, option: str, path: str | None, *suffixes: str) -> Path | None:
+        """Check a path that will be written to; None where the user does not want the file."""
+        if path is None:
+            return None
+        if not path.lower().endswith(suffixes):
+            expected = " or ".join(suffixes)
+            raise ValueError(f"{option} {path!r}: the name must end in {expected}")
+        key = os.path.realpath(path)
+        if key in self._taken:
+            raise ValueError(f"{option} {path!r}: this file {self._taken[key]}; choose another")
+        self._taken[key] = f"is written by {option}"
+        try:
+            check_writable(path, overwrite=self.force)
+        except FileExistsError:
+            raise FileExistsError(
+                f"{option} {path!r}: the file exists; choose another name, or replace it with "
+                "--force"
+            ) from None
+        return Path(path)
+
+    def write(self, path: Path, content: bytes) -> None:
+        """Write a planned file as a whole."""
+        atomic_write(path, content, overwrite=self.force)
 
 
 def add_common(parser: ArgumentParser, *, writes: bool) -> None:
@@ -70,7 +168,7 @@ def add_trust(group: _ActionsContainer) -> None:
 
 
 def add_names(group: _ActionsContainer, option: str, about: str) -> None:
-    """Names of columns, see `recalibrate.commands.texts.read_names`."""
+    """Names of columns, see `recalibrate.commands.options.read_names`."""
     group.add_argument(option, metavar="NAMES", action="append", default=[], help=about)
 
 

@@ -18,9 +18,7 @@ from typing import Any
 from recalibrate.commands.console import Console
 from recalibrate.commands.data import CSV, PARQUET, encode_frame, read_frame
 from recalibrate.commands.models import base_scores, known_text, open_recalibrated
-from recalibrate.commands.options import add_base, add_names, add_table
-from recalibrate.commands.outputs import Outputs
-from recalibrate.commands.texts import read_names
+from recalibrate.commands.options import Outputs, add_base, add_names, add_table, read_names
 from recalibrate.data.splitting import find_columns
 
 SUMMARY = "predict new rows with a recalibrated model"

@@ -117,7 +117,7 @@ class History:
         Training error of the un-rounded update that ``Boosted.witness`` ends with, or of the
         model where H found none; NaN where H was not asked.
     final
-        Training error of the model's predictions; NaN for the stages of a default fit.
+        Training error of the model's predictions; NaN for folds and the stages of a default fit.
     skipped
         Share of the weight on level sets that the last round left alone as too small.
     stopped
@@ -216,13 +216,16 @@ def boost_in_turns(
     *,
     encoder: int = 0,
 ) -> Generator[None, None, Boosted]:
-    """The same run, a few rounds at a time (see ``threads.take_turns``): for folds."""
+    """The same run, a few rounds at a time (see ``threads.take_turns``): for folds.
+
+    Nobody asks for a fold's final training error, which would take all its steps once more.
+    """
     run = _Run(source, learner, settings, log, encoder, held_out)
     while run.stopped is None:
         run.round()
         if run.rounds % TURN == 0:
             yield
-    return run.finish()
+    return run.finish(measured=False)
 
 
 class _Run:
@@ -314,7 +317,7 @@ class _Run:
         if self.rounds >= settings.max_rounds and self.stopped is None:
             self.stopped = "max_rounds"
 
-    def finish(self) -> Boosted:
+    def finish(self, *, measured: bool = True) -> Boosted:
         """The accepted model, at its best step where held-out rows decide."""
         settings, log = self.settings, self.log
         if settings.patience is not None and self.held_out:
@@ -324,13 +327,17 @@ class _Run:
         unrounded = float("nan") if asked is None else mean_loss(self.source, asked)
         if settings.keep_unrounded and asked is not None:
             log = asked
-        loss, weight = self.source.sums(Losses(log))
+        final, skipped = float("nan"), 0.0
+        if measured:
+            loss, weight = self.source.sums(Losses(log))
+            final = mean_of(self.source, loss, weight)
+            skipped = self.skipped * 2.0**-self.source.scale.hessian_bits / int(weight[0])
         history = History(
             tuple(self.errors),
             tuple(self.held_out),
             unrounded,
-            mean_of(self.source, loss, weight),
-            self.skipped * 2.0**-self.source.scale.hessian_bits / int(weight[0]),
+            final,
+            skipped,
             self.stopped or "max_rounds",
         )
         return Boosted(log, history, witness, self.log)

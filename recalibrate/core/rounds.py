@@ -201,16 +201,17 @@ class Rounds:
 
     def encode(self, table: Table, threads: int = 1) -> list[Block]:
         """Blocks of all encoders, as far as the steps look at them."""
+        encoders: Sequence[Any] = self.encoders
         return [
             encoder.encode(table, threads)
-            if columns is None or not isinstance(encoder, Selective)
+            if columns is None
             else encoder.encode_some(table, columns, threads)
-            for encoder, columns in zip(self.encoders, self._columns, strict=True)
+            for encoder, columns in zip(encoders, self._columns, strict=True)
         ]
 
     @cached_property
     def _columns(self) -> tuple[Sequence[int] | None, ...]:
-        """Columns that the steps look at, by encoder; None: all."""
+        """Columns that the steps look at, by encoder; None: all, or the encoder has no choice."""
         found: list[set[int]] = [set() for _ in self.encoders]
         whole: set[int] = set()
         for step in self.steps:
@@ -219,6 +220,7 @@ class Rounds:
                 found[step.encoder] |= table.looks_at
             else:
                 whole.add(step.encoder)
+        whole.update(k for k, each in enumerate(self.encoders) if not isinstance(each, Selective))
         return tuple(None if k in whole else sorted(own) for k, own in enumerate(found))
 
     @cached_property

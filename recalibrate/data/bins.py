@@ -24,6 +24,7 @@ from recalibrate.data.columns import (
     sum_equal,
 )
 from recalibrate.data.table import Column, Table
+from recalibrate.data.values import FEW_ROWS
 from recalibrate.kernels import binning
 from recalibrate.support.threads import share_out
 
@@ -76,9 +77,13 @@ class FeatureBins:
         if self.lookup is not None:
             binning.code_by_lookup(column, 0, self.lookup, out)
             return
-        low, high = self.edges[[0, -1]].astype(np.float64) if len(self.edges) else (0.0, 0.0)
-        few = high - low < min(WIDEST_INTEGERS, 4 * len(column)) and abs(low) <= LARGEST_INTEGER
-        if not (few and binning.code_by_lookup(column, *self._whole, out)):
+        # Looking at the edges takes longer than the search of a few rows.
+        whole = False
+        if len(column) > FEW_ROWS:
+            low, high = self.edges[[0, -1]].astype(np.float64) if len(self.edges) else (0.0, 0.0)
+            whole = high - low < min(WIDEST_INTEGERS, 4 * len(column))
+            whole = whole and abs(low) <= LARGEST_INTEGER
+        if not (whole and binning.code_by_lookup(column, *self._whole, out)):
             binning.code_by_search(column, self.edges, out)
 
     @cached_property
@@ -121,7 +126,7 @@ class Bins:
         counts = [feature.count for feature in self.features]
         return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
-    @property
+    @cached_property
     def code_type(self) -> type[np.unsignedinteger]:
         """The narrowest integers that hold every code."""
         widest = max(feature.count for feature in self.features)

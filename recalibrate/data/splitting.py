@@ -5,15 +5,37 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from recalibrate.data.sparse import is_sparse
 from recalibrate.support.notices import listed
 
+if TYPE_CHECKING:
+    import pandas as pd
 
-def split_columns(X: Any) -> tuple[list[str] | None, list[Any]]:
+
+class _FrameColumns(Sequence[Any]):
+    """Columns of a DataFrame, each cut out where it is asked for: of a wide one most never are."""
+
+    def __init__(self, frame: pd.DataFrame) -> None:
+        self._frame = frame
+        self._labels = frame.columns.tolist()
+        self._distinct = frame.columns.is_unique
+
+    def __len__(self) -> int:
+        return len(self._labels)
+
+    def __getitem__(self, j: Any) -> Any:
+        # A name takes half as long as a place, but other labels may mean several columns or rows.
+        label = self._labels[j]
+        by_name = self._distinct and type(label) is str
+        series = self._frame[label] if by_name else self._frame.iloc[:, j]
+        return series.to_numpy() if isinstance(series.dtype, np.dtype) else series
+
+
+def split_columns(X: Any) -> tuple[list[str] | None, Sequence[Any]]:
     """Names (None for arrays) and columns: 1-d views, or a Series of a pandas dtype."""
     if is_sparse(X):
         raise TypeError(
@@ -38,11 +60,7 @@ def split_columns(X: Any) -> tuple[list[str] | None, list[Any]]:
                     f"{X.columns[0]!r}. Give each one name, for example X.columns = "
                     "['_'.join(map(str, name)) for name in X.columns]."
                 )
-            # Numbered, because looking up a name takes ten times as long as cutting out a column.
-            numbered = X.set_axis(range(X.shape[1]), axis=1)
-            series = [column for _, column in numbered.items()]
-            columns = [s.to_numpy() if isinstance(s.dtype, np.dtype) else s for s in series]
-            return [str(name) for name in X.columns], columns
+            return [str(name) for name in X.columns], _FrameColumns(X)
     # As objects, or a list of rows [1, "a"] would become all text.
     array = np.array(X, dtype=object) if isinstance(X, list | tuple) else np.asarray(X)
     _check_shape(array.shape)
@@ -69,6 +87,9 @@ def find_columns(wanted: Sequence[str], names: Sequence[str]) -> list[int]:
     >>> find_columns(["sex", "age"], ["age", "city", "sex"])
     [2, 0]
     """
+    position = {name: j for j, name in enumerate(names)}
+    if len(position) == len(names) and all(name in position for name in wanted):
+        return [position[name] for name in wanted]
     counts = Counter(names)
     absent = [name for name in wanted if not counts[name]]
     if absent:
@@ -76,7 +97,6 @@ def find_columns(wanted: Sequence[str], names: Sequence[str]) -> list[int]:
     repeated = [name for name in wanted if counts[name] > 1]
     if repeated:
         raise ValueError(f"Columns occur more than once in X: {listed(repeated)}. Keep one each.")
-    position = {name: j for j, name in enumerate(names)}
     return [position[name] for name in wanted]
 
 

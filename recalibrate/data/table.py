@@ -26,6 +26,7 @@ from recalibrate.data.values import (
     Value,
     category_key,
     factorize,
+    few_texts,
     is_categorical,
     plain_value,
     read_categories,
@@ -90,6 +91,11 @@ class Column:
         return read_numbers(self.name, values, wide=wide)
 
     def _encode(self, values: Any) -> NDArray[np.float32]:
+        texts = few_texts(values)
+        if texts:
+            found = [self._codes.get(text, np.nan) for text in texts]
+            if any(code == code for code in found):
+                return np.array(found, dtype=np.float32)
         codes, uniques = factorize(self.name, values)
         for known, mapped in self._remembered:
             if known is uniques:
@@ -246,10 +252,11 @@ class Table:
         A new array, unless ``copy`` is False: then it may be the caller's own, only to be read.
         """
         position = self.schema.index(j) if isinstance(j, str) else j
+        source = self._sources[position]
+        if source.dtype == np.float32:
+            return np.array(source) if copy else np.ascontiguousarray(source)
         with np.errstate(over="ignore"):  # float64 beyond float32 becomes infinite, as documented
-            if not copy:
-                return np.ascontiguousarray(self._sources[position], dtype=np.float32)
-            return np.array(self._sources[position], dtype=np.float32)
+            return np.array(source, dtype=np.float32)
 
     def source(self, name: str) -> NDArray[Any]:
         """A column as it was given: numbers of any dtype, or codes."""

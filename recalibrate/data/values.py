@@ -21,6 +21,9 @@ Taken = Literal["any", "no infinities", "finite"]
 
 _FLOAT32_EXACT = 2**24  # every integer up to this magnitude is a float32
 
+FEW_ROWS = 16
+"""So many texts are looked up one by one: counting distinct ones takes longer to begin with."""
+
 
 class UnreadableColumnError(ValueError):
     """A column holds what is neither numbers nor text: dates, lists."""
@@ -66,6 +69,9 @@ def read_numbers(name: str, values: Any, *, wide: bool = False) -> NDArray[Any]:
 
     ``wide`` is for those who compare in float64: all integers that it can hold are taken.
     """
+    if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
+        _check_integers(name, values, wide)
+        return values
     import pandas as pd
 
     if values.dtype.name == "category":
@@ -91,16 +97,18 @@ def read_numbers(name: str, values: Any, *, wide: bool = False) -> NDArray[Any]:
 def _check_integers(name: str, values: NDArray[Any], wide: bool) -> None:
     if values.dtype.kind == "O":  # Python integers of any size, possibly among floats
         values = values[[isinstance(v, int | np.integer) for v in values]]
-    elif values.dtype.kind not in "iu":
+    elif values.dtype.kind not in "iu" or values.dtype.itemsize < 4:
         return
     type_ = np.finfo(np.float64 if wide else np.float32)
     exact = 2 ** (type_.nmant + 1)  # every integer up to this magnitude
     if not values.size or (values.max() <= exact and values.min() >= -exact):
         return
     large = values[(values > exact) | (values < -exact)]
+    if not large.size:
+        return
     magnitude = np.abs(large)
     odd_part = magnitude // (magnitude & -magnitude)  # must fit the bits of the type
-    lossy = large[(odd_part >= exact) | (magnitude >= 2**type_.maxexp)] if large.size else large
+    lossy = large[(odd_part >= exact) | (magnitude >= 2**type_.maxexp)]
     if lossy.size and wide:
         raise ValueError(
             f"Column {name!r} holds integers that float64 cannot hold, for example {lossy[0]}."
@@ -197,6 +205,14 @@ def factorize(name: str, values: Any) -> tuple[NDArray[Any], Any]:
     keys = (None if missing else category_key(plain_value(value)) for value, missing in pairs)
     codes, uniques = pd.factorize(np.fromiter(keys, dtype=object, count=len(values)))
     return codes, [key[1] if isinstance(key, tuple) else key for key in uniques]
+
+
+def few_texts(values: Any) -> list[str]:
+    """The values of a short column of text without a missing one; none if it is another."""
+    if len(values) > FEW_ROWS or values.dtype.name not in ("object", "str", "string"):
+        return []
+    texts = list(values)
+    return texts if all(type(text) is str for text in texts) else []
 
 
 def read_categories(name: str, values: Any) -> tuple[Value, ...]:

@@ -74,12 +74,12 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
         raise FileNotFoundError(f"there is no file {os.fspath(path)!r}")
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
-        check_prefix(file.read(PREFIX.size), size)
+        _check_prefix(file.read(PREFIX.size), size)
         file.seek(0)
         return file.read(size)
 
 
-def check_prefix(prefix: bytes, size: int) -> tuple[int, int, int]:
+def _check_prefix(prefix: bytes, size: int) -> tuple[int, int, int]:
     """Version, length of the header, length of the arrays; they have to fill the file."""
     if prefix[: len(MAGIC)] != MAGIC[: len(prefix)] or not prefix:
         raise ModelFileError(
@@ -109,7 +109,7 @@ def check_prefix(prefix: bytes, size: int) -> tuple[int, int, int]:
 
 def unpack(data: bytes) -> tuple[int, Any, list[NDArray[Any]]]:
     """Format version, model and arrays of a file's bytes; nothing in them is believed."""
-    version, header_length, _ = check_prefix(data[: PREFIX.size], len(data))
+    version, header_length, _ = _check_prefix(data[: PREFIX.size], len(data))
     end = len(data) - CHECKSUM_BYTES
     if hashlib.sha256(memoryview(data)[:end]).digest() != data[end:]:
         raise ModelFileError(

@@ -48,9 +48,8 @@ summed is a multiple of 2**-40, and level sets come from comparing float64 margi
 numbers.
 """
 
-from recalibrate.graph.errors import ExportError, ParityError
-from recalibrate.graph.exportable import check_exportable
-from recalibrate.graph.exporter import export_model
+from recalibrate.graph.exporter import check_exportable, export_model
+from recalibrate.graph.inputs import ExportError, ParityError
 from recalibrate.graph.parity import ParityReport, check_parity
 from recalibrate.graph.served import ServedModel, load_served
 

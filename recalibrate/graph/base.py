@@ -15,9 +15,8 @@ from recalibrate.core.fixedpoint import VALUE_STEP
 from recalibrate.core.levels import MARGIN_LIMIT, MARGIN_STEP, Link
 from recalibrate.data.bounds import NO_BOUNDS
 from recalibrate.data.labels import Labels
-from recalibrate.graph.errors import ExportError
 from recalibrate.graph.facts import ABSENTS, is_known
-from recalibrate.graph.inputs import MATRIX, BaseInputs, Inputs
+from recalibrate.graph.inputs import MATRIX, BaseInputs, ExportError, Inputs
 from recalibrate.support.notices import listed
 from recalibrate.support.onnxgraph import (
     ABSENT,

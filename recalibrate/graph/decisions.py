@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.graph.base import constant_margin
-from recalibrate.graph.errors import ExportError
+from recalibrate.graph.inputs import ExportError
 from recalibrate.graph.trees import Leaf, flatten, search
-from recalibrate.losses.rules import Cheapest, Formula, Lookup, Rule
+from recalibrate.losses import Cheapest, Formula, Lookup, Rule
 from recalibrate.support.notices import listed
 from recalibrate.support.onnxgraph import GraphBuilder
 
@@ -27,7 +27,7 @@ def write_action(builder: GraphBuilder, rule: Rule | Cheapest, mean: str) -> str
     if isinstance(rule, Cheapest):
         costs = builder.op("MatMul", mean, builder.constant(rule.costs))
         place = builder.op("ArgMin", costs, axis=1, keepdims=1)
-        return builder.op("Gather", builder.constant(action_numbers(rule)), place)
+        return builder.op("Gather", builder.constant(_action_numbers(rule)), place)
     if isinstance(rule, Lookup):
         return _lookup(builder, rule, mean)
     if rule.kind == "mean":
@@ -43,7 +43,7 @@ def write_action(builder: GraphBuilder, rule: Rule | Cheapest, mean: str) -> str
 
 def _lookup(builder: GraphBuilder, rule: Lookup, mean: str) -> str:
     """One tree finds the place among the thresholds; a prediction at one belongs above it."""
-    values = action_numbers(rule)
+    values = _action_numbers(rule)
     if not len(rule.thresholds):
         return constant_margin(float(values[0]), mean, builder)
     below = np.nextafter(rule.thresholds, -np.inf)
@@ -53,7 +53,7 @@ def _lookup(builder: GraphBuilder, rule: Lookup, mean: str) -> str:
     return builder.op("Gather", builder.constant(values), place)
 
 
-def action_numbers(rule: Lookup | Cheapest) -> NDArray[np.float64]:
+def _action_numbers(rule: Lookup | Cheapest) -> NDArray[np.float64]:
     """The actions as numbers that a tensor can hold, or an `ExportError`."""
     try:
         values = np.asarray(rule.values, dtype=np.float64)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import onnx
 
 from recalibrate.bases.constant import Constant
-from recalibrate.bases.problem import base_margin
-from recalibrate.core.learning import SCORE_COLUMN, is_score, score_columns
+from recalibrate.bases.problem import Problem, base_margin
+from recalibrate.bases.protocol import Base
+from recalibrate.core.learning import SCORE_COLUMN, FunctionClass, is_score, score_columns
+from recalibrate.data.table import Column
 from recalibrate.graph.base import (
     BaseGraph,
     constant_margin,
@@ -22,17 +25,112 @@ from recalibrate.graph.base import (
     write_margin,
     write_means,
 )
-from recalibrate.graph.conditions import write_truth
 from recalibrate.graph.decisions import ACTION, describe_decision, write_action
-from recalibrate.graph.features import Columns, FeatureList
+from recalibrate.graph.features import Code, Columns, FeatureList, Number, Truth
+from recalibrate.graph.forms import Runner, form_of
 from recalibrate.graph.inputs import Inputs, Style, plan_inputs
-from recalibrate.graph.runner import Runner
 from recalibrate.graph.updates import plan_updates
+from recalibrate.groups.expressions import (
+    And,
+    Compare,
+    Condition,
+    In,
+    IsMissing,
+    Not,
+    Or,
+    codes_where,
+)
 from recalibrate.support.onnxgraph import GraphBuilder, value_info
 
 if TYPE_CHECKING:
     from recalibrate.deciding import ClassDecision, Decision
     from recalibrate.model import Recalibrated
+
+
+# --- Group expressions as nodes: the truth of a condition on every row --------------------------
+
+
+_COMPARE = {
+    "<": "Less",
+    "<=": "LessOrEqual",
+    ">": "Greater",
+    ">=": "GreaterOrEqual",
+    "==": "Equal",
+}
+
+
+def _write_truth(truth: Truth, columns: Columns) -> str:
+    """A bool column [N, 1]; comparisons with a missing value are False, as in Python."""
+    return _Writer({column.name: column for column in truth.columns}, columns).write(
+        truth.condition
+    )
+
+
+class _Writer:
+    def __init__(self, schema: dict[str, Column], columns: Columns) -> None:
+        self.schema = schema
+        self.columns = columns
+        self.builder = columns.builder
+
+    def write(self, node: Condition) -> str:
+        if isinstance(node, And | Or):
+            combine = "And" if isinstance(node, And) else "Or"
+            parts = [self.write(operand) for operand in node.operands]
+            return reduce(lambda a, b: self.builder.op(combine, a, b), parts)
+        if isinstance(node, Not):
+            return self.builder.op("Not", self.write(node.operand))
+        if isinstance(node, IsMissing):
+            return self.builder.op("IsNaN", self._column(node.column))
+        if self.schema[node.column].kind == "categorical":
+            return self._categories(node)
+        return self._numbers(node)
+
+    def _column(self, name: str) -> str:
+        column = self.schema[name]
+        return self.columns.column(Code(column) if column.kind == "categorical" else Number(name))
+
+    def _categories(self, node: Compare | In) -> str:
+        """Look the code up; NaN, which is missing or unknown, is at 0."""
+        truth = codes_where(node, self.schema[node.column])
+        codes = self._column(node.column)
+        zero = self.builder.constant(np.zeros((), dtype=np.float32))
+        known = self.builder.op("Where", self.builder.op("IsNaN", codes), zero, codes)
+        return self.builder.op(
+            "Gather", self.builder.constant(truth), self.builder.cast(known, "int64")
+        )
+
+    def _numbers(self, node: Compare | In) -> str:
+        values = self._column(node.column)
+        given = node.values if isinstance(node, In) else (node.value,)
+        with np.errstate(over="ignore"):  # beyond float32 is infinite, as it is in the column
+            constants = np.array([float(v) for v in given]).astype(np.float32)
+        if isinstance(node, Compare) and node.op != "!=":
+            return self.builder.op(_COMPARE[node.op], values, self.builder.constant(constants[0]))
+        equal = [
+            self.builder.op("Equal", values, self.builder.constant(constant))
+            for constant in constants
+        ]
+        found = reduce(lambda a, b: self.builder.op("Or", a, b), equal)
+        if isinstance(node, In) and not node.negated:
+            return found
+        present = self.builder.op("Not", self.builder.op("IsNaN", values))
+        return self.builder.op("And", present, self.builder.op("Not", found))
+
+
+# --- Before a fit: whether what comes out of it can become a graph ------------------------------
+
+
+def check_exportable(base: Base, H: FunctionClass, problem: Problem) -> None:
+    """Refuse a base model or a class that has no ONNX form; an `ExportError` says why."""
+    schema = problem.table.schema
+    own = schema.select([name for name in schema.names if not is_score(name)])
+    form = form_of(H.kind)
+    wanted = [own.columns[own.index(name)] for name in H.reads(own)]
+    graph = read_base(base, None if problem.own_table else own.names)
+    array = () if own.named else own.names
+    plan_inputs(graph.inputs, wanted, array, own_table=problem.own_table)
+    form.try_out(H, problem)
+
 
 FORMAT = "1"
 """Version of the file's conventions: names of inputs, outputs and metadata."""
@@ -90,7 +188,7 @@ class _Export:
         inputs = self._inputs(base)
         builder = GraphBuilder()
         score, margins = self._base(builder, base, inputs)
-        columns = Columns(builder, inputs, margins, write_truth)
+        columns = Columns(builder, inputs, margins, _write_truth)
         runner = Runner(columns, features.features, model.schema, rounds.family.score_limit)
         for update in updates:
             update.write(runner)

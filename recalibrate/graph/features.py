@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from recalibrate.data.table import Column, Schema
-from recalibrate.graph.errors import ExportError
-from recalibrate.graph.inputs import Inputs
+from recalibrate.graph.inputs import ExportError, Inputs
 from recalibrate.groups.expressions import Condition
 from recalibrate.support.onnxgraph import ML_DOMAIN, GraphBuilder
 

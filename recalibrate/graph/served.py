@@ -17,8 +17,7 @@ from recalibrate.bases.wrappers import select_columns
 from recalibrate.data.classes import Known, sort_classes
 from recalibrate.graph.decisions import ACTION
 from recalibrate.graph.facts import Facts, read_facts
-from recalibrate.graph.feeds import Feed, make_feed
-from recalibrate.graph.inputs import Input
+from recalibrate.graph.inputs import Feed, Input, make_feed
 from recalibrate.support.errors import ModelFileError
 from recalibrate.support.interruptions import reraise_interruption
 from recalibrate.support.notices import listed, printable

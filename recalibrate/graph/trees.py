@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.core.levels import Levels
-from recalibrate.ensemble import Ensemble
-from recalibrate.ensemble.trees import LEAF
+from recalibrate.ensemble import LEAF, Ensemble
 
 MARGIN = -1
 """Number of the column that holds the score which the level sets were drawn from."""

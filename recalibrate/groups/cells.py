@@ -36,7 +36,8 @@ class CategoryCells:
     count: int
 
     def assign(self, table: ex.Columns) -> NDArray[np.int32]:
-        return np.nan_to_num(table.column(self.column), nan=self.count + 1).astype(np.int32)
+        codes = table.column(self.column)
+        return np.where(np.isnan(codes), self.count + 1, codes).astype(np.int32)
 
     def names(self, schema: Schema) -> list[str]:
         categories = schema.columns[schema.index(self.column)].categories

@@ -68,13 +68,12 @@ def sizes_of(factors: tuple[Cells, ...]) -> tuple[int, ...]:
 
 def count_combinations(factors: tuple[Cells, ...], rows: Assigned) -> Counted:
     """Combinations of cells that occur in some rows, and how often."""
-    from recalibrate.kernels.groups import count_cells
-
     sizes = sizes_of(factors)
     if math.prod(sizes) <= LOOKUP_LIMIT:
-        flat = np.zeros(math.prod(sizes), dtype=np.int64)
-        count_cells(rows.stacked(factors), np.array(sizes, dtype=np.int64), flat)
-        counts = flat.reshape(sizes)
+        key = rows.cells(factors[0])
+        for factor, size in zip(factors[1:], sizes[1:], strict=True):
+            key = np.multiply(key, size, dtype=np.int64) + rows.cells(factor)
+        counts = np.bincount(key, minlength=math.prod(sizes)).reshape(sizes)
         found = np.argwhere(counts > 0)
         found = found[(found > 0).all(axis=1)]
         return found.astype(np.int64), counts[tuple(found.T)]

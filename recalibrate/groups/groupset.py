@@ -59,7 +59,7 @@ class _Aligned:
                 f"column {name!r} is {own.kind} in this table, but was {wanted.kind} when the "
                 "groups were bound; read the data with the schema of the first table"
             )
-        if own.categories == wanted.categories:
+        if own is wanted or own.categories == wanted.categories:
             return values
         codes = {category_key(c): k for k, c in enumerate(wanted.categories, start=1)}
         translated = np.array(

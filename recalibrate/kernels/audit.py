@@ -54,19 +54,13 @@ def add_six(
 ) -> None:
     """The same for exactly six values, in half the time."""
     for i in range(codes.shape[0]):
-        at = cell[i]
-        a, b, c = values[i, 0], values[i, 1], values[i, 2]
-        d, e, f = values[i, 3], values[i, 4], values[i, 5]
+        at, row = cell[i], values[i]
         for t in range(codes.shape[1]):
             code = codes[i, t]
             if code > 0:
-                group = offsets[t] + code - 1
-                sums[at, group, 0] += a
-                sums[at, group, 1] += b
-                sums[at, group, 2] += c
-                sums[at, group, 3] += d
-                sums[at, group, 4] += e
-                sums[at, group, 5] += f
+                own = sums[at, offsets[t] + code - 1]
+                for k in range(6):
+                    own[k] += row[k]
 
 
 @kernel
@@ -79,32 +73,13 @@ def add_eight(
 ) -> None:
     """The same for exactly eight values."""
     for i in range(codes.shape[0]):
-        at = cell[i]
-        a, b, c, d = values[i, 0], values[i, 1], values[i, 2], values[i, 3]
-        e, f, g, h = values[i, 4], values[i, 5], values[i, 6], values[i, 7]
+        at, row = cell[i], values[i]
         for t in range(codes.shape[1]):
             code = codes[i, t]
             if code > 0:
-                group = offsets[t] + code - 1
-                sums[at, group, 0] += a
-                sums[at, group, 1] += b
-                sums[at, group, 2] += c
-                sums[at, group, 3] += d
-                sums[at, group, 4] += e
-                sums[at, group, 5] += f
-                sums[at, group, 6] += g
-                sums[at, group, 7] += h
-
-
-@helper
-def _look(walks: Floats, g: int) -> None:
-    """Compare a sum with the extremes so far; between equal predictions nobody looks."""
-    if walks[g, SUM] > walks[g, TOP]:
-        walks[g, TOP], walks[g, TOP_AT] = walks[g, SUM], walks[g, LAST]
-        walks[g, TOP_VARIANCE], walks[g, TOP_SKEW] = walks[g, VARIANCE], walks[g, SKEW]
-    if walks[g, SUM] < walks[g, LOW]:
-        walks[g, LOW], walks[g, LOW_AT] = walks[g, SUM], walks[g, LAST]
-        walks[g, LOW_VARIANCE], walks[g, LOW_SKEW] = walks[g, VARIANCE], walks[g, SKEW]
+                own = sums[at, offsets[t] + code - 1]
+                for k in range(8):
+                    own[k] += row[k]
 
 
 @kernel
@@ -117,18 +92,30 @@ def add_steps(
     skew: Floats,
     walks: Floats,
 ) -> None:
-    """Go on with every group's walk; rows are in ascending order of f over all calls."""
+    """Go on with every group's walk; rows are in ascending order of f over all calls.
+
+    A sum is compared with the extremes so far when the next prediction comes: between equal ones
+    nobody looks.
+    """
     for i in range(codes.shape[0]):
         for t in range(codes.shape[1]):
             code = codes[i, t]
             if code > 0:
-                g = offsets[t] + code - 1
-                if f[i] != walks[g, LAST]:
-                    _look(walks, g)
-                    walks[g, LAST] = f[i]
-                walks[g, SUM] += residual[i]
-                walks[g, VARIANCE] += variance[i]
-                walks[g, SKEW] += skew[i]
+                own = walks[offsets[t] + code - 1]
+                total = own[SUM]
+                if f[i] != own[LAST]:
+                    if total > own[TOP]:
+                        own[TOP] = total
+                        for k in range(3):
+                            own[TOP_AT + k] = own[LAST + k]
+                    if total < own[LOW]:
+                        own[LOW] = total
+                        for k in range(3):
+                            own[LOW_AT + k] = own[LAST + k]
+                    own[LAST] = f[i]
+                own[SUM] = total + residual[i]
+                own[VARIANCE] += variance[i]
+                own[SKEW] += skew[i]
 
 
 def end_walks(walks: Floats) -> None:

@@ -1,4 +1,4 @@
-"""Loops over cells of group expressions: combinations counted, and groups looked up."""
+"""Loops over cells of group expressions: groups of rows looked up."""
 
 from __future__ import annotations
 
@@ -11,24 +11,6 @@ Cells = NDArray[np.unsignedinteger]
 
 TILE = 256
 """Rows whose groups are looked up together."""
-
-
-@kernel
-def count_cells(cells: Cells, sizes: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
-    """Count the rows of every combination of cells; ``cells`` has a row per factor."""
-    first, last = cells[0], cells[-1]
-    if cells.shape[0] == 1:
-        for i in range(cells.shape[1]):
-            counts[last[i]] += 1
-    elif cells.shape[0] == 2:  # by far the most frequent crossing
-        for i in range(cells.shape[1]):
-            counts[first[i] * sizes[1] + last[i]] += 1
-    else:
-        for i in range(cells.shape[1]):
-            key = 0
-            for k in range(cells.shape[0]):
-                key = key * sizes[k] + cells[k, i]
-            counts[key] += 1
 
 
 @kernel

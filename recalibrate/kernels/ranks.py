@@ -15,57 +15,13 @@ from recalibrate.kernels.compiler import helper, kernel
 # add up, over rows of the one label, the weight of rows of the other label that are below: times
 # w, times w squared, and that times itself. What every row of weight 1 changes comes first: it
 # shares a line of the cache. Rows of the same prediction wait in TIED_...: among them every pair
-# counts half.
-NEGATIVE, POSITIVE, PAIRS, POSITIVE_BELOW2, NEGATIVE_BELOW2 = 0, 1, 2, 3, 4
-POSITIVE2, POSITIVE_BELOW, NEGATIVE2, NEGATIVE_BELOW = 5, 6, 7, 8
-TIED_NEGATIVE, TIED_NEGATIVE2, TIED_POSITIVE, TIED_POSITIVE2 = 9, 10, 11, 12
+# counts half. What there is of either label stands side by side, of label 0 first.
+NEGATIVE, POSITIVE, PAIRS, NEGATIVE_BELOW2, POSITIVE_BELOW2 = 0, 1, 2, 3, 4
+NEGATIVE2, POSITIVE2, NEGATIVE_BELOW, POSITIVE_BELOW = 5, 6, 7, 8
+TIED_NEGATIVE, TIED_POSITIVE, TIED_NEGATIVE2, TIED_POSITIVE2 = 9, 10, 11, 12
 RANKS = 13
 
 
-@helper
-def _close(ranks: Floats, g: int) -> None:
-    """Count the rows of a group that share their prediction."""
-    negative, positive = ranks[g, TIED_NEGATIVE], ranks[g, TIED_POSITIVE]
-    if positive > 0.0:
-        below, square = ranks[g, NEGATIVE] + 0.5 * negative, ranks[g, TIED_POSITIVE2]
-        ranks[g, PAIRS] += positive * below
-        ranks[g, POSITIVE2] += square
-        ranks[g, POSITIVE_BELOW] += square * below
-        ranks[g, POSITIVE_BELOW2] += square * below * below
-        ranks[g, TIED_POSITIVE] = 0.0
-        ranks[g, TIED_POSITIVE2] = 0.0
-    if negative > 0.0:
-        below, square = ranks[g, POSITIVE] + 0.5 * positive, ranks[g, TIED_NEGATIVE2]
-        ranks[g, NEGATIVE2] += square
-        ranks[g, NEGATIVE_BELOW] += square * below
-        ranks[g, NEGATIVE_BELOW2] += square * below * below
-        ranks[g, TIED_NEGATIVE] = 0.0
-        ranks[g, TIED_NEGATIVE2] = 0.0
-        ranks[g, NEGATIVE] += negative
-    ranks[g, POSITIVE] += positive
-
-
-@helper
-def _add_alone(
-    codes: NDArray[np.int32], offsets: NDArray[np.int64], positive: bool, ranks: Floats
-) -> None:
-    """Add a row of weight 1 whose prediction no other row has."""
-    for t in range(codes.shape[0]):
-        code = codes[t]
-        if code > 0:
-            g = offsets[t] + code - 1
-            if positive:
-                below = ranks[g, NEGATIVE]
-                ranks[g, POSITIVE] += 1.0
-                ranks[g, PAIRS] += below
-                ranks[g, POSITIVE_BELOW2] += below * below
-            else:
-                below = ranks[g, POSITIVE]
-                ranks[g, NEGATIVE] += 1.0
-                ranks[g, NEGATIVE_BELOW2] += below * below
-
-
-@kernel
 def add_ranks(
     codes: Codes,
     offsets: NDArray[np.int64],
@@ -81,49 +37,96 @@ def add_ranks(
     ``equal``: all weights are 1. The rows of the last prediction wait, which is in ``last[0]``,
     because the next call may have more of them.
     """
+    more = int(np.searchsorted(f, last[0], side="right"))
+    if more:
+        _add_ranks(codes[:more], offsets, f[:more], y[:more], weight[:more], equal, ranks)
+    if more < len(f):
+        _close(ranks)
+        _add_ranks(codes[more:], offsets, f[more:], y[more:], weight[more:], equal, ranks)
+    last[0] = f[-1]
+
+
+def end_ranks(ranks: Floats, equal: bool) -> None:
+    """Count the last rows, and what equal weights tell by themselves."""
+    _close(ranks)
+    if equal:
+        own = ranks.T
+        own[POSITIVE2], own[NEGATIVE2] = own[POSITIVE], own[NEGATIVE]
+        own[POSITIVE_BELOW] = own[PAIRS]
+        own[NEGATIVE_BELOW] = own[POSITIVE] * own[NEGATIVE] - own[PAIRS]
+
+
+def _close(ranks: Floats) -> None:
+    """Count the rows of all groups that share their prediction, as `_add_ranks` does for some."""
+    own = ranks.T
+    for label in (1, 0):
+        tied, square = own[TIED_NEGATIVE + label], own[TIED_NEGATIVE2 + label]
+        below = own[POSITIVE - label] + 0.5 * own[TIED_POSITIVE - label]
+        if label:
+            own[PAIRS] += tied * below
+        own[NEGATIVE2 + label] += square
+        own[NEGATIVE_BELOW + label] += square * below
+        own[NEGATIVE_BELOW2 + label] += square * below * below
+    own[NEGATIVE : POSITIVE + 1] += own[TIED_NEGATIVE : TIED_POSITIVE + 1]
+    own[TIED_NEGATIVE:] = 0.0
+
+
+@kernel
+def _add_ranks(
+    codes: Codes,
+    offsets: NDArray[np.int64],
+    f: Floats,
+    y: Floats,
+    weight: Floats,
+    equal: bool,
+    ranks: Floats,
+) -> None:
+    """Add rows; those of the last prediction are not counted yet."""
     n_rows, n_terms = codes.shape
-    everywhere = f[0] == last[0]
-    if not everywhere:
-        for g in range(ranks.shape[0]):
-            _close(ranks, g)
     start = 0
     while start < n_rows:
         stop = start + 1
         while stop < n_rows and f[stop] == f[start]:
             stop += 1
-        if equal and stop == start + 1 and stop < n_rows and not everywhere:
-            _add_alone(codes[start], offsets, y[start] > 0.5, ranks)
-            start = stop
-            continue
+        alone = equal and stop == start + 1 and stop < n_rows
         for i in range(start, stop):
-            w, place = weight[i], TIED_POSITIVE if y[i] > 0.5 else TIED_NEGATIVE
+            label = np.int64(y[i] > 0.5)
             for t in range(n_terms):
-                if codes[i, t] > 0:
-                    g = offsets[t] + codes[i, t] - 1
-                    ranks[g, place] += w
-                    ranks[g, place + 1] += w * w
-        if stop < n_rows:
-            if everywhere:  # groups of rows of the call before wait, too
-                for g in range(ranks.shape[0]):
-                    _close(ranks, g)
-                everywhere = False
+                code = codes[i, t]
+                if code > 0:
+                    own = ranks[offsets[t] + code - 1]
+                    if alone:
+                        below = own[POSITIVE - label]
+                        own[NEGATIVE + label] += 1.0
+                        own[NEGATIVE_BELOW2 + label] += below * below
+                        own[PAIRS] += label * below
+                    else:
+                        own[TIED_NEGATIVE + label] += weight[i]
+                        own[TIED_NEGATIVE2 + label] += weight[i] * weight[i]
+        if stop < n_rows and not alone:
             for i in range(start, stop):
                 for t in range(n_terms):
-                    if codes[i, t] > 0:
-                        _close(ranks, offsets[t] + codes[i, t] - 1)
+                    code = codes[i, t]
+                    if code > 0:
+                        _close_one(ranks[offsets[t] + code - 1])
         start = stop
-    last[0] = f[n_rows - 1]
 
 
-@kernel
-def end_ranks(ranks: Floats, equal: bool) -> None:
-    """Count the last rows, and what equal weights tell by themselves."""
-    for g in range(ranks.shape[0]):
-        _close(ranks, g)
-        if equal:
-            ranks[g, POSITIVE2], ranks[g, NEGATIVE2] = ranks[g, POSITIVE], ranks[g, NEGATIVE]
-            ranks[g, POSITIVE_BELOW] = ranks[g, PAIRS]
-            ranks[g, NEGATIVE_BELOW] = ranks[g, POSITIVE] * ranks[g, NEGATIVE] - ranks[g, PAIRS]
+@helper
+def _close_one(own: Floats) -> None:
+    for side in range(2):
+        label = 1 - side
+        tied, square = own[TIED_NEGATIVE + label], own[TIED_NEGATIVE2 + label]
+        if tied > 0.0:
+            below = own[side] + 0.5 * own[TIED_NEGATIVE + side]
+            own[PAIRS] += label * tied * below
+            own[NEGATIVE2 + label] += square
+            own[NEGATIVE_BELOW + label] += square * below
+            own[NEGATIVE_BELOW2 + label] += square * below * below
+    for label in range(2):
+        own[label] += own[TIED_NEGATIVE + label]
+        own[TIED_NEGATIVE + label] = 0.0
+        own[TIED_NEGATIVE2 + label] = 0.0
 
 
 @kernel

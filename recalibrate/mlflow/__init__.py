@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from recalibrate import __version__
 from recalibrate.auditing.report import AuditReport
 from recalibrate.bases.protocol import ScoreColumn
-from recalibrate.graph.errors import ExportError
+from recalibrate.graph.inputs import ExportError
 from recalibrate.loading import load
 from recalibrate.model import Recalibrated
 from recalibrate.support.notices import warn_user
@@ -22,7 +22,7 @@ from recalibrate.support.optional import require
 if TYPE_CHECKING:
     from mlflow.models.model import ModelInfo
 
-    from recalibrate.estimators.base import FitsModel
+    from recalibrate.estimators import FitsModel
 
 __all__ = ["load_model", "log_model", "log_report", "save_model"]
 

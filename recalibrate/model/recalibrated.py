@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.bases.problem import (
+    Features,
     base_margin,
     check_own_table,
     count_scores,
     has_no_rows,
-    read_features,
 )
 from recalibrate.bases.protocol import Base
 from recalibrate.bases.wrappers import ChainedBase, select_columns
@@ -246,10 +247,10 @@ class Recalibrated(Outputs, Frozen):
             outputs = self.labels.outputs
             nothing = np.empty(0) if outputs == 1 else np.empty((0, outputs))
             return nothing, nothing.copy()
-        start, blocks, scores = self._encode(X, base, Z)
+        start, blocks, given = self._encode(X, base, Z)
         margins = self.rounds.apply(blocks, start)
         unchanged = not self.rounds.steps and self.rounds.start is None
-        return margins, scores if unchanged else self._finish(margins)
+        return margins, self._base_means(given) if unchanged else self._finish(margins)
 
     def _in_columns(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Columns of several classes in the order of :attr:`classes_`."""
@@ -295,8 +296,8 @@ class Recalibrated(Outputs, Frozen):
 
     def _encode(
         self, X: Any, base: Any, Z: Any
-    ) -> tuple[NDArray[np.float64], list[NDArray[Any]], NDArray[np.float64]]:
-        """Base scores on the link's scale, blocks of all encoders, base scores as means."""
+    ) -> tuple[NDArray[np.float64], list[NDArray[Any]], Any]:
+        """Base scores on the link's scale, blocks of all encoders, base scores as given."""
         X, Z = settle_both(X, Z)
         check_own_table(Z, X)
         given = self.base.scores(X) if base is None else base
@@ -304,26 +305,33 @@ class Recalibrated(Outputs, Frozen):
         margin = base_margin(
             self.base, given, self.labels, self.rounds.link, n_rows, clip=self.clip
         )
-        names = tuple(dict.fromkeys(n for encoder in self.rounds.encoders for n in encoder.names))
         rows = self._in_fitted_order(X) if Z is None else Z
-        table = read_features(self.schema, names, rows, margin, self.labels)
-        blocks = self.rounds.encode(table, threads_for(n_rows))
+        table = self._features.read(rows, margin)
+        return margin, self.rounds.encode(table, threads_for(n_rows)), given
+
+    @cached_property
+    def _features(self) -> Features:
+        """The columns that the encoders look at."""
+        names = dict.fromkeys(name for each in self.rounds.encoders for name in each.names)
+        return Features.of(self.schema, tuple(names), self.labels)
+
+    def _base_means(self, given: Any) -> NDArray[np.float64]:
+        """Base scores as predictions: those of a model that corrects nothing."""
         outputs = self.labels.outputs
-        plain = read_scores(given, n_rows=n_rows, probability=False, outputs=outputs)
+        plain = read_scores(given, n_rows=len(given), probability=False, outputs=outputs)
         means = from_margin(plain, self.base.link)
-        regression = self.labels.kind == "regression"
-        return margin, blocks, self.labels.within(means) if regression else means
+        return self.labels.within(means) if self.labels.kind == "regression" else means
 
     def _in_fitted_order(self, X: Any) -> Any:
         """X with its columns where the fitted array had them, if the base model knows their names.
 
         The base finds columns by name; H, which saw an array, by position.
         """
+        if self.schema.named:
+            return X
         names = self.base.columns()
         own = len([name for name in self.schema.names if not is_score(name)])
-        if self.schema.named or not names or len(names) != own:
-            return X
-        return select_columns(X, names)
+        return select_columns(X, names) if names and len(names) == own else X
 
     def __repr__(self) -> str:
         H = repr(self.H)

@@ -20,7 +20,7 @@ FEWEST_ROWS = 200
 
 
 @dataclass(frozen=True)
-class RefitGap:
+class _RefitGap:
     """Gap of a group with an alarm on the held-out rows, before and after a refit."""
 
     group: str
@@ -54,7 +54,7 @@ class RefitAdvice:
     change: float
     se: float
     helps: bool
-    gaps: tuple[RefitGap, ...]
+    gaps: tuple[_RefitGap, ...]
 
     def __str__(self) -> str:
         start = "would help" if self.helps else "would not help beyond noise"
@@ -145,7 +145,7 @@ def _gaps(
     new: Float64,
     target: Float64,
     weight: Float64,
-) -> tuple[RefitGap, ...]:
+) -> tuple[_RefitGap, ...]:
     codes = state.watched.codes(table, n_rows, allow_unknown=True)[0][cut:]
     offsets, bands = state.watched.offsets, state.watched.band(old, 0)
     found = []
@@ -160,5 +160,5 @@ def _gaps(
             before, after = (
                 float((w @ (target - own)) / w.sum()) * state.scale.span for own in (old, new)
             )
-            found.append(RefitGap(state.watched.names[g], int(inside.sum()), before, after))
+            found.append(_RefitGap(state.watched.names[g], int(inside.sum()), before, after))
     return tuple(found)

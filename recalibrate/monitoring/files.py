@@ -12,8 +12,9 @@ import numpy as np
 from recalibrate.data.values import tag_value, untag_value
 from recalibrate.data.vectors import Float64
 from recalibrate.groups.groupset import GroupSet
-from recalibrate.monitoring.batches import Scale
-from recalibrate.monitoring.evidence import (
+from recalibrate.monitoring.batches import KINDS, Scale
+from recalibrate.monitoring.judging import (
+    MOST_BUCKETS,
     N_OLD_SUMS,
     N_SUMS,
     P1,
@@ -22,13 +23,12 @@ from recalibrate.monitoring.evidence import (
     WEIGHT,
     Z2,
     Z4,
+    Place,
+    Since,
+    Timeline,
 )
-from recalibrate.monitoring.judging import Place, Since
-from recalibrate.monitoring.shift import Shift
 from recalibrate.monitoring.state import MOST_SEEN, Alarm, Rules, State
-from recalibrate.monitoring.timeline import MOST_BUCKETS, Timeline
-from recalibrate.monitoring.times import KINDS
-from recalibrate.monitoring.watched import Watched
+from recalibrate.monitoring.watched import Shift, Watched
 from recalibrate.support import strictjson
 from recalibrate.support.errors import ModelFileError
 

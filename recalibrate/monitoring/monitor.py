@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,32 +10,105 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from recalibrate.bases.protocol import predicts_rates
 from recalibrate.data.inputs import settle_both
-from recalibrate.data.labels import check_aligned
+from recalibrate.data.labels import Labels, check_aligned
 from recalibrate.data.vectors import to_array
 from recalibrate.data.weights import require_exposure
+from recalibrate.graph.facts import Facts
+from recalibrate.graph.served import ServedModel
+from recalibrate.model import Recalibrated
 from recalibrate.monitoring.batches import (
     Batch,
     Scale,
+    TimeKind,
     read_predictions,
     read_rates,
     read_targets,
+    read_time,
     read_weights,
     rows_of,
+    show_time,
 )
-from recalibrate.monitoring.opening import check_new, check_time, fingerprint, read_scale
 from recalibrate.monitoring.report import MonitorReport, make_report
 from recalibrate.monitoring.state import Rules, State
-from recalibrate.monitoring.times import TimeKind, read_time
-from recalibrate.monitoring.unknown import warn_unknown
-from recalibrate.monitoring.watched import Codes, watch
-from recalibrate.support.checks import check_number, check_whole
+from recalibrate.monitoring.watched import Codes, warn_unknown, watch
+from recalibrate.support.checks import check_number, check_range, check_whole
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
     from recalibrate.groups.groupset import GroupSet
+
+
+# --- What a monitor checks before it begins, and before it takes a batch ------------------------
+
+
+def _fingerprint(model: Any) -> str:
+    """What tells one recalibrated model from another; empty for all other models."""
+    if not isinstance(model, Recalibrated):
+        return ""
+    from recalibrate.files import to_bytes
+
+    return hashlib.blake2b(to_bytes(model)[0], digest_size=16).hexdigest()
+
+
+def _read_scale(model: Any, bounds: Any, classes: Sequence[Any] | None) -> Scale:
+    """What labels and scores are, as far as it is known before the first batch."""
+    if classes is not None:
+        if bounds is not None:
+            raise ValueError("bounds= is for a regression, but there are classes=.")
+        return _with_classes(classes)
+    exposed = predicts_rates(model)
+    if bounds is not None:
+        return Scale(*check_range("bounds", bounds), exposed=exposed)
+    labels = model.facts if isinstance(model, ServedModel) else getattr(model, "labels", None)
+    if isinstance(labels, Labels | Facts):
+        if labels.kind == "regression":
+            return Scale(labels.low, labels.high, exposed=exposed)
+        known = labels.audited if isinstance(labels, Labels) else labels.known
+        return Scale(
+            classes=tuple(known.classes or ()) if labels.classes else (), chosen=known.chosen
+        )
+    named = getattr(model, "classes_", None)
+    return Scale(exposed=exposed) if named is None else _with_classes(named)
+
+
+def _with_classes(classes: Sequence[Any]) -> Scale:
+    labels = tuple(np.asarray(classes).tolist() if hasattr(classes, "dtype") else classes)
+    if len(labels) < 2:
+        raise ValueError(f"classes must name two classes or more, got {list(labels)!r}.")
+    if len(set(labels)) < len(labels):
+        raise ValueError(f"classes has a label more than once: {list(labels)!r}.")
+    return Scale(classes=() if set(labels) == {0, 1} else labels)
+
+
+def _check_time(state: State, batch: Batch, late: bool) -> None:
+    """Refuse times of another kind, and times that go backwards."""
+    kind = batch.kind
+    words = {"batch": "had no time", "number": "had numbers as time", "date": "had dates as time"}
+    if state.time_kind is not None and state.time_kind != kind:
+        raise ValueError(
+            f"Earlier batches {words[state.time_kind]}, this one {words[kind]}: give the same kind."
+        )
+    first = float(batch.time.min())
+    if batch.target is not None and first < state.timeline.frontier and not late:
+        raise ValueError(
+            f"time goes backwards: the batch begins at {show_time(first, kind)}, but rows up to "
+            f"{show_time(state.timeline.frontier, kind)} were added before. Nothing was added; "
+            "pass late=True if these are labels that arrived late."
+        )
+
+
+def _check_new(state: State, digest: str) -> None:
+    """Refuse a batch that was added before."""
+    if digest in state.seen:
+        raise ValueError(
+            "The same rows were added before: labels, scores, groups and weights are all equal. "
+            "Nothing was added; pass force=True if these are other rows."
+        )
+
 
 LEVELS = 5
 FILE_PATH = str | os.PathLike[str]
@@ -125,7 +199,7 @@ class Monitor:
         min_rows: int | None = None,
         max_weight: float | None = None,
     ) -> None:
-        scale = read_scale(model, bounds, classes)
+        scale = _read_scale(model, bounds, classes)
         check_number("tolerance", tolerance, least=0.0, most=scale.span)
         check_number("alpha", alpha, above=0.0, most=0.5)
         check_whole("levels", levels, least=1, most=100)
@@ -240,10 +314,10 @@ class Monitor:
             X if Z is None else Z, n_rows, allow_unknown=allow_unknown
         )
         batch = self._read(state, codes, X, y, n_rows, time, scores, base, Z, sample_weight)
-        check_time(state, batch, late)
+        _check_time(state, batch, late)
         digest = batch.digest()
         if not force:
-            check_new(state, digest)
+            _check_new(state, digest)
         warn_unknown(unknown)
         fresh = self._state is not None and not late
         after = state.after(batch, digest, shifts=fresh)
@@ -356,7 +430,7 @@ class Monitor:
         from recalibrate.monitoring.files import from_bytes
 
         state = from_bytes(Path(path).read_bytes())
-        if model is not None and state.model and fingerprint(model) != state.model:
+        if model is not None and state.model and _fingerprint(model) != state.model:
             raise ValueError(
                 f"{os.fspath(path)!r} watches another model (its fingerprint differs). After a "
                 "refit start a new monitor; the old one's evidence is about the old model."
@@ -388,7 +462,7 @@ class Monitor:
             depth=self._depth,
             min_rows=self._min_rows,
         )
-        return State.begin(scale, self._rules, watched, self._max_weight, fingerprint(self.model))
+        return State.begin(scale, self._rules, watched, self._max_weight, _fingerprint(self.model))
 
     def _read(
         self,

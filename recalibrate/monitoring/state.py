@@ -9,13 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.data.vectors import Float64
-from recalibrate.monitoring.batches import Batch, Scale
-from recalibrate.monitoring.evidence import moments
-from recalibrate.monitoring.judging import Judgement, Place, Since
-from recalibrate.monitoring.shift import Shift, count_scores
-from recalibrate.monitoring.timeline import Timeline
-from recalibrate.monitoring.times import TimeKind
-from recalibrate.monitoring.watched import Watched
+from recalibrate.monitoring.batches import Batch, Scale, TimeKind
+from recalibrate.monitoring.judging import Judgement, Place, Since, Timeline, moments
+from recalibrate.monitoring.watched import Shift, Watched, count_scores
 
 MOST_SEEN = 1000
 """Batches that are known again."""

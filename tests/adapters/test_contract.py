@@ -27,7 +27,7 @@ from sklearn.preprocessing import StandardScaler
 
 import recalibrate as rc
 from recalibrate.bases.protocol import deviance_of
-from recalibrate.graph.thresholds import graph_thresholds
+from recalibrate.graph.parity import graph_thresholds
 from recalibrate.scores import Base, as_base, predicted_mean
 
 HERE = Path(__file__).parent

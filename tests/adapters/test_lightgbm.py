@@ -6,7 +6,7 @@ import pytest
 from boosted_checks import assert_same, on_thresholds, run_graph
 from boosted_data import ROWS, SIZES, TOWNS, categories, codes, labels, numbers, odd_rows
 from cases import with_missing
-from recalibrate_adapters.lightgbm_trees import Model
+from recalibrate_adapters.lightgbm import Model
 
 from recalibrate.scores import as_base, predicted_mean
 

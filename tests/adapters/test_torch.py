@@ -315,10 +315,10 @@ def test_wrong_graph_is_not_used(monkeypatch):
     def wrong(model, sample):
         return right(Model(lambda z: z, outputs=1).requires_grad_(False), sample)
 
-    from recalibrate_adapters import torch_graph
+    from recalibrate_adapters import torch
 
-    right = torch_graph._export_trace
-    monkeypatch.setattr(torch_graph, "exporters", lambda model: [wrong])
+    right = torch._export_trace
+    monkeypatch.setattr(torch, "exporters", lambda model: [wrong])
     monkeypatch.setattr("recalibrate_adapters.torch.exporters", lambda model: [wrong])
     model = nn.Sequential(linear(seed=5))
     base = as_base(model, link="logit")

@@ -8,8 +8,7 @@ import pytest
 from boosted_checks import assert_same, on_thresholds, run_graph
 from boosted_data import ROWS, SIZES, TOWNS, categories, codes, labels, numbers, odd_rows
 from cases import with_missing
-from recalibrate_adapters.xgboost import XGBoostBase
-from recalibrate_adapters.xgboost_trees import Model
+from recalibrate_adapters.xgboost import Model, XGBoostBase
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import (
     HistGradientBoostingClassifier,

@@ -7,9 +7,8 @@ import struct
 import numpy as np
 import pandas as pd
 import pytest
-from recalibrate_adapters import ubjson
 from recalibrate_adapters.filechecks import read_base
-from recalibrate_adapters.xgboost_file import check_model
+from recalibrate_adapters.xgboost import check_model, parse
 
 from recalibrate.bases.protocol import as_base
 from recalibrate.support.errors import ModelFileError
@@ -213,8 +212,8 @@ def test_texts_that_are_no_model(tmp_path):
 
 def test_values():
     content = b"{U\x01a[$l#U\x02" + struct.pack(">ii", 1, -2) + b"U\x01b[TFZU\x07]U\x01cSU\x02hi}"
-    assert ubjson.parse(content) == {"a": [1, -2], "b": [True, False, None, 7], "c": "hi"}
-    assert ubjson.parse(b"[#U\x02i\xffD" + struct.pack(">d", 0.5)) == [-1, 0.5]
+    assert parse(content) == {"a": [1, -2], "b": [True, False, None, 7], "c": "hi"}
+    assert parse(b"[#U\x02i\xffD" + struct.pack(">d", 0.5)) == [-1, 0.5]
 
 
 @pytest.mark.parametrize(
@@ -238,4 +237,4 @@ def test_values():
 )
 def test_bytes_that_are_no_ubjson(content, message):
     with pytest.raises(ModelFileError, match=message):
-        ubjson.parse(content)
+        parse(content)

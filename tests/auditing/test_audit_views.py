@@ -12,12 +12,10 @@ import pandas as pd
 import pytest
 
 import recalibrate as rc
-from recalibrate.auditing.views.columns import limits_text
-from recalibrate.auditing.views.html.forest import Forest, Interval
+from recalibrate.auditing.views.columns import everybody_first, limits_text, worst_curves
+from recalibrate.auditing.views.html.charts import Forest, Interval, Scale, extent
 from recalibrate.auditing.views.html.markup import Markup, element
-from recalibrate.auditing.views.html.scales import Scale, extent
 from recalibrate.auditing.views.numbers import Digits, measure, p_value, percent
-from recalibrate.auditing.views.ranking import everybody_first, worst_curves
 from recalibrate.simulate import census
 
 VOID = {"meta", "link", "input", "br"}

@@ -12,11 +12,18 @@ import pandas as pd
 import pytest
 
 from recalibrate import Groups, Linear, Trees
-from recalibrate.auditing.measure.tails import binary_score, summed_score, two_sided
-from recalibrate.auditing.search.axes import Rule
-from recalibrate.auditing.search.discovery import discover, weighted_holm
-from recalibrate.auditing.search.halves import deal, level_bounds, say_level, score_levels
-from recalibrate.auditing.search.sets import best_set
+from recalibrate.auditing.discovery import (
+    binary_score,
+    deal,
+    discover,
+    level_bounds,
+    say_level,
+    score_levels,
+    summed_score,
+    two_sided,
+    weighted_holm,
+)
+from recalibrate.auditing.scan import Rule, best_set
 from recalibrate.core.levels import Levels
 from recalibrate.data.labels import read_labels
 from recalibrate.data.table import read_table

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 import recalibrate as rc
-from recalibrate.auditing.views.card import NOT_STATED
+from recalibrate.auditing.views.markdown import NOT_STATED
 from recalibrate.simulate import census
 
 

@@ -16,7 +16,7 @@ from recalibrate.auditing.measure.sample import take_sample
 from recalibrate.auditing.measure.segments import read_segments
 from recalibrate.auditing.measure.simultaneous import critical_value
 from recalibrate.auditing.measure.sweep import sum_groups
-from recalibrate.auditing.views.rates import rate_tables
+from recalibrate.auditing.views.columns import rate_tables
 from recalibrate.data.labels import read_labels
 from recalibrate.simulate import census
 

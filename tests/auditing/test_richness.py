@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from recalibrate import Engine, Estimator, Groups, Linear, Trees, fit
-from recalibrate.auditing.search.richness import richness
+from recalibrate.auditing.richness import richness
 from recalibrate.data.labels import read_labels
 from recalibrate.data.table import read_table
 from recalibrate.simulate import census

@@ -61,7 +61,7 @@ def test_only_a_class_itself_asks_for_its_types():
         for path in SOURCE.rglob("*.py")
         if "classes" not in path.parts and types.search(path.read_text())
     }
-    may = {"measure/segments.py", "search/discovery.py", "search/leaves.py"}
+    may = {"measure/segments.py", "discovery.py", "scan.py"}
     assert asking <= {f"auditing/{name}" for name in may}
 
 

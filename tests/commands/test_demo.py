@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import recalibrate as rc
-from recalibrate.commands import demonstration, main
+from recalibrate.commands import demo, main
 
 FILES = ["before_after.csv", "model.onnx", "model.rcal", "numbers.json", "report.html", "rows.csv"]
 
@@ -46,7 +46,7 @@ def test_models_and_table_are_of_the_same_run(done):
     table = pd.read_csv(done / "before_after.csv").set_index("group")
     # The table is written with all digits; the mean adds up in another order.
     assert table.loc["all", "predicted after"] == pytest.approx(saved.predict(rows).mean())
-    assert demonstration.PLANTED in table.index
+    assert demo.PLANTED in table.index
     assert "<html" in (done / "report.html").read_text()
 
 
@@ -67,12 +67,12 @@ def test_wrong_arguments(refused, tmp_path):
 
 @pytest.mark.slow
 def test_without_xgboost_scikit_learn_serves(monkeypatch):
-    found = demonstration.importlib.util.find_spec
+    found = demo.importlib.util.find_spec
     monkeypatch.setattr(
-        demonstration.importlib.util,
+        demo.importlib.util,
         "find_spec",
         lambda name: None if name == "xgboost" else found(name),
     )
-    base, name = demonstration.train_base(demonstration.simulate(1000, 0))
+    base, name = demo.train_base(demo.simulate(1000, 0))
     assert type(base).__name__ == "HistGradientBoostingClassifier"
     assert name == "scikit-learn's HistGradientBoostingClassifier"

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from recalibrate import Groups, Linear, Polynomial, Trees
-from recalibrate.commands.texts import read_class, read_groups, read_names
+from recalibrate.commands.options import read_class, read_groups, read_names
 from recalibrate.support.shorthand import split_commas
 
 

@@ -390,6 +390,27 @@ def test_the_same_categorical_dtype_is_looked_up_once(monkeypatch):
     np.testing.assert_array_equal(schema.read(other).column(0), [2, 1])
 
 
+@pytest.mark.parametrize("dtype", [object, "str", "string", "category"])
+def test_a_few_rows_are_read_like_many(dtype):
+    values = ["b", "new", None, "a", "c", "1", "b"] * 10
+    mixed = ["b", 1, 1.0, True, None, "1", np.nan] * 10
+    schema = read_table(pd.DataFrame({"text": ["a", "b", "c", "1"], "mixed": ["b", 1, True, "1"]}))
+    schema = schema.schema
+    new = pd.DataFrame({"text": pd.Series(values, dtype=dtype), "mixed": mixed})
+    together = schema.read(new).matrix()
+    for row in range(7):
+        np.testing.assert_array_equal(schema.read(new[row : row + 1]).matrix(), together[[row]])
+    np.testing.assert_array_equal(schema.read(new[:9]).matrix(), together[:9])
+
+
+def test_columns_of_a_frame_are_found_whatever_their_labels():
+    schema = read_table(pd.DataFrame({"1": [1.0], "True": [2.0], "nan": [3.0], "a": ["x"]})).schema
+    new = pd.DataFrame([[4.0, 5.0, 6.0, "x", 0]], columns=[1, True, np.nan, "a", "b"], dtype=object)
+    np.testing.assert_array_equal(schema.read(new).matrix(), [[4.0, 5.0, 6.0, 1.0]])
+    twice = pd.DataFrame([["y", "y", 4.0, 5.0, 6.0, "x"]], columns=["b", "b", 1, True, "nan", "a"])
+    np.testing.assert_array_equal(schema.read(twice).matrix(), [[4.0, 5.0, 6.0, 1.0]])
+
+
 @pytest.mark.parametrize("dtype", [object, "string", "category"])
 def test_text_in_a_numeric_column_is_refused_with_value_and_row(dtype):
     schema = read_table(frame([1.0, 2.0])).schema

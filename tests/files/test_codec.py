@@ -16,7 +16,7 @@ import recalibrate as rc
 from recalibrate import files
 from recalibrate.core.kinds import CLASSES, part_of
 from recalibrate.files import ModelFileError, codec
-from recalibrate.files.classes import ClassFiles
+from recalibrate.files.codec import ClassFiles
 
 INF = float("inf")
 

@@ -8,7 +8,7 @@ from settings import fit_with
 
 import recalibrate as rc
 from recalibrate.files import ModelFileError, to_bytes
-from recalibrate.files.bases import is_plain_name
+from recalibrate.files.document import is_plain_name
 
 PLAIN = {"validation": False, "max_rounds": 2}
 HUGE = 2**31 - 1

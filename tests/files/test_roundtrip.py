@@ -15,8 +15,7 @@ import recalibrate as rc
 from recalibrate.bases.wrappers import NamedBase
 from recalibrate.core.levels import Levels
 from recalibrate.files import from_bytes, to_bytes
-from recalibrate.files.classes import SPEC
-from recalibrate.files.codec import Writer
+from recalibrate.files.codec import SPEC, Writer
 from recalibrate.support import strictjson
 
 PLAIN = {"validation": False, "max_rounds": 4}

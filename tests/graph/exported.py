@@ -12,8 +12,7 @@ from treebase import expected_outputs
 
 import recalibrate as rc
 from recalibrate.graph import load_served
-from recalibrate.graph.parity import model_thresholds
-from recalibrate.graph.rows import RowMaker
+from recalibrate.graph.parity import RowMaker, model_thresholds
 from recalibrate.scores import sigmoid
 
 ROWS = 1500

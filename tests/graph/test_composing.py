@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from recalibrate.graph import composing
-from recalibrate.graph.composing import compose_adding, compose_replacing
+from recalibrate.graph import updates
 from recalibrate.graph.trees import MARGIN, Leaf, Split, flatten
+from recalibrate.graph.updates import compose_adding, compose_replacing
 
 COLUMNS = 3
 STEP = 2.0**-10
@@ -86,6 +86,6 @@ def test_what_the_first_tree_knows_is_not_asked_again():
 def test_a_tree_that_would_be_too_large_is_not_composed(monkeypatch):
     rng = np.random.default_rng(0)
     first, second = (random_tree(rng, 5, score=True) for _ in range(2))
-    monkeypatch.setattr(composing, "MOST_SPLITS", 40)
+    monkeypatch.setattr(updates, "MOST_SPLITS", 40)
     assert compose_replacing(first, second) is None
     assert compose_adding(first, second) is None

@@ -11,8 +11,7 @@ from treebase import TreeBase, random_ensemble
 import recalibrate as rc
 from recalibrate.graph import ExportError, ParityError, check_parity, export_model, load_served
 from recalibrate.graph.decisions import is_best
-from recalibrate.losses import CostMatrix
-from recalibrate.losses.rules import Formula, Lookup
+from recalibrate.losses import CostMatrix, Formula, Lookup
 
 pytestmark = pytest.mark.parity
 

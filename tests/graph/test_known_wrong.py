@@ -24,8 +24,7 @@ from treebase import expected_outputs
 import recalibrate as rc
 from recalibrate.bases.protocol import predicted_mean
 from recalibrate.graph import ExportError, ServedModel, load_served
-from recalibrate.graph.parity import model_thresholds
-from recalibrate.graph.rows import Kinds, RowMaker
+from recalibrate.graph.parity import Kinds, RowMaker, model_thresholds
 
 pytestmark = [pytest.mark.parity, pytest.mark.adapter]
 

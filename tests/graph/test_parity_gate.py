@@ -11,8 +11,7 @@ from treebase import TreeBase, random_ensemble
 
 import recalibrate as rc
 from recalibrate.graph import ParityError, check_parity, export_model, load_served
-from recalibrate.graph.rows import RowMaker
-from recalibrate.graph.thresholds import around, graph_thresholds, learner_thresholds
+from recalibrate.graph.parity import RowMaker, around, graph_thresholds, learner_thresholds
 
 pytestmark = pytest.mark.parity
 

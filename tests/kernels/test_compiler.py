@@ -1,9 +1,11 @@
 """How kernels are compiled, and what is said meanwhile."""
 
+import gc
 import io
 
 import numba
 import pytest
+from numba.core import event
 
 from recalibrate.kernels import compiler
 
@@ -44,3 +46,36 @@ def test_kernels_of_others_say_nothing(monkeypatch):
 
     assert numba.njit(foreign)() == 3
     assert said.getvalue() == ""
+
+
+@pytest.mark.parametrize("collecting", [True, False])
+@pytest.mark.parametrize("module", ["recalibrate.kernels.example", "elsewhere"])
+def test_no_garbage_is_collected_while_a_kernel_is_compiled(module, collecting):
+    class Collecting(event.Listener):
+        def on_start(self, event):
+            seen.append(gc.isenabled())
+
+        def on_end(self, event):
+            pass
+
+    def good(x):
+        return x + 1
+
+    def bad(x):
+        return x + "text"
+
+    for function in (good, bad):
+        function.__module__ = module
+    seen: list[bool] = []
+    before = gc.isenabled()
+    (gc.enable if collecting else gc.disable)()
+    try:
+        with event.install_listener("numba:compile", Collecting()):
+            assert numba.njit(good)(1) == 2
+            assert gc.isenabled() is collecting
+            with pytest.raises(numba.TypingError):
+                numba.njit(bad)(1)
+            assert gc.isenabled() is collecting
+    finally:
+        (gc.enable if before else gc.disable)()
+    assert seen == [collecting and module == "elsewhere"] * 2

@@ -15,9 +15,9 @@ from recalibrate.losses import (
     Logistic,
     Pinball,
     Squared,
+    cheapest,
     read_loss,
 )
-from recalibrate.losses.rules import cheapest
 
 PROBABILITIES = np.linspace(0, 1, 201)
 MATRICES = [CostMatrix([[0, 1], [5, 0]]), CostMatrix([[0, 1, 0.3], [2, 0, 1]])]

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import trapezoid
 
-from recalibrate.metrics import ecce, ecce_p, ecce_sigma, k1
-from recalibrate.metrics.cumulative import range_survival
+from recalibrate.metrics import ecce, ecce_p, ecce_sigma, k1, range_survival
 
 rows = st.lists(
     st.tuples(st.sampled_from([0.0, 0.2, 0.5, 0.9, 1.0]), st.floats(0, 1), st.integers(1, 3)),

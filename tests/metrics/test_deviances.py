@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import isotonic_regression
 from sklearn.metrics import log_loss, mean_tweedie_deviance
 
-from recalibrate.metrics import decompose, deviance
+from recalibrate.metrics import decompose, deviance, isotonic_means
 
 ROW = np.arange(40)
 F = (1 + (7 * ROW) % 13) / 10.0
@@ -61,6 +62,22 @@ def test_isotonic_means_are_calibrated_and_a_constant_discriminates_nothing():
     assert (best.miscalibration, best.score) == (0.0, 0.5)
     flat = decompose(np.full(40, 1.1), COUNT, loss="poisson")
     assert flat.discrimination == 0.0
+
+
+@pytest.mark.parametrize("groups", [1, 2, 40, 3000])
+@pytest.mark.parametrize("kind", ["events", "shares", "numbers"])
+def test_isotonic_means_are_those_of_scipy(groups, kind):
+    rng = np.random.default_rng(groups)
+    rising = np.linspace(0.2, 0.8, groups)
+    mass = np.ones(groups) if kind == "events" else rng.integers(1, 6, groups) + 0.5 * rising
+    means = {
+        "events": (rng.random(groups) < rising) * 1.0,
+        "shares": rng.binomial(5, rising) / 5,
+        "numbers": rng.normal(rising),
+    }[kind]
+    found = isotonic_means(means, mass)
+    # The same operations in the same order; compilers of some machines fuse two into one.
+    np.testing.assert_allclose(found, isotonic_regression(means, weights=mass).x, rtol=1e-14)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recalibrate.monitoring.evidence import (
+from recalibrate.monitoring.judging import (
     MOST_AT_RISK,
     N_OLD_SUMS,
     STAKES,

@@ -10,8 +10,8 @@ from streams import batch, rows_of, run
 
 import recalibrate as rc
 from recalibrate.files import ModelFileError
-from recalibrate.monitoring.evidence import N_SUMS
 from recalibrate.monitoring.files import _checksum, from_bytes, to_bytes
+from recalibrate.monitoring.judging import N_SUMS
 from recalibrate.support import strictjson
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import hypergeom
 
-from recalibrate.monitoring.shift import Shift, exact_p
+from recalibrate.monitoring.watched import Shift, exact_p
 
 
 def test_p_values_are_those_of_the_hypergeometric_law():

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from recalibrate.monitoring.timeline import MOST_BUCKETS, MOST_PIECES, SUM_OF_SHARES, Timeline
+from recalibrate.monitoring.judging import MOST_BUCKETS, MOST_PIECES, SUM_OF_SHARES, Timeline
 
 
 def add(timeline, time, rows=200):

@@ -21,7 +21,7 @@ def rows(n=103, seed=0, distinct=1000):
     return X, rng.integers(0, 2, n) * 1.0, np.round(rng.random(n), 3)
 
 
-def store(X, y, f, weight=None):
+def make_store(X, y, f, weight=None):
     labels = Labels(y, weight, 0.0, 1.0, "soft")
     return MemoryStore(Problem(read_table(X), labels, f, "identity", Given(y, None, False)))
 
@@ -31,7 +31,7 @@ def numbers(fold):
 
 
 def deal(count, X, y, f, weight=None, seed=0):
-    return [numbers(fold) for fold in dealing.deal(store(X, y, f, weight), count, seed)]
+    return [numbers(fold) for fold in dealing.deal(make_store(X, y, f, weight), count, seed)]
 
 
 @pytest.mark.parametrize("count", [2, 5, 103, 300])
@@ -80,7 +80,7 @@ def test_folds_follow_the_rows_not_their_order(seed, count):
 def test_hold_out_takes_the_share_evenly(share):
     X, y, f = rows(1000)
     y = (np.arange(1000) < 300) * 1.0
-    (fold,) = dealing.set_aside(store(X, y, f), share, 0)
+    (fold,) = dealing.set_aside(make_store(X, y, f), share, 0)
     train, held = numbers(fold)
     assert sorted([*train, *held]) == list(range(1000))
     # Shares of rows are whole rows.
@@ -138,4 +138,4 @@ def test_rows_are_dealt_alike_however_many_are_sorted_at_once(monkeypatch):
 
 
 def test_a_share_that_holds_out_no_row_gives_no_fold():
-    assert dealing.set_aside(store(*rows()), 1e-9, 0) == []
+    assert dealing.set_aside(make_store(*rows()), 1e-9, 0) == []

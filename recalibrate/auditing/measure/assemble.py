@@ -32,7 +32,7 @@ from recalibrate.auditing.measure.sweep import (
 from recalibrate.auditing.records import Calibration, Curve, Difference, GroupAudit, Overall
 from recalibrate.data.labels import Labels
 from recalibrate.data.vectors import Float64
-from recalibrate.metrics.deviances import Decomposition
+from recalibrate.metrics import Decomposition
 
 # Powers of the label's range that a measure is proportional to; 0 for pure numbers.
 _POWERS = {

@@ -23,7 +23,7 @@ from recalibrate.auditing.measure.sample import Sample
 from recalibrate.auditing.measure.segments import Segments
 from recalibrate.auditing.measure.sweep import WEIGHT, F, R, Sums, blocks, cluster_numbers
 from recalibrate.data.vectors import Float64
-from recalibrate.metrics.levelsets import ratio
+from recalibrate.metrics import ratio
 
 _HALVINGS = 50
 FEW = 100.0

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.auditing.findings import Changes, Flips, MovedRow
 from recalibrate.auditing.measure.segments import EverybodyOnly, Segments
 from recalibrate.auditing.measure.sweep import blocks
+from recalibrate.auditing.records import Changes, Flips, MovedRow
 from recalibrate.data.labels import Labels
 from recalibrate.support.checks import check_number, check_whole
 

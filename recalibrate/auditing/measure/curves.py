@@ -25,7 +25,7 @@ from recalibrate.auditing.measure.sweep import (
 )
 from recalibrate.auditing.records import Curve
 from recalibrate.data.vectors import Float64
-from recalibrate.metrics.levelsets import ratio
+from recalibrate.metrics import ratio
 
 
 def draw_curves(

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.data.vectors import Float64
-from recalibrate.metrics.levelsets import ratio
+from recalibrate.metrics import ratio
 
 LEAST_SPREAD = 0.1
 """How much the noise of groups is taken to differ at least: variance of its ratio to that of all

@@ -44,7 +44,7 @@ from recalibrate.auditing.measure.shift import (
 from recalibrate.auditing.measure.simultaneous import normal_score, two_sided, wider
 from recalibrate.auditing.measure.sweep import W2, W2V, WEIGHT, F, R, Sums
 from recalibrate.data.vectors import Float64
-from recalibrate.metrics.levelsets import ratio
+from recalibrate.metrics import ratio
 
 PRIOR_EVENTS = 50.0
 """Events that the calibration line of all rows counts as, against how a group's outcomes vary."""

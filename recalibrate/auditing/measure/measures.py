@@ -14,9 +14,7 @@ from recalibrate.auditing.measure.simultaneous import LargestScore, holm
 from recalibrate.auditing.measure.slopes import calibration_slopes
 from recalibrate.auditing.measure.sweep import LOSS, R2, W2, W2V, WEIGHT, F, R, Sums
 from recalibrate.data.vectors import Float64
-from recalibrate.metrics.binned import absolute_mean
-from recalibrate.metrics.cumulative import Excursion
-from recalibrate.metrics.levelsets import ratio
+from recalibrate.metrics import Excursion, absolute_mean, ratio
 
 
 def measure(

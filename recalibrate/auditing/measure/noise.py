@@ -31,8 +31,7 @@ from recalibrate.auditing.measure.sweep import (
     together,
 )
 from recalibrate.data.vectors import Float64
-from recalibrate.metrics.binned import mean_noise
-from recalibrate.metrics.levelsets import ratio
+from recalibrate.metrics import mean_noise, ratio
 
 MORE_NOISE = 1.5
 """Standard deviations, of how much noise differs between groups, that an unknown one has more."""

@@ -17,7 +17,7 @@ from recalibrate.auditing.measure.sample import Sample
 from recalibrate.auditing.measure.segments import Rows, Segments
 from recalibrate.auditing.measure.sweep import WEIGHT, Sums, sum_clusters
 from recalibrate.data.vectors import Float64
-from recalibrate.metrics.levelsets import ratio
+from recalibrate.metrics import ratio
 
 MEASURES = ("gap", "mse", "log_loss", "deviance")
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from recalibrate.auditing.measure.simultaneous import wider
 from recalibrate.data.vectors import Float64
-from recalibrate.metrics.levelsets import ratio
+from recalibrate.metrics import ratio
 
 Limits = tuple[Float64, Float64]
 

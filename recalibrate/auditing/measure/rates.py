@@ -26,9 +26,9 @@ from recalibrate.auditing.measure.sample import Sample
 from recalibrate.auditing.measure.segments import Rows, Segments
 from recalibrate.auditing.measure.simultaneous import critical_value, wider
 from recalibrate.auditing.measure.sweep import Sums, blocks, cluster_numbers
-from recalibrate.auditing.rates import Estimate, Rate, Rates
+from recalibrate.auditing.records import Estimate, Rate, Rates
 from recalibrate.data.vectors import Float64
-from recalibrate.metrics.levelsets import ratio
+from recalibrate.metrics import ratio
 from recalibrate.support.notices import listed
 
 # Rows by label and decision: 0 and 1 have label 0, odd ones are positive decisions.

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from recalibrate.data.labels import Labels
 from recalibrate.data.vectors import Float64, to_array
-from recalibrate.metrics.cumulative import SMALLEST_VARIANCE
-from recalibrate.metrics.deviances import Decomposition, Loss, decompose_sorted
+from recalibrate.metrics import SMALLEST_VARIANCE, Decomposition, Loss, decompose_sorted
 
 FEWEST = 5.0
 """Rows (or clusters) below which the noise of other than 0/1 labels cannot be told."""

@@ -33,8 +33,7 @@ import numpy as np
 from recalibrate.auditing.measure.noise import effective_rows
 from recalibrate.auditing.measure.sweep import W2, WEIGHT, F, R
 from recalibrate.data.vectors import Float64
-from recalibrate.metrics.cumulative import SMALLEST_VARIANCE
-from recalibrate.metrics.levelsets import ratio
+from recalibrate.metrics import SMALLEST_VARIANCE, ratio
 
 _FARTHEST = 60.0  # shifts of the log-odds
 _HALVINGS = 44  # the limits are then known to eleven digits

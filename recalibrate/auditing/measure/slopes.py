@@ -33,7 +33,7 @@ from recalibrate.auditing.measure.sweep import (
     Sums,
 )
 from recalibrate.data.vectors import Float64
-from recalibrate.metrics.levelsets import ratio
+from recalibrate.metrics import ratio
 
 FEWEST_OF_EITHER = 20.0
 """Labels 0 and 1 below which the limits of a slope would not hold (Wald limits are for many)."""

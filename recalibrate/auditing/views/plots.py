@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recalibrate.auditing.records import Calibration, Curve, GroupAudit
-from recalibrate.auditing.views.ranking import everybody_first, worst_curves
+from recalibrate.auditing.views.columns import everybody_first, worst_curves
 from recalibrate.auditing.views.text import confidence
 from recalibrate.support.checks import check_whole
 from recalibrate.support.notices import listed

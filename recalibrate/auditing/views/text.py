@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from recalibrate.auditing.views.columns import gap_columns, texts
+from recalibrate.auditing.views.columns import everybody_first, gap_columns, texts
 from recalibrate.auditing.views.numbers import Digits, typed
-from recalibrate.auditing.views.ranking import everybody_first
 
 if TYPE_CHECKING:
     from recalibrate.auditing.records import GroupAudit

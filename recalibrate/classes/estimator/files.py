@@ -13,8 +13,8 @@ from recalibrate.bases.protocol import as_base
 from recalibrate.classes.estimator.spec import Affine, Estimator, EstimatorTable, Matrix, scale
 from recalibrate.data.table import Schema
 from recalibrate.files import codec
-from recalibrate.files.bases import GraphBytes
-from recalibrate.files.classes import ClassFiles, find_column
+from recalibrate.files.codec import ClassFiles, find_column
+from recalibrate.files.document import GraphBytes
 from recalibrate.support.errors import ModelFileError
 
 COMPARED_ROWS = 500

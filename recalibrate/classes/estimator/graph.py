@@ -15,10 +15,9 @@ from recalibrate.classes.estimator.spec import Estimator, EstimatorTable, Matrix
 from recalibrate.core.fixedpoint import VALUE_STEP
 from recalibrate.core.levels import Levels
 from recalibrate.data.columns import Columns
-from recalibrate.graph.errors import ExportError
 from recalibrate.graph.features import feature_of
-from recalibrate.graph.forms import Form, Place, Update
-from recalibrate.graph.runner import Runner
+from recalibrate.graph.forms import Form, Place, Runner, Update
+from recalibrate.graph.inputs import ExportError
 from recalibrate.support.onnxgraph import GraphBuilder
 
 PROBE_ROWS = TRIAL_ROWS = 200

@@ -7,7 +7,7 @@ import numpy as np
 from recalibrate.classes.groups.spec import GroupEncoder, Groups, GroupTable
 from recalibrate.data.table import Schema
 from recalibrate.files import codec
-from recalibrate.files.classes import LARGEST_VALUE, ClassFiles, check_coefficients, find_column
+from recalibrate.files.codec import LARGEST_VALUE, ClassFiles, check_coefficients, find_column
 from recalibrate.groups.groupset import GroupSet
 from recalibrate.support.errors import ModelFileError
 

@@ -7,7 +7,7 @@ import numpy as np
 from recalibrate.classes.linear.spec import Linear, LinearTable, Quantiser, Term
 from recalibrate.data.table import Schema
 from recalibrate.files import codec
-from recalibrate.files.classes import ClassFiles, check_coefficients, find_column
+from recalibrate.files.codec import ClassFiles, check_coefficients, find_column
 from recalibrate.support.errors import ModelFileError
 
 TERM = codec.Record(

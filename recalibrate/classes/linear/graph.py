@@ -20,8 +20,7 @@ from recalibrate.core.learning import is_score
 from recalibrate.core.levels import Levels
 from recalibrate.core.rounds import Encoder
 from recalibrate.graph.features import feature_of
-from recalibrate.graph.forms import Form, Place, Update
-from recalibrate.graph.runner import Runner
+from recalibrate.graph.forms import Form, Place, Runner, Update
 from recalibrate.support.onnxgraph import GraphBuilder
 
 E = TypeVar("E", bound=Encoder)

@@ -15,7 +15,7 @@ from recalibrate.classes.polynomial.spec import (
 )
 from recalibrate.data.table import Schema
 from recalibrate.files import codec
-from recalibrate.files.classes import ClassFiles, check_coefficients
+from recalibrate.files.codec import ClassFiles, check_coefficients
 from recalibrate.support.errors import ModelFileError
 
 

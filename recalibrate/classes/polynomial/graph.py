@@ -10,8 +10,7 @@ from recalibrate.classes.linear.graph import FORM as LINEAR
 from recalibrate.classes.linear.graph import use_linear, write_quantised
 from recalibrate.classes.linear.spec import UNIT, WIDEST
 from recalibrate.classes.polynomial.spec import Monomials, PolynomialTable
-from recalibrate.graph.forms import Form, Place, Update
-from recalibrate.graph.runner import Runner
+from recalibrate.graph.forms import Form, Place, Runner, Update
 
 
 class PolynomialForm(Form[PolynomialTable, Monomials]):

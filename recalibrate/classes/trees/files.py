@@ -12,7 +12,7 @@ from recalibrate.classes.trees.spec import Trees, TreeTable
 from recalibrate.data.bins import MOST_BINS, Bins, FeatureBins
 from recalibrate.data.table import Column, Schema
 from recalibrate.files import codec
-from recalibrate.files.classes import ClassFiles, are_scores, find_column
+from recalibrate.files.codec import ClassFiles, are_scores, find_column
 from recalibrate.kernels.routing import MOST_DEPTH, tree_depth
 from recalibrate.support.errors import ModelFileError
 

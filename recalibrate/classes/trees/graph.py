@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from recalibrate.classes.trees.spec import TreeTable
 from recalibrate.data.bins import Bins, FeatureBins
 from recalibrate.data.table import Schema
-from recalibrate.graph.errors import ExportError
 from recalibrate.graph.features import Code, FeatureList, Number, Rank
 from recalibrate.graph.forms import Form, Place, Update
+from recalibrate.graph.inputs import ExportError
 from recalibrate.graph.trees import Leaf, Node, Split
 
 SMALL_SET = 3

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from recalibrate.auditing.views.html import groups, summary
+from recalibrate.auditing.views.html import document
+from recalibrate.auditing.views.html.charts import HeatCell, heat_map
 from recalibrate.auditing.views.html.document import shell, style
-from recalibrate.auditing.views.html.heatmap import HeatCell, heat_map
 from recalibrate.auditing.views.html.markup import Markup, element, join
 from recalibrate.auditing.views.numbers import Digits, cell
 
@@ -53,7 +53,7 @@ def class_fragment(report: ClassReport) -> str:
 def _verdict(report: ClassReport) -> Markup:
     wrong = report.n_off > 0
     head = "Miscalibrated beyond noise" if wrong else "No miscalibration beyond noise"
-    return summary.verdict_box(wrong, head, report.verdict)
+    return document.verdict_box(wrong, head, report.verdict)
 
 
 def _map(report: ClassReport, most: int) -> Markup:
@@ -118,8 +118,8 @@ def _top(report: ClassReport, digits: Digits) -> Markup:
     )
     parts = [
         element("p", text),
-        groups.show_everybody(report.top, digits),
-        groups.show_gaps(report.top, digits, _FEW, rest="report.top.table"),
+        document.show_everybody(report.top, digits),
+        document.show_gaps(report.top, digits, _FEW, rest="report.top.table"),
     ]
     return join(parts)
 
@@ -133,8 +133,8 @@ def _each(report: ClassReport) -> Markup:
             element(
                 "details",
                 element("summary", f"{label}: {own.verdict}"),
-                groups.show_everybody(own, digits),
-                groups.show_gaps(own, digits, _FEW, rest=f"report[{label!r}].table"),
+                document.show_everybody(own, digits),
+                document.show_gaps(own, digits, _FEW, rest=f"report[{label!r}].table"),
             )
         )
     return join(parts)

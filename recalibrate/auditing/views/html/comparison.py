@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from recalibrate.auditing.views.columns import limits_text
-from recalibrate.auditing.views.html.document import shell, style
-from recalibrate.auditing.views.html.heatmap import HeatCell, heat_map
-from recalibrate.auditing.views.html.markup import Markup, element, join
-from recalibrate.auditing.views.html.method import show_notes
-from recalibrate.auditing.views.html.tables import build_table, clipped
-from recalibrate.auditing.views.sidebyside import (
+from recalibrate.auditing.comparison import (
     digits_of,
     groups_of,
     model_columns,
@@ -19,6 +13,10 @@ from recalibrate.auditing.views.sidebyside import (
     verdicts,
     words,
 )
+from recalibrate.auditing.views.columns import limits_text
+from recalibrate.auditing.views.html.charts import HeatCell, heat_map
+from recalibrate.auditing.views.html.document import shell, show_notes, style
+from recalibrate.auditing.views.html.markup import Markup, build_table, clipped, element, join
 
 if TYPE_CHECKING:
     from recalibrate.auditing.comparison import AuditComparison

@@ -4,37 +4,306 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import log
-from typing import Any
+from math import copysign, erfc, log, sinh, sqrt
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.auditing.findings import Discoveries, Subgroup
 from recalibrate.auditing.measure.law import Law
 from recalibrate.auditing.measure.limits import score_rows
-from recalibrate.auditing.measure.tails import CERTAIN, binary_score, summed_score, two_sided
-from recalibrate.auditing.search.axes import Axis, Rule, feature_axes, term_axes
-from recalibrate.auditing.search.halves import (
-    Counted,
-    deal,
-    level_bounds,
-    rows_that_count,
-    say_level,
-    score_levels,
+from recalibrate.auditing.records import Discoveries, Subgroup
+from recalibrate.auditing.scan import (
+    Axis,
+    Half,
+    Rule,
+    choose_candidates,
+    feature_axes,
+    find_leaves,
+    find_rules,
+    term_axes,
 )
-from recalibrate.auditing.search.leaves import find_leaves
-from recalibrate.auditing.search.scan import Half, choose_candidates, find_rules
-from recalibrate.auditing.search.selected import FOR_ALL, correct, thresholds
 from recalibrate.classes.groups.spec import Groups
 from recalibrate.classes.trees.spec import Trees
 from recalibrate.core.levels import Levels
 from recalibrate.data.bins import Bins
+from recalibrate.data.folds import number_equals, row_hash
 from recalibrate.data.labels import Labels
+from recalibrate.data.quantiles import quantile_edges
 from recalibrate.data.table import Table
 from recalibrate.support.checks import check_number, check_whole
+from recalibrate.support.hashing import combine, mix
+
+# --- How surprising a summed residual is if the predictions are right, as a normal score --------
+#
+# For 0/1 labels the sum of weighted residuals is a sum of independent variables whose law is known
+# under calibration; its tail comes from the saddlepoint approximation, which is accurate where the
+# normal one is off by factors: few expected events, and the far tails that many tests ask for.
+# Otherwise the sum is divided by the root of its summed squares, by cluster where there are any.
+
 
 Floats = NDArray[np.float64]
+
+CERTAIN = 2.0**-20
+"""Predictions are kept this far from 0 and 1, which nothing can be tested against."""
+FARTHEST_TILT = 40.0
+"""Largest exponent of the saddlepoint: beyond, every row has the rarer label."""
+NEWTON_STEPS = 60
+
+
+def two_sided(score: float) -> float:
+    """Two-sided p-value of a normal score.
+
+    Examples
+    --------
+    >>> round(two_sided(1.96), 3)
+    0.05
+    """
+    return erfc(abs(score) / sqrt(2.0))
+
+
+def summed_score(gaps: Floats, cluster: NDArray[np.intp] | None = None) -> float:
+    """Sum of residuals over the root of their summed squares.
+
+    Examples
+    --------
+    >>> summed_score(np.array([1.0, 1.0, 1.0, 1.0]))
+    2.0
+    """
+    if cluster is not None:
+        gaps = np.bincount(cluster, weights=gaps).astype(np.float64)
+    squares = float(gaps @ gaps)
+    return float(gaps.sum()) / sqrt(squares) if squares > 0 else 0.0
+
+
+def binary_score(y: Floats, f: Floats, weight: Floats | None) -> float:
+    """Normal score with the tail probability of a sum of weighted 0/1 residuals.
+
+    Lugannani and Rice's saddlepoint approximation in Barndorff-Nielsen's form; with equal
+    weights the sum is a whole number plus a constant, and is corrected for continuity.
+
+    Examples
+    --------
+    >>> exact = 0.9 ** 100  # no event in 100 rows of probability .1
+    >>> approximate = two_sided(binary_score(np.zeros(100), np.full(100, 0.1), None)) / 2
+    >>> bool(abs(approximate / exact - 1) < 0.1)
+    True
+    """
+    f = np.clip(f, CERTAIN, 1.0 - CERTAIN)
+    w = np.ones(len(f)) if weight is None else weight / float(weight.max())
+    total = float(np.sum(w * (y - f)))
+    if weight is None:
+        total = copysign(max(abs(total) - 0.5, 0.0), total)
+    if abs(total) < 1e-9 * sqrt(len(f)):
+        return 0.0
+    t = _saddlepoint(total, f, w)
+    tilted = _tilted(t, f, w)
+    # K(t) = sum log(1 - f + f e^(tw)) - t w f, without overflow for large t w.
+    cumulant = float(np.sum(np.logaddexp(np.log1p(-f), np.log(f) + t * w) - t * w * f))
+    root = copysign(sqrt(max(2.0 * (t * total - cumulant), 0.0)), t)
+    spread = sqrt(float(np.sum(w**2 * tilted * (1.0 - tilted))))
+    reach = (2.0 * sinh(t / 2.0) if weight is None else t) * spread
+    if abs(t) >= FARTHEST_TILT or abs(root) < 1e-3 or reach / root <= 0:
+        return root
+    return root + log(reach / root) / root
+
+
+def _tilted(t: float, f: Floats, w: Floats) -> Floats:
+    """Probabilities under which the sum is expected to be what it is."""
+    margin = np.log(f) - np.log1p(-f) + t * w
+    return np.asarray(1.0 / (1.0 + np.exp(-np.clip(margin, -700.0, 700.0))))
+
+
+def _saddlepoint(total: float, f: Floats, w: Floats) -> float:
+    """The t with K'(t) = total, by Newton's method inside a bracket that shrinks."""
+    low, high = (0.0, FARTHEST_TILT) if total > 0 else (-FARTHEST_TILT, 0.0)
+    t = float(np.clip(total / np.sum(w**2 * f * (1.0 - f)), low, high))
+    for _ in range(NEWTON_STEPS):
+        tilted = _tilted(t, f, w)
+        excess = float(np.sum(w * (tilted - f))) - total
+        if abs(excess) <= 1e-9 * abs(total):
+            break
+        low, high = (low, t) if excess > 0 else (t, high)
+        slope = float(np.sum(w**2 * tilted * (1.0 - tilted)))
+        step = t - excess / slope if slope > 0 else low
+        t = step if low < step < high else (low + high) / 2.0
+    return t
+
+
+# --- Parts of the rows that are independent of each other, for tests and held-out estimates -----
+#
+# The folds of ``fit`` are balanced: equal rows, labels included, are spread evenly over them. That
+# makes noise look alike in all folds, which is fine for choosing a number of rounds and wrong for
+# a test. Here every row is dealt by chance, a hash of its content, so that the result still does
+# not depend on the order of rows.
+
+
+class Counted(NamedTuple):
+    """Rows of positive weight."""
+
+    predictions: Floats
+    table: Table
+    labels: Labels
+    cluster: NDArray[np.intp] | None
+
+
+def rows_that_count(
+    predictions: Floats, table: Table, labels: Labels, cluster: NDArray[np.intp] | None
+) -> Counted:
+    """Leave out rows of weight zero; weights that are then all the same are no weights."""
+    weight = labels.weight
+    if weight is None:
+        return Counted(predictions, table, labels, cluster)
+    kept = np.flatnonzero(weight > 0)
+    weight = weight[kept]
+    equal = bool((weight == weight[0]).all())
+    labels = replace(labels, values=labels.values[kept], weight=None if equal else weight)
+    cluster = None if cluster is None else cluster[kept]
+    return Counted(predictions[kept], table.take(kept), labels, cluster)
+
+
+def deal(
+    table: Table,
+    labels: Labels,
+    scores: Floats,
+    cluster: NDArray[np.intp] | None,
+    *,
+    parts: int,
+    seed: int,
+) -> NDArray[np.intp]:
+    """Part of every row, all of about the same size; rows of a cluster stay together."""
+    if cluster is not None:
+        draw = mix(np.arange(int(cluster.max()) + 1, dtype=np.uint64), seed)
+        return _in_turn(draw, parts)[cluster]
+    numbers = [labels.values, scores]
+    if labels.weight is not None:
+        numbers.append(labels.weight)
+    content = row_hash(table, numbers, seed)
+    # Equal rows get a number each: interchangeable, but dealt independently.
+    return _in_turn(combine(content, number_equals(content)), parts)
+
+
+def _in_turn(draw: NDArray[np.uint64], parts: int) -> NDArray[np.intp]:
+    part = np.empty(len(draw), dtype=np.intp)
+    part[np.argsort(draw, kind="stable")] = np.arange(len(draw)) % parts
+    return part
+
+
+def score_levels(predictions: Floats, count: int, weight: Floats | None) -> Levels:
+    """Level sets of about equal weight, cut at numbers of three digits that reports can print.
+
+    Examples
+    --------
+    >>> score_levels(np.linspace(0.0, 1.0, 1000), 3, None).thresholds
+    array([0.333, 0.668])
+    """
+    edges = quantile_edges(predictions, count, weight)
+    short = np.unique([float(f"{edge:.3g}") for edge in edges])
+    inside = (short > predictions.min()) & (short <= predictions.max())
+    return Levels(short[inside])
+
+
+def level_bounds(levels: Levels, level: int) -> tuple[float | None, float | None]:
+    """Scores of a level set, from (included) and to (excluded); None where it has no limit."""
+    edges = levels.thresholds
+    low = float(edges[level - 1]) if level > 0 else None
+    high = float(edges[level]) if level < len(edges) else None
+    return low, high
+
+
+def say_level(levels: Levels, level: int) -> str:
+    """A level set in words; empty where it is all scores.
+
+    Examples
+    --------
+    >>> say_level(Levels(np.array([0.2, 0.4])), 1)
+    'score in [0.2, 0.4)'
+    """
+    low, high = level_bounds(levels, level)
+    if low is None and high is None:
+        return ""
+    if low is None:
+        return f"score < {high:g}"
+    return f"score >= {low:g}" if high is None else f"score in [{low:g}, {high:g})"
+
+
+# --- Gaps of rules that were reported because they are large: corrected for that choice ---------
+#
+#
+# A subgroup is reported if its score z, on rows that did not suggest it, is beyond a threshold
+# c. So z is not normal around the true score :math:`\theta`, but the part of that beyond c, and
+# is too large on average. The corrected score is the :math:`\theta` of which z is the median,
+# and limits are those of which it is an extreme quantile [1]_. Close to the threshold they reach
+# far towards and beyond zero; so they are cut where limits for all tested rules at once, which
+# hold whatever is chosen among them, end.
+#
+# References
+# ----------
+# .. [1] J. D. Lee, D. L. Sun, Y. Sun, J. E. Taylor, "Exact post-selection inference", Annals of
+#    Statistics 2016.
+# .. [2] I. Andrews, T. Kitagawa, A. McCloskey, "Inference on winners", Quarterly Journal of
+#    Economics 2024.
+
+
+HALVINGS = 60
+FARTHEST_GAP = 60.0
+FOR_ALL = 0.1
+"""Share of the allowed error that goes to limits for all rules at once."""
+
+
+def thresholds(p: Sequence[float], weight: Sequence[float], alpha: float) -> list[float]:
+    """Largest p-value of each hypothesis that weighted Holm would reject, the others given.
+
+    Examples
+    --------
+    >>> [round(value, 4) for value in thresholds([0.001, 0.2], [1.0, 1.0], 0.05)]
+    [0.025, 0.05]
+    """
+    order = sorted(range(len(p)), key=lambda k: p[k] / weight[k])
+    found = []
+    for k in range(len(p)):
+        left = float(sum(weight))
+        for j in order:
+            if j == k:
+                continue
+            if p[j] * left > alpha * weight[j]:
+                break
+            left -= weight[j]
+        found.append(min(1.0, alpha * weight[k] / left))
+    return found
+
+
+def _correct(z: float, threshold: float, sure: float, alpha: float) -> tuple[float, float, float]:
+    """The score of which one beyond a threshold is the median, and limits of it.
+
+    ``sure`` is the critical value for all rules at once, at `FOR_ALL` of the error.
+
+    Examples
+    --------
+    >>> [round(value, 2) for value in _correct(9.0, 3.0, 4.0, 0.05)]
+    [9.0, 7.0, 11.0]
+    >>> middle, low, high = _correct(3.2, 3.0, 4.0, 0.05)
+    >>> middle < 2.0 and low < 0.0
+    True
+    """
+    outside = (1.0 - FOR_ALL) * alpha / 2.0
+    middle, low, high = (_score_where(z, threshold, q) for q in (0.5, outside, 1.0 - outside))
+    bottom, top = z - sure, z + sure
+    return max(middle, bottom), max(low, bottom), min(high, top)
+
+
+def _score_where(z: float, threshold: float, chance: float) -> float:
+    """The true score of which one beyond the threshold is above z with this probability."""
+    from scipy.special import log_ndtr
+
+    low, high = z - FARTHEST_GAP, z + FARTHEST_GAP
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        above = log_ndtr(middle - z) - log_ndtr(middle - min(threshold, z))
+        low, high = (middle, high) if above < np.log(chance) else (low, middle)
+    return 0.5 * (low + high)
+
+
 Bools = NDArray[np.bool_]
 
 DEFAULT_CLASS = Trees(depth=2)
@@ -106,7 +375,7 @@ def discover(
     suggested, by Holm's method with weight k**-1.5 for the k-th of them, and by a factor of two,
     because both halves suggest. Predicted, observed and gap are those of the half that did not
     choose the rule. It still had to be large there to be reported: the corrected gap and its
-    limits take that into account, see `recalibrate.auditing.search.selected`.
+    limits take that into account, see `recalibrate.auditing.discovery`.
 
     Examples
     --------
@@ -237,12 +506,12 @@ class _Discovery:
     def _search(self, one: NDArray[np.intp], other: NDArray[np.intp]) -> list[_Tested]:
         """Rules that one half suggests, tested on the other at half of the allowed error."""
         tested = [self._test(rule, sign, other) for rule, sign in self._candidates(one)]
-        p, weight = [each.p for each in tested], holm_weights(len(tested))
+        p, weight = [each.p for each in tested], _holm_weights(len(tested))
         adjusted = weighted_holm(p)
         limits = thresholds(p, weight.tolist(), self.alpha / 2.0)
         shares = FOR_ALL * self.alpha / 2.0 * weight / weight.sum()
         return [
-            replace(each, p_holm=min(1.0, 2.0 * a), threshold=score_of(t), sure=score_of(s))
+            replace(each, p_holm=min(1.0, 2.0 * a), threshold=_score_of(t), sure=_score_of(s))
             for each, a, t, s in zip(tested, adjusted, limits, shares, strict=True)
         ]
 
@@ -331,7 +600,7 @@ class _Discovery:
             return (np.nan,) * 3
         # Tests and standard errors measure noise differently; the threshold is that of the test.
         z = size / error
-        return correct(z, each.threshold * z / each.score, each.sure, self.alpha)
+        return _correct(z, each.threshold * z / each.score, each.sure, self.alpha)
 
     def _subgroup(self, each: _Tested) -> Subgroup:
         at = each.other[each.rows[each.other]]
@@ -371,14 +640,14 @@ class _Discovery:
         )
 
 
-def score_of(p: float) -> float:
+def _score_of(p: float) -> float:
     """Size of the normal score with a two-sided p-value."""
     from scipy.special import ndtri
 
     return float(-ndtri(p / 2.0))
 
 
-def holm_weights(count: int) -> Floats:
+def _holm_weights(count: int) -> Floats:
     """Weights of hypotheses in the order given: k**-1.5 for the k-th."""
     return np.arange(1.0, count + 1) ** -1.5
 
@@ -394,7 +663,7 @@ def weighted_holm(p: Sequence[float]) -> list[float]:
     >>> [round(value, 3) for value in weighted_holm([0.01, 0.5])]
     [0.014, 0.5]
     """
-    weight = holm_weights(len(p))
+    weight = _holm_weights(len(p))
     order = np.argsort(np.asarray(p) / weight, kind="stable")
     adjusted, reached, left = np.ones(len(p)), 0.0, float(weight.sum())
     for k in order:

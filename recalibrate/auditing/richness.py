@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.auditing.findings import ClassGain, LevelGain, Richness
-from recalibrate.auditing.search.halves import (
+from recalibrate.auditing.discovery import (
     Counted,
     deal,
     level_bounds,
     rows_that_count,
     score_levels,
 )
+from recalibrate.auditing.records import ClassGain, LevelGain, Richness
 from recalibrate.bases.problem import with_scores
 from recalibrate.classes.trees.spec import Trees
 from recalibrate.core.fixedpoint import make_scale

@@ -1,1 +1,0 @@
-"""Looking beyond the named groups: subgroups that are off, and whether H is rich enough."""
