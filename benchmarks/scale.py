@@ -222,7 +222,7 @@ def verdict(memory: Result, blocks: Result) -> str:
     return (
         f"{blocks.rows:,} rows: blocks on disk cost {ratio:.2f} times as much processor time as "
         f"memory ({blocks.seconds / memory.seconds:.2f} times on the clock), limit "
-        f"{MOST_RATIO:.0f}: {kept}; {same}"
+        f"{MOST_RATIO}: {kept}; {same}"
     )
 
 
@@ -285,7 +285,7 @@ def main(argv: Sequence[str] | None = None) -> list[Result]:
         pair = one("memory", rows), one("blocks", rows)
         print(verdict(*pair), flush=True)
         results.extend(pair)
-    if results:
+    if results and not arguments.default:
         print("\n".join(growth(results[::2])), flush=True)
     return results + [one("blocks", rows) for rows in arguments.blocks]
 

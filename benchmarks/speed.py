@@ -3,7 +3,8 @@
     python benchmarks/speed.py --quick --json out.json  # without what takes more than a few minutes
 
 A ratio is ours divided by the peer's, by the clock and by processor time; the last column is what
-is aimed at. Other work on the machine disturbs processor time least. Needs lightgbm and xgboost.
+is aimed at. On busy cores ``--threads 1`` and processor time tell most: LightGBM's threads wait
+actively for each other. Needs lightgbm and xgboost.
 """
 
 from __future__ import annotations
@@ -220,6 +221,8 @@ def main(argv: Sequence[str] | None = None) -> list[Line]:
     if arguments.measure is not None:
         print(json.dumps(fit_categories(Order(**arguments.measure))))
         return []
+    if unknown := sorted(set(arguments.only) - set(PARTS)):
+        raise SystemExit(f"--only takes {', '.join(PARTS)}; got {', '.join(unknown)}")
     if arguments.quick:
         arguments.rows = [rows for rows in arguments.rows if rows <= QUICK_ROWS]
         arguments.categories = min(arguments.categories, QUICK_ROWS)

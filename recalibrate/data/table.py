@@ -254,7 +254,7 @@ class Table:
         position = self.schema.index(j) if isinstance(j, str) else j
         source = self._sources[position]
         if source.dtype == np.float32:
-            return np.array(source) if copy else np.ascontiguousarray(source)
+            return source if not copy and _is_ready(source) else np.array(source, order="C")
         with np.errstate(over="ignore"):  # float64 beyond float32 becomes infinite, as documented
             return np.array(source, dtype=np.float32)
 
@@ -294,9 +294,7 @@ class Table:
         a cache, because the columns of a row-major array share their memory lines.
         """
         columns = [
-            own
-            if own.dtype == np.float32 and own.flags.c_contiguous
-            else np.empty(self.n_rows, dtype=np.float32)
+            own if _is_ready(own) else np.empty(self.n_rows, dtype=np.float32)
             for own in self._sources
         ]
         both = zip(columns, self._sources, strict=True)
@@ -319,6 +317,12 @@ class Table:
             for j, source in enumerate(self._sources):
                 block[:, j] = source
         return block
+
+
+def _is_ready(source: NDArray[Any]) -> bool:
+    """Whether kernels can read it: they are compiled for arrays that could be written to."""
+    flags = source.flags
+    return source.dtype == np.float32 and flags.c_contiguous and flags.writeable
 
 
 def read_table(

@@ -101,6 +101,8 @@ def _check_integers(name: str, values: NDArray[Any], wide: bool) -> None:
         return
     type_ = np.finfo(np.float64 if wide else np.float32)
     exact = 2 ** (type_.nmant + 1)  # every integer up to this magnitude
+    if not values.size or (values.max() <= exact and values.min() >= -exact):
+        return
     large = values[(values > exact) | (values < -exact)]
     if not large.size:
         return

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from recalibrate.data.table import Column, Schema, read_table
+from recalibrate.data.table import Column, Schema, Table, read_table
 
 NAN = np.nan
 
@@ -629,3 +629,17 @@ def test_the_training_frame_reads_as_itself_in_any_column_order(rows, names):
     np.testing.assert_array_equal(table.schema.read(X[names]).matrix(), table.matrix())
     saved = Schema.from_dict(json.loads(json.dumps(table.schema.to_dict())))
     np.testing.assert_array_equal(saved.read(X[names]).matrix(), table.matrix())
+
+
+def test_columns_are_shared_where_kernels_can_read_them():
+    writable, frozen = np.arange(3, dtype=np.float32), np.arange(3, dtype=np.float32)
+    frozen.setflags(write=False)  # as pandas hands columns out: another type for numba
+    table = read_table(pd.DataFrame({"a": [0, 1, 2]}))
+    for source, shared in ((writable, True), (frozen, False), (writable[::-1], False)):
+        own = Table(table.schema, [source], 3)
+        for column in (own.column(0, copy=False), own.gathered().column(0, copy=False)):
+            assert column.flags.writeable
+            assert column.flags.c_contiguous
+            assert (column is source) is shared
+            assert (column == source).all()
+        assert own.column(0) is not source

@@ -1,0 +1,16 @@
+"""What of the rows on disk stays in memory."""
+
+from recalibrate.rows import opening
+
+
+def test_rows_stay_in_memory_up_to_an_eighth_of_what_a_container_may_have(tmp_path, monkeypatch):
+    unlimited, limited = tmp_path / "memory.max", tmp_path / "memory.limit_in_bytes"
+    unlimited.write_text("max\n")
+    limited.write_text("64000000\n")
+    for limits, expected in (
+        ((str(unlimited), str(limited), str(tmp_path / "missing")), 8_000_000),
+        ((str(unlimited),), opening.default_memory()),
+    ):
+        monkeypatch.setattr(opening, "CONTAINER_LIMITS", limits)
+        assert opening.default_memory() == expected
+        assert 0 < expected <= opening.MOST_MEMORY

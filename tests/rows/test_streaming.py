@@ -385,6 +385,7 @@ def test_validation_rows_may_be_in_memory():
         ({"X": iter([1])}, TypeError, "iterable of DataFrames"),
         ({"cv": [(np.arange(3), np.arange(3, 6))]}, ValueError, "splits rows by their numbers"),
         ({"block_rows": 0}, ValueError, "block_rows must be a whole number"),
+        ({"memory": -1}, ValueError, "memory must be a whole number"),
         ({"categorical": ["street"]}, ValueError, "street"),
     ],
 )

@@ -242,6 +242,7 @@ class Descent:
         self.trees = trees
         self.n_rows = len(level)
         self.order, self.bounds = sort_by_level(level, trees.levels, trees.room)
+        self._scattered = np.count_nonzero(np.diff(self.bounds)) >= SCATTERED_LEVELS
         self.spare: Ints = np.empty(0, np.int32)
         self.rows: NDArray[np.intp] | None = None
         self._copies: tuple[Codes, NDArray[np.int64]] | None = None
@@ -249,7 +250,7 @@ class Descent:
 
     def gather(self, codes: Codes, words: NDArray[np.int64]) -> tuple[Codes, NDArray[np.int64]]:
         """The rows that are listed and sorted: copies where there are many level sets."""
-        if self.trees.levels < SCATTERED_LEVELS:
+        if not self._scattered:
             return codes, words
         if self._copies is None:
             room = self._room
