@@ -148,7 +148,7 @@ def many_step_doubles(n_rows: int) -> int:
     >>> [many_step_doubles(n_rows) for n_rows in (100_000, 300_000, 1_000_000)]
     [150, 104, 70]
     """
-    return round(MANY_STEP_DOUBLES * (MANY_ROWS / n_rows) ** (1 / 3))
+    return round(MANY_STEP_DOUBLES * float((MANY_ROWS / n_rows) ** (1 / 3)))
 
 
 def prior_unit(problem: Problem) -> float:
