@@ -229,7 +229,7 @@ def _misses(curve: Any) -> bool:
 
 def _finds(rows: Rows, X: Any) -> bool:
     from recalibrate.auditing.discovery import discover
-    from recalibrate.auditing.measure.sample import read_clusters
+    from recalibrate.auditing.measure.sweep import read_clusters
     from recalibrate.data.labels import read_labels
     from recalibrate.data.table import read_table
 

@@ -94,7 +94,7 @@ def file_job(folder: Path, seed: int) -> Callable[[int], str]:
 
     import recalibrate as rc
     from recalibrate.bases.protocol import as_base
-    from recalibrate.support.errors import ModelFileError
+    from recalibrate.support.checks import ModelFileError
 
     del catboost, lightgbm, onnxruntime, xgboost
     files = sorted(path for path in folder.iterdir() if path.is_file())

@@ -52,7 +52,7 @@ def measure(case: Case, base: str, threads: int) -> dict[str, list[float]]:
     segments = find_segments(case.X[1], case.groups)
     as_it_is = patch(
         "recalibrate.fitting.default.boosting.add_level_sets",
-        lambda log, *_: (log, "no level sets"),
+        lambda model, *_: (model, "no level sets"),
     )
     predictions = {
         OURS: fit_ours(case, base, threads)(),

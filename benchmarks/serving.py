@@ -36,7 +36,7 @@ from recalibrate.core.rounds import Rounds
 from recalibrate.graph import export_model, load_served
 from recalibrate.graph.inputs import Feed
 from recalibrate.simulate import census
-from recalibrate.support.ort import open_session
+from recalibrate.support.onnxfile import open_session
 
 CODES = ["COW", "MAR", "OCCP", "POBP", "RELP", "SEX", "RAC1P"]
 BATCHES = {1: 5000, 1000: 300, 100_000: 12}

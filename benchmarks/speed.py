@@ -29,7 +29,7 @@ from quality_cases import Case
 import recalibrate as rc
 from recalibrate.graph import export_model, load_served
 from recalibrate.simulate import census
-from recalibrate.support.ort import open_session
+from recalibrate.support.onnxfile import open_session
 
 ROWS, QUICK_ROWS = [5000, 20_000, 100_000, 500_000, 1_000_000], 100_000
 LEARNERS = 1000

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from recalibrate import losses, metrics
     from recalibrate.auditing import AuditFailed, AuditReport, audit
-    from recalibrate.classes.estimator.spec import Estimator
-    from recalibrate.classes.groups.spec import Groups
-    from recalibrate.classes.linear.spec import Linear
-    from recalibrate.classes.polynomial.spec import Polynomial
-    from recalibrate.classes.trees.spec import Trees
+    from recalibrate.classes.estimator import Estimator
+    from recalibrate.classes.groups import Groups
+    from recalibrate.classes.linear import Linear
+    from recalibrate.classes.polynomial import Polynomial
+    from recalibrate.classes.trees import Trees
     from recalibrate.core.certificate import Certificate
     from recalibrate.estimators import (
         LSBoostClassifier,
@@ -67,18 +67,18 @@ _HOME = {
     "AuditReport": "recalibrate.auditing",
     "Certificate": "recalibrate.core.certificate",
     "Engine": "recalibrate.fitting.arguments",
-    "Estimator": "recalibrate.classes.estimator.spec",
-    "Groups": "recalibrate.classes.groups.spec",
+    "Estimator": "recalibrate.classes.estimator",
+    "Groups": "recalibrate.classes.groups",
     "LSBoostClassifier": "recalibrate.estimators",
     "LSBoostRegressor": "recalibrate.estimators",
-    "Linear": "recalibrate.classes.linear.spec",
+    "Linear": "recalibrate.classes.linear",
     "Loop": "recalibrate.fitting.arguments",
     "Monitor": "recalibrate.monitoring",
-    "Polynomial": "recalibrate.classes.polynomial.spec",
+    "Polynomial": "recalibrate.classes.polynomial",
     "Recalibrated": "recalibrate.model",
     "RecalibratedClassifier": "recalibrate.estimators",
     "RecalibratedRegressor": "recalibrate.estimators",
-    "Trees": "recalibrate.classes.trees.spec",
+    "Trees": "recalibrate.classes.trees",
     "audit": "recalibrate.auditing",
     "fit": "recalibrate.fitting.entry",
     "load": "recalibrate.loading",

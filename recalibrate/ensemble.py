@@ -117,7 +117,7 @@ class Ensemble:
         -------
         float64 array of shape (n,)
         """
-        from recalibrate.kernels.ensemble import add_leaves
+        from recalibrate.kernels.routing import add_leaves
 
         if X.ndim != 2 or X.shape[1] != self.n_columns or X.dtype not in (np.float32, np.float64):
             raise ValueError(
@@ -156,7 +156,7 @@ class Ensemble:
     @cached_property
     def _packed(self) -> tuple[NDArray[Any], ...]:
         """Arrays for the kernel: everything but the rows."""
-        from recalibrate.kernels.ensemble import IS_SUBSET, LEFT_IF_MISSING
+        from recalibrate.kernels.routing import IS_SUBSET, LEFT_IF_MISSING
 
         flags = LEFT_IF_MISSING * self.missing_left + IS_SUBSET * (self.subset >= 0)
         children = np.stack([self.right, self.left], axis=1).ravel()
@@ -317,7 +317,7 @@ def join_trees(n_columns: int, trees: Sequence[Tree], *, bias: float = 0.0) -> E
 
 def _reached(tree: Tree, n_columns: int) -> Tree:
     """The nodes that the root reaches, depth first, with children renumbered."""
-    from recalibrate.kernels.ensemble import depth_first
+    from recalibrate.kernels.routing import depth_first
 
     feature, left, right = (
         np.ascontiguousarray(a, dtype=np.int32) for a in (tree.feature, tree.left, tree.right)
@@ -477,7 +477,7 @@ def _numbering(e: Ensemble) -> tuple[Ints, Ints]:
     one is a leaf and one is not. Leaves that are such children come last: as a tree has one leaf
     more than inner nodes, their numbers are those of no inner node.
     """
-    from recalibrate.kernels.ensemble import depth_first
+    from recalibrate.kernels.routing import depth_first
 
     order = np.empty(len(e.feature), dtype=np.int32)
     depth_first(e.roots, e.feature, e.left, e.right, order)

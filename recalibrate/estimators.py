@@ -20,11 +20,10 @@ from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from recalibrate.bases.constant import Constant
-from recalibrate.classes.trees.spec import Trees
+from recalibrate.bases.wrappers import Constant
+from recalibrate.classes.trees import Trees
 from recalibrate.core.levels import Link
-from recalibrate.data.bounds import NO_BOUNDS
-from recalibrate.data.labels import read_labels
+from recalibrate.data.labels import NO_BOUNDS, read_labels
 from recalibrate.fitting.arguments import PAPER_LOOP, Engine, Loop
 from recalibrate.fitting.entry import fit
 from recalibrate.support.notices import listed
@@ -531,7 +530,7 @@ def _bounds_of(y: Float64, weight: Float64 | None) -> tuple[float, float]:
     return low, high if high > low else low + max(1.0, abs(low))
 
 
-# --- RecalibratedClassifier and RecalibratedRegressor: ``fit`` around an estimator of scikit-
+# --- RecalibratedClassifier and RecalibratedRegressor: ``fit`` around an estimator of scikit ----
 # learn
 
 

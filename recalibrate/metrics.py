@@ -35,8 +35,8 @@ from typing import Any, TypeGuard
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from recalibrate.data.quantiles import quantile_edges
-from recalibrate.data.vectors import Float64, finite_vector, read_weight, to_array
+from recalibrate.data.columns import quantile_edges
+from recalibrate.data.labels import Float64, finite_vector, read_weight_vector, to_array
 
 __all__ = [
     "Decomposition",
@@ -58,7 +58,7 @@ __all__ = [
 ]
 
 
-# --- Rows of a measure, validated at the door, and sums over their level sets -------------------
+# --- Rows of a measure, checked once, and sums over their level sets ----------------------------
 
 
 Functions = ArrayLike | Iterable[tuple[str, ArrayLike]]
@@ -113,7 +113,7 @@ def _read_rows(
     if sample_weight is None:
         weight = np.ones_like(scores)
     else:
-        weight = read_weight(sample_weight, len(scores))
+        weight = read_weight_vector(sample_weight, len(scores))
         # A power of two keeps every bit; near 1 the squares neither vanish nor overflow.
         weight = np.ldexp(weight, -np.frexp(weight.max())[1])
     if bins is None:

@@ -9,8 +9,8 @@ from recalibrate.bases.protocol import (
     ScoreColumn,
     as_base,
     predicted_mean,
+    runs_code,
 )
-from recalibrate.bases.registry import runs_code
 from recalibrate.core.levels import Link, from_margin, sigmoid
 
 __all__ = [

@@ -28,8 +28,8 @@ from math import inf
 import numpy as np
 
 from recalibrate.classes.leastsquares import COLLINEAR
-from recalibrate.classes.linear.spec import UNIT, bits_to_cut
-from recalibrate.classes.trees.spec import Trees
+from recalibrate.classes.linear import UNIT, bits_to_cut
+from recalibrate.classes.trees import Trees
 from recalibrate.core.boost import Settings
 from recalibrate.core.fixedpoint import Scale, snap
 from recalibrate.core.learning import MARGIN_STEP_LIMIT

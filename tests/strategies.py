@@ -9,7 +9,7 @@ import pandas as pd
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from recalibrate.classes.trees.spec import Trees
+from recalibrate.classes.trees import Trees
 
 CATEGORIES = "pqrst"
 

@@ -22,8 +22,7 @@ from recalibrate.core.rounds import Rounds, Scores
 from recalibrate.data.columns import Columns
 from recalibrate.data.table import read_table
 from recalibrate.files import to_bytes
-from recalibrate.rows.local import LocalSource, add_up
-from recalibrate.rows.memory import rows_in_memory
+from recalibrate.rows.memory import LocalSource, add_up, rows_in_memory
 
 CLASSES = {
     "trees": rc.Trees(depth=2),
@@ -165,7 +164,7 @@ class Bench:
 
     def boost(self, source, held_out=None):
         start = self.start
-        return boost(source, self.learner, self.run, start, held_out=held_out, progress=False).log
+        return boost(source, self.learner, self.run, start, held_out=held_out, progress=False).model
 
 
 RUNS = {
@@ -229,8 +228,8 @@ class Forgetful:
                 self.lost += 1
             yield statistic.of(self.parts[k])
 
-    def scores(self, log: Rounds) -> Scores:
-        return np.concatenate([part.scores(log) for part in self.parts])
+    def scores(self, model: Rounds) -> Scores:
+        return np.concatenate([part.scores(model) for part in self.parts])
 
 
 @pytest.mark.parametrize("run", RUNS)
@@ -245,10 +244,10 @@ def test_an_engine_that_forgets_learns_the_same(name, run):
     pieces = [bench.rows.take(slice(a, b)) for a, b in pairwise(borders)]
     for seed in range(3):
         source = Forgetful(pieces, bench.scale, seed)
-        log = bench.boost(source)
+        model = bench.boost(source)
         assert source.lost > 10
-        assert content(log) == content(expected)
-        assert source.scores(log).tobytes() == scores.tobytes()
+        assert content(model) == content(expected)
+        assert source.scores(model).tobytes() == scores.tobytes()
 
 
 @pytest.mark.parametrize("name", CLASSES)

@@ -18,9 +18,8 @@ LIGHT_MODULES = [
     "recalibrate.groups.expressions",
     "recalibrate.groups.groupset",
     "recalibrate.metrics",
-    "recalibrate.support.optional",
+    "recalibrate.support.checks",
     "recalibrate.bases.protocol",
-    "recalibrate.support.progress",
     "recalibrate.simulate",
     "recalibrate.auditing",
 ]

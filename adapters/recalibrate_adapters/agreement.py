@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from recalibrate.core.levels import from_margin
 from recalibrate.data.table import Column
 from recalibrate.scores import Link
-from recalibrate.support.interruptions import reraise_interruption
-from recalibrate.support.ort import GraphRunner
+from recalibrate.support.onnxfile import GraphRunner
+from recalibrate.support.threads import reraise_interruption
 from recalibrate_adapters.forest import Forest
 from recalibrate_adapters.frames import numeric_columns, text_columns
 

@@ -11,9 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.core.levels import from_margin
-from recalibrate.data.sparse import dense, is_sparse
-from recalibrate.data.splitting import find_columns, split_columns
-from recalibrate.data.table import Column, Schema
+from recalibrate.data.table import Column, Schema, dense, find_columns, is_sparse, split_columns
 from recalibrate.scores import Link
 from recalibrate.support.notices import listed, warn_user
 from recalibrate.support.onnxgraph import ABSENT, GraphBuilder, value_info

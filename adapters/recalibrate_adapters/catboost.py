@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from recalibrate.ensemble import Ensemble, Tree, join_trees
 from recalibrate.scores import Link
-from recalibrate.support.optional import require
+from recalibrate.support.checks import require
 from recalibrate_adapters.boosted import (
     BoostedBase,
     Floats,

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.support.errors import ModelFileError
-from recalibrate.support.interruptions import reraise_interruption
+from recalibrate.support.checks import ModelFileError
+from recalibrate.support.threads import reraise_interruption
 
 MOST_FILE_BYTES = 1 << 32
 MOST_COLUMNS = 1 << 24
@@ -130,7 +130,7 @@ def check_tree(left: Ints, right: Ints, is_leaf: NDArray[np.bool_], where: str) 
     >>> check_tree(np.array([0]), np.array([0]), np.array([False]), "tree 0")
     Traceback (most recent call last):
     ...
-    recalibrate.support.errors.ModelFileError: tree 0: a node is met twice
+    recalibrate.support.checks.ModelFileError: tree 0: a node is met twice
     """
     met = np.zeros(len(left), dtype=bool)
     front = np.zeros(1, dtype=np.int64)

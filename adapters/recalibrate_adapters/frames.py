@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.data.splitting import find_columns
+from recalibrate.data.table import find_columns
 from recalibrate.data.values import is_categorical, read_numbers
 
 if TYPE_CHECKING:

@@ -23,11 +23,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.data.splitting import find_columns
+from recalibrate.data.table import find_columns
 from recalibrate.ensemble import Tree, join_trees
 from recalibrate.scores import Link
-from recalibrate.support.errors import ModelFileError
-from recalibrate.support.optional import require
+from recalibrate.support.checks import ModelFileError, require
 from recalibrate.support.strictjson import parse
 from recalibrate_adapters.boosted import (
     BoostedBase,

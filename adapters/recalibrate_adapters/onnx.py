@@ -24,10 +24,9 @@ from numpy.typing import NDArray
 from recalibrate.data.classes import NOTHING_KNOWN
 from recalibrate.graph.facts import MARK, Facts, read_facts
 from recalibrate.scores import Link
-from recalibrate.support.errors import ModelFileError
-from recalibrate.support.interruptions import reraise_interruption
+from recalibrate.support.checks import ModelFileError
 from recalibrate.support.notices import listed
-from recalibrate.support.onnxfile import read_graph
+from recalibrate.support.onnxfile import BLOCK_ROWS, open_session, read_graph, run_session
 from recalibrate.support.onnxgraph import (
     ML_DOMAIN,
     ML_OPSET,
@@ -39,7 +38,7 @@ from recalibrate.support.onnxgraph import (
     pruned,
     value_info,
 )
-from recalibrate.support.ort import BLOCK_ROWS, open_session, run_session
+from recalibrate.support.threads import reraise_interruption
 from recalibrate_adapters.agreement import (
     ENOUGH_ROWS,
     Candidate,
@@ -418,7 +417,7 @@ class _Output:
 
 
 @dataclass(frozen=True)
-class _Reading:
+class _ScoreOutput:
     """From an output's numbers to the score.
 
     Attributes
@@ -494,7 +493,7 @@ def _choose_output(model: onnx.ModelProto, wanted: str | None, *, ours: bool) ->
 
 def _read_output(
     output: _Output, values: NDArray[Any], link: Link | None, target_class: Any, facts: Facts | None
-) -> _Reading:
+) -> _ScoreOutput:
     """Rules 4 to 6, for an output that holds such numbers for some rows."""
     rows = np.asarray(values, dtype=np.float64).reshape(len(values), -1)
     width = rows.shape[1]
@@ -505,13 +504,13 @@ def _read_output(
                 "number per row."
             )
         return (
-            _Reading("single")
+            _ScoreOutput("single")
             if facts is None
-            else _Reading("single", shift=facts.shift, span=facts.span)
+            else _ScoreOutput("single", shift=facts.shift, span=facts.span)
         )
     classes = output.classes if len(output.classes) == width else tuple(range(width))
     position = choose_class(classes, target_class, f"The ONNX graph's output {output.name!r}")
-    chosen = _Reading("column", position, width)
+    chosen = _ScoreOutput("column", position, width)
     if output.speaks_of_classes and link != "logit":
         return replace(chosen, probability=True)
     if output.speaks_of_classes:
@@ -784,7 +783,7 @@ class _Asked:
     source: _Source
     layout: _Layout
     output: _Output
-    reading: _Reading | None = None
+    reading: _ScoreOutput | None = None
 
     def run(self, rows: Any) -> NDArray[Any]:
         """The chosen output by the user's own graph."""

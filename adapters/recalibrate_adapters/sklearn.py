@@ -27,12 +27,12 @@ from numpy.typing import NDArray
 from recalibrate.bases.protocol import deviance_of
 from recalibrate.bases.wrappers import select_columns
 from recalibrate.core.levels import from_margin, to_class_scores, to_margin
-from recalibrate.data.sparse import is_sparse
+from recalibrate.data.table import is_sparse
 from recalibrate.data.values import UnreadableColumnError, refuse_unknown
 from recalibrate.scores import Base, Link, as_base
-from recalibrate.support.interruptions import reraise_interruption
 from recalibrate.support.notices import warn_user
 from recalibrate.support.onnxgraph import SCORE, value_info
+from recalibrate.support.threads import reraise_interruption
 from recalibrate_adapters.agreement import (
     Candidate,
     DecidedBase,
@@ -79,7 +79,7 @@ _CALLABLE = "pass a function of X that returns one score per row"
 
 
 @dataclass(frozen=True)
-class _Task:
+class _ScoreMethod:
     """How a model is asked for its score.
 
     Attributes
@@ -99,7 +99,7 @@ class _Task:
     link: Link
     classes: tuple[Any, ...] | None = None
 
-    def on_link(self, link: Link) -> _Task:
+    def on_link(self, link: Link) -> _ScoreMethod:
         """The same on another scale."""
         return replace(self, link=link)
 
@@ -137,7 +137,7 @@ class _Task:
         return from_margin(asked, "logit") if on_margins else asked
 
 
-def _read_task(model: Any, link: Link | None, target_class: Any) -> _Task:
+def _read_task(model: Any, link: Link | None, target_class: Any) -> _ScoreMethod:
     """What to ask of a fitted model.
 
     Raises
@@ -158,7 +158,7 @@ def _read_task(model: Any, link: Link | None, target_class: Any) -> _Task:
         )
     if target_class is not None:
         raise ValueError(f"target_class={target_class!r} was given, but {name} is a regressor.")
-    return _Task("predict", None, link or "identity")
+    return _ScoreMethod("predict", None, link or "identity")
 
 
 def _read_deviance(model: Any) -> str:
@@ -179,7 +179,7 @@ def _read_deviance(model: Any) -> str:
     return kinds.get(type(last).__name__, "")
 
 
-def _classifier_task(model: Any, name: str, link: Link | None, target_class: Any) -> _Task:
+def _classifier_task(model: Any, name: str, link: Link | None, target_class: Any) -> _ScoreMethod:
     classes = getattr(model, "classes_", None)
     if classes is None or isinstance(classes, list) or np.ndim(classes) != 1:
         raise ValueError(
@@ -189,14 +189,14 @@ def _classifier_task(model: Any, name: str, link: Link | None, target_class: Any
     classes = tuple(np.asarray(classes).tolist())
     position = choose_class(classes, target_class, name)
     if link == "logit" and hasattr(model, "decision_function"):
-        return _Task("decision_function", position, "logit", classes)
+        return _ScoreMethod("decision_function", position, "logit", classes)
     if hasattr(model, "predict_proba"):
         if link == "logit":
             raise ValueError(
                 f"link='logit' was declared, but {name} gives probabilities and has no "
                 "decision_function. Leave the link out."
             )
-        return _Task("predict_proba", position, "identity", classes)
+        return _ScoreMethod("predict_proba", position, "identity", classes)
     if not hasattr(model, "decision_function"):
         raise ValueError(
             f"{name} gives labels only: it has neither predict_proba nor decision_function, so "
@@ -216,7 +216,7 @@ def _classifier_task(model: Any, name: str, link: Link | None, target_class: Any
 
 
 def propose(
-    model: Any, task: _Task, frame: pd.DataFrame, *, named: bool
+    model: Any, task: _ScoreMethod, frame: pd.DataFrame, *, named: bool
 ) -> Iterator[Candidate | str]:
     """Graphs of a model for rows like these, the most accurate first; texts say what failed.
 
@@ -250,7 +250,7 @@ def propose(
 
 
 def _candidate(
-    model: Any, task: _Task, names: list[str], texts: list[str], width: Width
+    model: Any, task: _ScoreMethod, names: list[str], texts: list[str], width: Width
 ) -> Candidate:
     """The model as one graph; a matrix cannot hold text, so with text each column is an input."""
     writer = Writer(width)
@@ -270,7 +270,7 @@ def _candidate(
     return Candidate(graph, feed, writer.known)
 
 
-def _write_score(writer: Writer, model: Any, task: _Task, block: Block) -> str:
+def _write_score(writer: Writer, model: Any, task: _ScoreMethod, block: Block) -> str:
     if task.position is None:
         return writer.outputs(model, block, "predict")
     on_margins = task.link == "logit"
@@ -461,7 +461,7 @@ class _Asked:
     """
 
     model: Any
-    task: _Task
+    task: _ScoreMethod
     named: bool
 
     def scores(self, frame: pd.DataFrame) -> NDArray[np.float64]:

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from recalibrate.support.interruptions import reraise_interruption
 from recalibrate.support.onnxgraph import ML_DOMAIN, OPSET, GraphBuilder, pruned
+from recalibrate.support.threads import reraise_interruption
 from recalibrate_adapters.agreement import first_line
 from recalibrate_adapters.forest import Forest
 from recalibrate_adapters.sklearn_trees import (
@@ -458,7 +458,7 @@ def boosted_by_us(model: Any) -> Any:
 
 def is_ours(model: Any) -> bool:
     """Whether scikit-learn's adapter is the one for the model."""
-    from recalibrate.bases.registry import find_adapter
+    from recalibrate.bases.protocol import find_adapter
 
     if boosted_by_us(model) is not None:
         return False

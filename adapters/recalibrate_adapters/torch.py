@@ -27,14 +27,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.data.scores import read_scores
-from recalibrate.data.splitting import find_columns
+from recalibrate.data.labels import read_scores
+from recalibrate.data.table import find_columns
 from recalibrate.data.values import read_numbers
 from recalibrate.scores import Link, runs_code
-from recalibrate.support.errors import ModelFileError
-from recalibrate.support.interruptions import reraise_interruption
+from recalibrate.support.checks import ModelFileError, require
 from recalibrate.support.onnxgraph import OPSET, TYPES, GraphBuilder, value_info
-from recalibrate.support.optional import require
+from recalibrate.support.threads import reraise_interruption
 from recalibrate_adapters.agreement import Candidate, DecidedBase, Decision, first_line
 from recalibrate_adapters.classes import EVERY, class_score
 from recalibrate_adapters.frames import numbers

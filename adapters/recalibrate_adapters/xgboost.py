@@ -31,8 +31,7 @@ from numpy.typing import NDArray
 from recalibrate.ensemble import Tree, join_trees
 from recalibrate.scores import Link
 from recalibrate.support import strictjson
-from recalibrate.support.errors import ModelFileError
-from recalibrate.support.optional import require
+from recalibrate.support.checks import ModelFileError, require
 from recalibrate.support.strictjson import MOST_NESTING, MOST_PARTS
 from recalibrate_adapters.boosted import (
     BoostedBase,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from recalibrate.auditing.predictions import open_model
 from recalibrate.auditing.records import GroupAudit
 from recalibrate.auditing.report import AuditFailed, AuditReport, Path, Rule, Violation, write
-from recalibrate.auditing.running import Asked, Audit, fitted_groups, run
+from recalibrate.auditing.running import Audit, AuditRequest, fitted_groups, run
 from recalibrate.auditing.views import numbers
 from recalibrate.auditing.views.columns import Cell, Column, gap_cell, measures, named, numeric
 from recalibrate.auditing.views.columns import texts as table_texts
@@ -365,6 +365,6 @@ def audit_each(
     reports: dict[str, Any] = {}
     for name, model in models.items():
         against = first if alone and reports else baseline
-        asked = Asked(model, groups=groups, baseline=against, first=first, **options)
+        asked = AuditRequest(model, groups=groups, baseline=against, first=first, **options)
         reports[name] = run(audit, asked)
     return AuditComparison(reports)

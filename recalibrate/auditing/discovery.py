@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.auditing.measure.law import Law
 from recalibrate.auditing.measure.limits import score_rows
+from recalibrate.auditing.measure.sweep import Law
 from recalibrate.auditing.records import Discoveries, Subgroup
 from recalibrate.auditing.scan import (
     Axis,
@@ -23,13 +23,13 @@ from recalibrate.auditing.scan import (
     find_rules,
     term_axes,
 )
-from recalibrate.classes.groups.spec import Groups
-from recalibrate.classes.trees.spec import Trees
+from recalibrate.classes.groups import Groups
+from recalibrate.classes.trees import Trees
 from recalibrate.core.levels import Levels
 from recalibrate.data.bins import Bins
-from recalibrate.data.folds import number_equals, row_hash
+from recalibrate.data.columns import quantile_edges
+from recalibrate.data.folds import occurrence_index, row_hash
 from recalibrate.data.labels import Labels
-from recalibrate.data.quantiles import quantile_edges
 from recalibrate.data.table import Table
 from recalibrate.support.checks import check_number, check_whole
 from recalibrate.support.hashing import combine, mix
@@ -44,7 +44,7 @@ from recalibrate.support.hashing import combine, mix
 
 Floats = NDArray[np.float64]
 
-CERTAIN = 2.0**-20
+LEAST_PROBABILITY = 2.0**-20
 """Predictions are kept this far from 0 and 1, which nothing can be tested against."""
 FARTHEST_TILT = 40.0
 """Largest exponent of the saddlepoint: beyond, every row has the rarer label."""
@@ -89,7 +89,7 @@ def binary_score(y: Floats, f: Floats, weight: Floats | None) -> float:
     >>> bool(abs(approximate / exact - 1) < 0.1)
     True
     """
-    f = np.clip(f, CERTAIN, 1.0 - CERTAIN)
+    f = np.clip(f, LEAST_PROBABILITY, 1.0 - LEAST_PROBABILITY)
     w = np.ones(len(f)) if weight is None else weight / float(weight.max())
     total = float(np.sum(w * (y - f)))
     if weight is None:
@@ -180,7 +180,7 @@ def deal(
         numbers.append(labels.weight)
     content = row_hash(table, numbers, seed)
     # Equal rows get a number each: interchangeable, but dealt independently.
-    return _in_turn(combine(content, number_equals(content)), parts)
+    return _in_turn(combine(content, occurrence_index(content)), parts)
 
 
 def _in_turn(draw: NDArray[np.uint64], parts: int) -> NDArray[np.intp]:
@@ -466,7 +466,7 @@ class _Discovery:
         self.gaps = self.weight * (labels.values - self.f)
         # Under calibration the variance of a 0/1 label is known; by cluster nothing is.
         self.known = labels.kind == "binary" and cluster is None
-        variance = np.maximum(self.f * (1.0 - self.f), CERTAIN)
+        variance = np.maximum(self.f * (1.0 - self.f), LEAST_PROBABILITY)
         self.noise = self.weight**2 * variance if self.known else self.gaps**2
         count = int(np.clip(n_rows // ROWS_PER_LEVEL, 1, MOST_LEVELS))
         self.levels = score_levels(predictions, count, labels.weight)
@@ -534,7 +534,7 @@ class _Discovery:
 
     def _half(self, at: NDArray[np.intp]) -> Half:
         # Where variances are not known they are compared with the average one.
-        unit = 1.0 if self.known else max(float(self.noise[at].mean()), CERTAIN**2)
+        unit = 1.0 if self.known else max(float(self.noise[at].mean()), LEAST_PROBABILITY**2)
         return Half(
             [axis.take(at) for axis in self.axes],
             self.level[at],

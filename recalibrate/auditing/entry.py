@@ -7,7 +7,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, cast, overload
 
 from recalibrate.auditing.comparison import AuditComparison, audit_each
 from recalibrate.auditing.report import AuditReport
-from recalibrate.auditing.running import Asked, run
+from recalibrate.auditing.running import AuditRequest, run
 from recalibrate.groups.cells import BANDS
 
 P = ParamSpec("P")
@@ -184,4 +184,4 @@ def audit(
     options = dict(locals())
     if isinstance(model_or_scores, Mapping):
         return audit_each(audit, **options)
-    return run(audit, Asked(**options))
+    return run(audit, AuditRequest(**options))

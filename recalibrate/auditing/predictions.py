@@ -21,9 +21,7 @@ from recalibrate.bases.protocol import (
 )
 from recalibrate.core.levels import from_margin
 from recalibrate.data.classes import NOTHING_KNOWN, Known, read_class_names
-from recalibrate.data.labels import Labels
-from recalibrate.data.scores import read_scores
-from recalibrate.data.vectors import Float64
+from recalibrate.data.labels import Float64, Labels, read_scores
 from recalibrate.support.notices import listed, warn_user
 
 

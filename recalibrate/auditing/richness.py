@@ -22,12 +22,12 @@ from recalibrate.auditing.discovery import (
 )
 from recalibrate.auditing.records import ClassGain, LevelGain, Richness
 from recalibrate.bases.problem import with_scores
-from recalibrate.classes.trees.spec import Trees
+from recalibrate.classes.trees import Trees
 from recalibrate.core.fixedpoint import make_scale
 from recalibrate.core.kinds import read_class
-from recalibrate.core.learning import FunctionClass, Penalty, Task
+from recalibrate.core.learning import FunctionClass, Penalty, StepContext
 from recalibrate.core.levels import Levels
-from recalibrate.core.part import Draft, Rows
+from recalibrate.core.part import PendingStep, Rows
 from recalibrate.core.rounds import Rounds
 from recalibrate.data.columns import Columns
 from recalibrate.data.labels import Labels
@@ -267,7 +267,9 @@ class _Check:
         for k in range(FOLDS):
             fitted, aside = np.flatnonzero(self.fold != k), np.flatnonzero(self.fold == k)
             with rows_in_memory(every.take(fitted), self.scale) as source:
-                task = Task(source, Draft(start, partition), partition.count, 1.0, Penalty())
+                task = StepContext(
+                    source, PendingStep(start, partition), partition.count, 1.0, Penalty()
+                )
                 found = learner.learn(task).table
             nothing = np.zeros(len(aside))
             shift[aside] = found.update(block[aside], level[aside], nothing, False)

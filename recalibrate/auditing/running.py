@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.auditing.classes import ClassReport, audit_classes
-from recalibrate.auditing.measure.assemble import Findings, find_everything
-from recalibrate.auditing.measure.changes import changes
+from recalibrate.auditing.measure.assemble import Findings, changes, find_everything
 from recalibrate.auditing.measure.rates import Tally, find_rates, read_references
-from recalibrate.auditing.measure.sample import Sample, read_clusters, take_sample
 from recalibrate.auditing.measure.segments import Segments, read_segments
+from recalibrate.auditing.measure.sweep import Sample, read_clusters, take_sample
 from recalibrate.auditing.predictions import (
     align,
     audited_classes,
@@ -35,21 +34,21 @@ from recalibrate.auditing.report import AuditReport
 from recalibrate.auditing.slices import Cut, Slices, audit_slices, cut_slices
 from recalibrate.auditing.views.notes import method_notes
 from recalibrate.bases.protocol import as_base, deviance_of, predicts_rates, takes_base
-from recalibrate.data.bounds import NO_BOUNDS
 from recalibrate.data.classes import Known
 from recalibrate.data.fingerprints import Mark, hash_rows
-from recalibrate.data.inputs import is_collection, is_streamed, settle_both
 from recalibrate.data.labels import (
+    NO_BOUNDS,
+    Float64,
     Labels,
     check_aligned,
     check_squares,
+    count_outputs,
+    read_exposure,
     read_labels,
+    require_exposure,
     warn_if_one_class,
 )
-from recalibrate.data.scores import count_outputs
-from recalibrate.data.table import Table, read_table
-from recalibrate.data.vectors import Float64
-from recalibrate.data.weights import read_exposure, require_exposure
+from recalibrate.data.table import Table, is_collection, is_streamed, read_table, settle_both
 from recalibrate.metrics import Loss, read_loss
 from recalibrate.support.checks import check_number, check_whole
 from recalibrate.support.hashing import combine
@@ -152,7 +151,7 @@ Audit = Callable[..., Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class AuditRequest:
     """The arguments of `recalibrate.audit`, and what gathered predictions are about.
 
     Of several models that are compared ``first`` is the first one: it says how labels are read.
@@ -215,7 +214,7 @@ class Rows:
         return [f for f in (self.after, self.before) if f is not None]
 
 
-def run(audit: Audit, asked: Asked) -> AuditReport | ClassReport:
+def run(audit: Audit, asked: AuditRequest) -> AuditReport | ClassReport:
     """Audit one model; ``audit`` is the public function, for audits of its parts."""
     given = asked.model_or_scores, asked.baseline
     require_exposure(any(map(predicts_rates, given)), asked.exposure)
@@ -229,7 +228,7 @@ def run(audit: Audit, asked: Asked) -> AuditReport | ClassReport:
     return _report(audit, asked, rows, given)
 
 
-def _opened(asked: Asked, *, files: bool = False) -> Asked:
+def _opened(asked: AuditRequest, *, files: bool = False) -> AuditRequest:
     """With models opened, once: some tell their classes only by what they predict."""
     return replace(
         asked,
@@ -239,7 +238,7 @@ def _opened(asked: Asked, *, files: bool = False) -> Asked:
     )
 
 
-def _gathered(asked: Asked) -> Asked:
+def _gathered(asked: AuditRequest) -> AuditRequest:
     """Rows in this process, wherever they were; without groups those of the model."""
     X, Z = settle_both(asked.X, asked.Z)
     asked = replace(asked, X=X, Z=Z)
@@ -278,7 +277,7 @@ def fitted_groups(model: Any) -> Any:
     return fitted if getattr(fitted, "terms", None) else None
 
 
-def _check(asked: Asked) -> None:
+def _check(asked: AuditRequest) -> None:
     for name, least in (("depth", 1), ("bands", 2), ("bins", 1), ("min_rows", 1)):
         check_whole(name, getattr(asked, name), least=least)
     check_number("alpha", asked.alpha, above=0.0, most=0.5)
@@ -286,7 +285,7 @@ def _check(asked: Asked) -> None:
         check_number("every threshold", threshold)
 
 
-def _refuse_means(asked: Asked) -> None:
+def _refuse_means(asked: AuditRequest) -> None:
     if asked.exposure is not None or asked.loss is not None:
         raise ValueError(
             "exposure= and loss= are for labels that are means, but these labels are "
@@ -294,7 +293,7 @@ def _refuse_means(asked: Asked) -> None:
         )
 
 
-def _read_rows(asked: Asked) -> Rows:
+def _read_rows(asked: AuditRequest) -> Rows:
     n_rows = count_rows(asked.X, asked.y)
     weight, exposure = asked.sample_weight, asked.exposure
     check_aligned(
@@ -362,7 +361,7 @@ def _check_names(y: Any, own: Known, about: Known, n_rows: int) -> None:
         read_labels(y, n_rows=n_rows, known=own)
 
 
-def _read_loss(asked: Asked) -> Loss | None:
+def _read_loss(asked: AuditRequest) -> Loss | None:
     """The loss that the user, the model or an exposure asks for; None by the kind of labels."""
     own = asked.loss if asked.loss is not None else _own_loss(asked.model_or_scores)
     if own is None and asked.exposure is not None:
@@ -378,7 +377,7 @@ def _own_loss(model: Any) -> str | None:
     return str(family.deviance) if family is not None and family.positive else None
 
 
-def _report(audit: Audit, asked: Asked, rows: Rows, given: tuple[Any, Any]) -> AuditReport:
+def _report(audit: Audit, asked: AuditRequest, rows: Rows, given: tuple[Any, Any]) -> AuditReport:
     labels, n_rows = rows.labels, len(rows.after)
     table = asked.X if asked.Z is None else asked.Z
     cut = _cut(asked, table, n_rows)
@@ -446,7 +445,7 @@ def _findings(found: Findings) -> dict[str, Any]:
 
 
 def _notes(
-    asked: Asked, rows: Rows, sample: Sample, found: Findings, left_out: int
+    asked: AuditRequest, rows: Rows, sample: Sample, found: Findings, left_out: int
 ) -> tuple[Note, ...]:
     return method_notes(
         rows.labels.kind,
@@ -463,14 +462,19 @@ def _notes(
     )
 
 
-def _cut(asked: Asked, table: Any, n_rows: int) -> Cut | None:
+def _cut(asked: AuditRequest, table: Any, n_rows: int) -> Cut | None:
     if asked.by is None and asked.time is None:
         return None
     return cut_slices(asked.by, asked.time, table, n_rows)
 
 
 def _slices(
-    audit: Audit, asked: Asked, rows: Rows, cut: Cut | None, segments: Segments, sample: Sample
+    audit: Audit,
+    asked: AuditRequest,
+    rows: Rows,
+    cut: Cut | None,
+    segments: Segments,
+    sample: Sample,
 ) -> Slices | None:
     if cut is None:
         return None
@@ -498,7 +502,7 @@ def _read_columns(table: Any, n_rows: int) -> Table:
 
 
 def _search(
-    asked: Asked, table: Any, rows: Rows, found: Findings
+    asked: AuditRequest, table: Any, rows: Rows, found: Findings
 ) -> tuple[Discoveries | None, Richness | None]:
     """What is wrong beyond the given groups; nothing unless H asks for it."""
     if not asked.searches:

@@ -12,13 +12,12 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.classes.groups.spec import Groups
-from recalibrate.classes.trees.paths import Paths
-from recalibrate.classes.trees.spec import TreeLearner, Trees, TreeTable
+from recalibrate.classes.groups import Groups
+from recalibrate.classes.trees import Paths, TreeLearner, Trees, TreeTable
 from recalibrate.core.fixedpoint import make_scale
-from recalibrate.core.learning import Penalty, Task, choose_columns
+from recalibrate.core.learning import Penalty, StepContext, choose_columns
 from recalibrate.core.levels import Levels
-from recalibrate.core.part import Draft, Rows
+from recalibrate.core.part import PendingStep, Rows
 from recalibrate.core.rounds import Rounds
 from recalibrate.data.bins import Bins, FeatureBins, bin_columns
 from recalibrate.data.columns import Columns
@@ -26,7 +25,7 @@ from recalibrate.data.table import Column, Table
 from recalibrate.groups import expressions as ex
 from recalibrate.groups.conditions import condition_of, conjunction, is_whole, said
 from recalibrate.groups.groupset import bind
-from recalibrate.kernels.search import add_overlaps, add_pair
+from recalibrate.kernels.audit import add_overlaps, add_pair
 from recalibrate.rows.memory import rows_in_memory
 
 # --- Sets of codes of one axis that no single split can tell: intervals, and several categories -
@@ -332,7 +331,7 @@ SHARED = 0.7
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class _FoundRule:
     """A rule, its summed gap with the noise (variance) of that, and what it costs.
 
     The price is for having looked at so many rules like it.
@@ -383,7 +382,7 @@ class Half:
     min_rows: int
 
 
-def find_rules(half: Half, *, pairs: bool) -> list[Found]:
+def find_rules(half: Half, *, pairs: bool) -> list[_FoundRule]:
     """The best rule of either sign of every axis (and pair) on every level set and on all."""
     search = _Search(half)
     found = list(search.pair(None, None))
@@ -416,7 +415,7 @@ class _Search:
         self.sides = [axis.sides.astype(np.float64) for axis in half.axes]
         self.everyone = _Everyone(np.zeros(len(half.level), np.uint8))
 
-    def pair(self, i: int | None, j: int | None) -> Iterator[Found]:
+    def pair(self, i: int | None, j: int | None) -> Iterator[_FoundRule]:
         """Best rules of two axes; None is everyone."""
         first, left = self._axis(i)
         second, right = self._axis(j)
@@ -436,9 +435,9 @@ class _Search:
                     parts = [(i, left[s]), (j, right[t])]
                     kept = tuple((axis, side > 0) for axis, side in parts if axis is not None)
                     sums = float(gap[at].flat[best]), float(noise[at].flat[best])
-                    yield Found(Rule(kept, level), *sums, price)
+                    yield _FoundRule(Rule(kept, level), *sums, price)
 
-    def sets(self, j: int) -> Iterator[Found]:
+    def sets(self, j: int) -> Iterator[_FoundRule]:
         """Best interval, or set of categories, of an axis on every level set and on all."""
         axis = self.half.axes[j]
         if axis.ordered is None:
@@ -451,7 +450,7 @@ class _Search:
             for sign in (1.0, -1.0):
                 yield from self._with_set(Rule((), at - 1), j, sums[:, at], sign)
 
-    def sharpen(self, found: Found) -> Iterator[Found]:
+    def sharpen(self, found: _FoundRule) -> Iterator[_FoundRule]:
         """The rule with sets of codes in place of its sides, in turn, while it gains."""
         for turn in range(2 * len(found.rule.parts)):
             place = turn % len(found.rule.parts)
@@ -475,7 +474,7 @@ class _Search:
         sums = [np.bincount(codes, each, size) for each in (half.gaps[held], half.noise[held])]
         return np.stack([np.bincount(codes, minlength=size).astype(np.float64), *sums])
 
-    def _with_set(self, others: Rule, j: int, sums: Floats, sign: float) -> Iterator[Found]:
+    def _with_set(self, others: Rule, j: int, sums: Floats, sign: float) -> Iterator[_FoundRule]:
         axis, half = self.half.axes[j], self.half
         least = half.min_rows, LEAST_EVENTS
         chosen = best_set(sums, sign, ordered=bool(axis.ordered), least=least)
@@ -485,7 +484,7 @@ class _Search:
         parts = (*others.parts, (j, chosen))
         price = SHARED * sum(half.axes[k].choices(codes) for k, codes in parts)
         price += log(1 if others.level < 0 else half.levels)
-        found = Found(Rule(parts, others.level), float(gap), float(noise), price)
+        found = _FoundRule(Rule(parts, others.level), float(gap), float(noise), price)
         if found.score >= LEAST_SCORE:
             yield found
 
@@ -508,7 +507,7 @@ class _Search:
         return count, gap * self.gap_step, noise * self.noise_step
 
 
-def choose_candidates(half: Half, found: Sequence[Found]) -> list[tuple[Found, ...]]:
+def choose_candidates(half: Half, found: Sequence[_FoundRule]) -> list[tuple[_FoundRule, ...]]:
     """The rules to be tested, best first: each says something that those before it do not.
 
     One after the other the rule with most evidence is taken, and its mean gap is taken off its
@@ -528,7 +527,7 @@ def choose_candidates(half: Half, found: Sequence[Found]) -> list[tuple[Found, .
     price = np.array([each.price for each in best])
     left = np.ones(len(best), np.bool_)
     mass = np.array([weight[own].sum() for own in inside])
-    chosen: list[tuple[Found, ...]] = []
+    chosen: list[tuple[_FoundRule, ...]] = []
     while len(chosen) < MOST_CANDIDATES:
         score = sign * gap / spread
         evidence = np.where(left & (score >= LEAST_SCORE), score**2 / 2 - price, -np.inf)
@@ -555,7 +554,7 @@ def _integers(values: Floats) -> tuple[NDArray[np.int64], float]:
 
 def find_leaves(
     H: Trees, bins: Bins, half: Half, y: Floats, scores: Floats, levels: Levels
-) -> list[Found]:
+) -> list[_FoundRule]:
     """Leaves of one tree per level set, and of one for all, fitted to the residuals.
 
     ``levels`` are the level sets of ``scores``, which like ``y`` are scaled to [0, 1].
@@ -566,10 +565,12 @@ def find_leaves(
     rows = Rows((codes,), y, scores, scale.quantise_weight(weight))
     learner = TreeLearner(replace(H, min_leaf_rows=max(H.min_leaf_rows, half.min_rows)), bins)
     start = Rounds("identity", None, (bins,))
-    found: list[Found] = []
+    found: list[_FoundRule] = []
     with rows_in_memory(rows, scale) as source:
         for partition in (Levels.single(), levels):
-            task = Task(source, Draft(start, partition), partition.count, 1.0, Penalty())
+            task = StepContext(
+                source, PendingStep(start, partition), partition.count, 1.0, Penalty()
+            )
             table = learner.learn(task).table
             if isinstance(table, TreeTable):
                 level = partition.index(scores)
@@ -585,7 +586,7 @@ def _leaves(
     level: NDArray[np.int32],
     *,
     pooled: bool,
-) -> list[Found]:
+) -> list[_FoundRule]:
     leaf = table.leaves(codes, level)
     count = len(table.child)
     gap = np.bincount(leaf, weights=half.gaps, minlength=count)
@@ -602,5 +603,5 @@ def _leaves(
         own = -1 if pooled else int(np.flatnonzero(table.roots == root)[0])
         price = _price_of([sides[axis] for axis in parts], 1 if pooled else half.levels)
         rule = Rule(tuple(parts.items()), own)
-        found.append(Found(rule, float(gap[node]), float(noise[node]), price))
+        found.append(_FoundRule(rule, float(gap[node]), float(noise[node]), price))
     return found

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.auditing.measure.sample import Sample
 from recalibrate.auditing.measure.segments import Segments
-from recalibrate.data.labels import Labels
-from recalibrate.data.splitting import split_columns
-from recalibrate.data.vectors import Float64, to_array
+from recalibrate.auditing.measure.sweep import Sample
+from recalibrate.data.labels import Float64, Labels, to_array
+from recalibrate.data.table import split_columns
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -25,20 +25,87 @@ from recalibrate.bases.protocol import (
     numbers_classes,
     predicts_rates,
 )
-from recalibrate.bases.suspicion import warn_if_too_good
 from recalibrate.core.family import Family, family
 from recalibrate.core.fixedpoint import snap
 from recalibrate.core.learning import is_score, score_columns
 from recalibrate.core.levels import MARGIN_LIMIT, MARGIN_STEP, Link, from_margin, to_class_scores
-from recalibrate.data.bounds import NO_BOUNDS, Bounds
 from recalibrate.data.classes import NOTHING_KNOWN, Known, read_class_names
 from recalibrate.data.folds import row_hash
-from recalibrate.data.labels import Labels, check_aligned, read_labels, warn_if_one_class
-from recalibrate.data.scores import count_outputs, read_scores
+from recalibrate.data.labels import (
+    NO_BOUNDS,
+    Bounds,
+    Labels,
+    check_aligned,
+    count_outputs,
+    read_labels,
+    read_scores,
+    require_exposure,
+    warn_if_one_class,
+)
 from recalibrate.data.table import Schema, Table, read_table
-from recalibrate.data.weights import require_exposure
-from recalibrate.support import sums
+from recalibrate.support import hashing
 from recalibrate.support.notices import listed, warn_user
+
+# --- Base scores that are too good: made on the rows that trained the base, or labels themselves
+
+
+TOO_FEW_ROWS = 20
+"""Fewer rows say nothing about whether a base has seen them."""
+
+TOO_GOOD_AUC = 0.999
+"""A base that ranks more of the pairs of 0/1 labels right may have seen them."""
+
+TOO_GOOD_LEFT = 1e-4
+"""A base that leaves less of the variance of a regression has probably seen the labels."""
+
+LEAST_NOISE = 1e-4
+"""Mean variance p (1 - p) below which a base claims to know every label."""
+
+
+def warn_if_too_good(labels: Labels, margin: NDArray[np.float64], link: str) -> None:
+    """Calibration rows that trained the base make every later number look better than it is."""
+    mean = from_margin(margin, link)
+    if labels.kind == "classes":
+        hit = (labels.strata == mean.argmax(axis=1)).astype(np.float64)
+        many = len(hit) >= TOO_FEW_ROWS and float(hit.mean()) > TOO_GOOD_AUC
+        suspicious = many and _hides_noise(hit, mean.max(axis=1))
+    elif labels.kind == "binary":
+        suspicious = _separates(labels.values, mean) and _hides_noise(labels.values, mean)
+    elif labels.kind == "regression" and len(mean) >= TOO_FEW_ROWS:
+        left = float(np.mean((labels.values - mean) ** 2))
+        suspicious = left < TOO_GOOD_LEFT * float(np.var(labels.values))
+    else:
+        suspicious = False
+    if suspicious:
+        warn_user(
+            "the base scores predict the labels almost perfectly. If the base model was trained "
+            "on these rows, corrections fitted here will not hold on new ones: calibrate on rows "
+            "that it has not seen."
+        )
+
+
+def _separates(y: NDArray[np.float64], p: NDArray[np.float64]) -> bool:
+    """Whether almost every positive row ranks above almost every negative one."""
+    positive, negative = p[y == 1], p[y == 0]
+    if min(len(positive), len(negative)) < TOO_FEW_ROWS / 2:
+        return False
+    right = np.searchsorted(np.sort(negative), positive, side="left").sum()
+    return bool(right > TOO_GOOD_AUC * len(positive) * len(negative))
+
+
+def _hides_noise(y: NDArray[np.float64], p: NDArray[np.float64]) -> bool:
+    """Whether there are fewer errors than the probabilities themselves announce.
+
+    An honest model of an easy task errs as often as it says. On its training rows a model errs
+    less, or it is certain of everything, as fully grown trees are.
+    """
+    noise = p * (1 - p)
+    if float(np.mean(noise)) < LEAST_NOISE:
+        return True
+    spread = float(np.sqrt(np.sum(noise * (1 - 2 * p) ** 2)))
+    surplus = float(np.sum((y - p) ** 2 - noise))
+    return surplus < -2.0 * spread  # two standard errors
+
 
 POISSON, GAMMA = family("log-poisson"), family("log-gamma")
 CUT_TOLERANCE = 1e-6
@@ -46,7 +113,7 @@ CUT_TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True)
-class Reading:
+class InputOptions:
     """How rows are read: arguments of ``fit``, and what Algorithm 1 asks for.
 
     Without ``link`` the base model's objective decides, and then the labels: see `choose_link`.
@@ -69,7 +136,7 @@ class Reading:
     reads: Callable[[Schema], Sequence[str]] | None = None
     takes_all: bool = False
 
-    def beside(self, own: Collection[str]) -> Reading:
+    def beside(self, own: Collection[str]) -> InputOptions:
         """The same, for a base that takes the columns ``own``.
 
         What the base takes need not be readable for an H that takes all columns.
@@ -90,7 +157,7 @@ class Reading:
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class OriginalRows:
     """What a problem keeps of the rows as the user gave them.
 
     Attributes
@@ -134,7 +201,7 @@ class Problem:
     labels: Labels
     base: NDArray[np.float64]
     link: str
-    given: Given
+    given: OriginalRows
     own_table: bool = False
     cut: NDArray[np.float64] | None = None
 
@@ -148,7 +215,7 @@ class Problem:
             return 0.0
         part = slice(None) if rows is None else rows
         weight = self.labels.weight
-        return sums.average(self.cut[part], None if weight is None else weight[part])
+        return hashing.average(self.cut[part], None if weight is None else weight[part])
 
     @property
     def family(self) -> Family:
@@ -203,7 +270,7 @@ class Problem:
         )
 
 
-def open_base(model: Any, reading: Reading) -> Base:
+def open_base(model: Any, reading: InputOptions) -> Base:
     """The base model, scoring the class that counts as 1."""
     options: dict[str, Any] = {"link": reading.base_link, "trust": reading.trust}
     base = as_base(model, target_class=reading.target_class, **options)
@@ -231,7 +298,7 @@ def open_base(model: Any, reading: Reading) -> Base:
     return as_base(model, target_class=known.get(wanted, wanted), **options)
 
 
-def _output_labels(base: Base, reading: Reading) -> Sequence[Any]:
+def _output_labels(base: Base, reading: InputOptions) -> Sequence[Any]:
     """Labels of the two outputs of a base that only numbers them.
 
     Empty where nothing says which is which: then the score is about ``positive``.
@@ -254,7 +321,7 @@ def by_column(values: NDArray[np.float64]) -> list[NDArray[np.float64]]:
     return [values] if values.ndim == 1 else list(values.T)
 
 
-def known_classes(base: Base | None, reading: Reading, outputs: int = 1) -> Known:
+def known_classes(base: Base | None, reading: InputOptions, outputs: int = 1) -> Known:
     """What is known of the classes before labels are read."""
     told = (reading.positive, reading.target_class, None if base is None else class_of(base))
     chosen = next((label for label in told if label is not None), None)
@@ -273,7 +340,7 @@ def known_classes(base: Base | None, reading: Reading, outputs: int = 1) -> Know
             f"The base model gives {outputs} numbers per row, but there are {len(classes)} "
             f"classes: {listed(classes)}."
         )
-    own = None if base is None else log_family(base, reading)
+    own = None if base is None else _log_family(base, reading)
     if own is None:
         unnamed = base is not None and has_unnamed_outputs(base)
         numbered = base is not None and numbers_classes(base)
@@ -290,7 +357,7 @@ def read_labelled(
     X: Any,
     y: Any,
     Z: Any,
-    reading: Reading,
+    reading: InputOptions,
     known: Known = NOTHING_KNOWN,
     table: Table | None = None,
 ) -> tuple[Table, Labels]:
@@ -323,7 +390,7 @@ def read_problem(
     base: Base,
     X: Any,
     y: Any,
-    reading: Reading,
+    reading: InputOptions,
     *,
     scores: NDArray[np.float64] | None = None,
     Z: Any = None,
@@ -357,7 +424,7 @@ def read_problem(
             f"{low} of {table.n_rows} base scores are 0 or less, which no factor changes: "
             "if that is right, use link='identity', bounds=(0, None)."
         )
-    given = Given(labels.strata, None, labels.weight is not None)
+    given = OriginalRows(labels.strata, None, labels.weight is not None)
     cut = cut_losses(base, scores, labels, chosen, margin)
     problem = Problem(table, labels, margin, chosen, given, own_table=Z is not None, cut=cut)
     if labels.weight is not None and (labels.weight == 0).any():
@@ -402,14 +469,14 @@ def settle_kind(labels: Labels, base: Base, outside: bool) -> Labels:
     return labels
 
 
-def refuse_two_numbers(labels: Labels, base: Base, reading: Reading) -> None:
+def refuse_two_numbers(labels: Labels, base: Base, reading: InputOptions) -> None:
     """Refuse labels of two different numbers beside scores in [0, 1], which are probabilities.
 
     As a regression they would be fitted without a word, and every prediction be of another size
     than the labels.
     """
     link = None if reading.clip else reading.link  # rounded runs have the identity link anyway
-    told = reading.bounds is not None or link is not None or log_family(base, reading) is not None
+    told = reading.bounds is not None or link is not None or _log_family(base, reading) is not None
     if labels.kind != "regression" or base.link != "identity" or told:
         return
     low, high = labels.low, labels.high
@@ -426,7 +493,7 @@ def are_labels(scores: NDArray[np.float64]) -> bool:
     return bool(np.isin(scores, (0.0, 1.0)).all() and scores.min() < scores.max())
 
 
-def log_family(base: Base, reading: Reading) -> Family | None:
+def _log_family(base: Base, reading: InputOptions) -> Family | None:
     """The deviance that scores are fitted by on their logarithm; None for other links.
 
     As the user says, or the base model's own objective, or Poisson where labels have an exposure.
@@ -443,9 +510,9 @@ def log_family(base: Base, reading: Reading) -> Family | None:
     return None if reading.exposure is None else POISSON
 
 
-def choose_link(base: Base, reading: Reading, labels: Labels) -> str:
+def choose_link(base: Base, reading: InputOptions, labels: Labels) -> str:
     """The link as given, or by the base model's objective, or by the kind of the labels."""
-    link, logarithm = reading.link, log_family(base, reading)
+    link, logarithm = reading.link, _log_family(base, reading)
     if logarithm is not None:
         return logarithm.name
     if labels.kind == "classes" and link == "identity":

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.bases.constant import Constant
 from recalibrate.bases.protocol import (
     Base,
     ScoreColumn,
@@ -23,11 +22,57 @@ from recalibrate.bases.protocol import (
 )
 from recalibrate.core.learning import is_score
 from recalibrate.core.levels import Link
-from recalibrate.data.splitting import find_columns
+from recalibrate.data.labels import read_scores
+from recalibrate.data.table import find_columns
+from recalibrate.data.values import Value
+from recalibrate.support.checks import ModelFileError
 from recalibrate.support.notices import listed
+from recalibrate.support.onnxfile import GraphRunner
+from recalibrate.support.threads import reraise_interruption
 
 if TYPE_CHECKING:
+    from recalibrate.graph.inputs import Input
     from recalibrate.model import Recalibrated
+
+
+# --- The base model that knows nothing: the same score for every row ----------------------------
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A base model that gives every row the same score, or the same scores of classes.
+
+    Examples
+    --------
+    >>> Constant(0.3).scores([["a row"], ["another"]])
+    array([0.3, 0.3])
+    >>> Constant(0.5, others=(0.25, 0.25)).scores([["a row"]])
+    array([[0.5 , 0.25, 0.25]])
+    """
+
+    value: float
+    link: Link = "identity"
+    why_no_graph: str = "the base model is a constant; the graph takes it as an input of scores"
+    exact: bool = True
+    others: tuple[float, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return "constant class probabilities" if self.others else f"constant {self.value:g}"
+
+    def columns(self) -> tuple[str, ...] | None:
+        """Nothing is needed from X."""
+        return ()
+
+    def scores(self, X: Any) -> NDArray[np.float64]:
+        """The constant, once per row."""
+        if self.others:
+            return np.tile([self.value, *self.others], (len(X), 1))
+        return np.full(len(X), self.value)
+
+    def graph(self) -> object | None:
+        """There is none: a constant has no inputs to make a graph of."""
+        return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,3 +297,95 @@ class ChainedBase:
             return None, f"column names that are reserved in graphs: {listed(reserved)}"
         self._graphs.append(graph)
         return graph, ""
+
+
+# --- A base model that is the bytes of its ONNX graph, as files hold it and as it travels -------
+#
+# A graph is a program of numeric operators: parsed and looked at when it comes out of a file,
+# run by onnxruntime only when asked to score. It may not refer to other files.
+
+
+def to_bytes(graph: Any) -> bytes:
+    """The same bytes for the same ``ModelProto``."""
+    return bytes(graph.SerializeToString(deterministic=True))
+
+
+@dataclass(frozen=True, eq=False)
+class GraphBase:
+    """A base model that came out of a file as its graph, of the form that ``Base.graph`` has."""
+
+    content: bytes
+    link: Link
+    name: str
+    names: tuple[str, ...] | None
+    exact: bool
+    why_no_graph: str = ""
+    target_class: Value | None = None
+
+    @classmethod
+    def of(cls, base: Base) -> GraphBase | None:
+        """A base as its graph; None where it has none."""
+        graph = base.graph()
+        if graph is None:
+            return None
+        told = base.link, base.name, base.columns(), base.exact
+        return cls(to_bytes(graph), *told, target_class=class_of(base))
+
+    def columns(self) -> tuple[str, ...] | None:
+        """Columns that the model takes from X."""
+        return self.names
+
+    def graph(self) -> object | None:
+        """The graph itself."""
+        from onnx import ModelProto
+
+        model: object = ModelProto.FromString(self.content)
+        return model
+
+    def scores(self, X: Any) -> NDArray[np.float64]:
+        """Scores by onnxruntime; a :class:`ModelFileError` where it cannot run the graph."""
+        from recalibrate.graph.inputs import make_feed
+
+        columns = [name for port in self._ports for name in port.columns]
+        # Without names of their own, columns are found by position.
+        feed = make_feed(self._ports, X, array_columns=columns if self.names is None else ())
+        try:
+            scores = self._runner.run(feed)
+        except Exception as error:  # onnxruntime has a class for each kind of fault
+            reraise_interruption(error)
+            raise ModelFileError(f"the saved graph of {self.name} does not run: {error}") from error
+        return read_scores(scores, n_rows=len(scores), probability=False, outputs=None)
+
+    @cached_property
+    def _ports(self) -> tuple[Input, ...]:
+        """What the graph takes, in its own names."""
+        from recalibrate.graph.base import read_base
+        from recalibrate.graph.inputs import Input
+
+        graph = read_base(self, None)
+        taken, proto = graph.inputs, graph.proto
+        if taken.columns or proto is None:
+            return tuple(
+                Input(
+                    n,
+                    kind,
+                    ("N", 1),
+                    (n,),
+                    ("base",),
+                    values=taken.values,
+                    known={n: taken.known[n]} if n in taken.known else {},
+                )
+                for n, kind in taken.columns
+            )
+        name = proto.graph.input[0].name
+        if taken.matrix is not None:
+            shape = ("N", len(taken.matrix))
+            port = Input(name, taken.precision, shape, taken.matrix, ("base",))
+            told = replace(port, values=taken.values, known=taken.known, absent=taken.absent)
+            return (told,)
+        kind, sizes = taken.tensor or ("float32", ("N",))
+        return (Input(name, kind, sizes, (), ("base",)),)
+
+    @cached_property
+    def _runner(self) -> GraphRunner:
+        return GraphRunner(self.content)

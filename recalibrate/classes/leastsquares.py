@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.core.fixedpoint import snap
-from recalibrate.core.learning import Task
+from recalibrate.core.learning import StepContext
+from recalibrate.core.levels import Compact
 from recalibrate.core.part import Statistic
 from recalibrate.kernels.gram import solve_level
-from recalibrate.support.compact import Compact
 
 COLLINEAR = 1e-9
 """A column explained by others up to this share of its square adds nothing but noise."""
@@ -21,7 +21,7 @@ LARGEST_SYSTEM = 1 << 28
 """Numbers in all level sets' systems together (2 GiB)."""
 
 
-def check_systems(task: Task, count: int, what: str, fewer: str) -> None:
+def check_systems(task: StepContext, count: int, what: str, fewer: str) -> None:
     """Refuse systems of so many unknowns that do not fit into memory; ``what`` they are."""
     size = task.levels * count * count
     if size > LARGEST_SYSTEM:
@@ -38,7 +38,7 @@ def no_products(levels: int, count: int) -> tuple[NDArray[np.int64], ...]:
 
 
 def fit_levels(
-    task: Task,
+    task: StepContext,
     statistic: Statistic,
     ridge: float = 0.0,
     gram_unit: float = 1,

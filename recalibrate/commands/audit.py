@@ -282,7 +282,7 @@ def _audit(args: Namespace, console: Console, models: dict[str, Any]) -> Any:
 def as_means(scores: Any, args: Namespace) -> Any:
     """Predictions on the scale of the label."""
     from recalibrate.core.levels import from_margin
-    from recalibrate.data.scores import read_scores
+    from recalibrate.data.labels import read_scores
 
     if args.base_link in (None, "identity"):
         return scores

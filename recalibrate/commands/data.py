@@ -16,12 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.commands.options import read_names
-from recalibrate.data.inputs import open_frames
-from recalibrate.data.scores import take_scores
-from recalibrate.data.splitting import find_columns
+from recalibrate.data.labels import take_scores
+from recalibrate.data.table import find_columns, open_frames
 from recalibrate.data.values import plain_value
+from recalibrate.support.checks import require
 from recalibrate.support.notices import warn_user
-from recalibrate.support.optional import require
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -41,8 +41,8 @@ from recalibrate.commands.options import (
     add_table,
     read_groups,
 )
+from recalibrate.support.atomic import locked
 from recalibrate.support.checks import check_number
-from recalibrate.support.locking import locked
 
 if TYPE_CHECKING:
     from recalibrate.monitoring import Monitor, MonitorReport

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recalibrate.core.kinds import read_text as read_class
+from recalibrate.core.kinds import split_commas
 from recalibrate.support.atomic import atomic_write, check_writable
-from recalibrate.support.shorthand import split_commas
 
 if TYPE_CHECKING:
-    from recalibrate.classes.groups.spec import Groups
+    from recalibrate.classes.groups import Groups
 
 __all__ = [
     "read_class",
@@ -54,7 +54,7 @@ def read_groups(text: str) -> Groups:
     >>> read_groups("sex, race*sex, age < 25")
     Groups('sex', 'race*sex', 'age < 25')
     """
-    from recalibrate.classes.groups.spec import Groups
+    from recalibrate.classes.groups import Groups
 
     called = _CALL.fullmatch(text)
     return Groups.read(split_commas(called[1] if called else text), text)

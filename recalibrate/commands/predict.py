@@ -19,7 +19,7 @@ from recalibrate.commands.console import Console
 from recalibrate.commands.data import CSV, PARQUET, encode_frame, read_frame
 from recalibrate.commands.models import base_scores, known_text, open_recalibrated
 from recalibrate.commands.options import Outputs, add_base, add_names, add_table, read_names
-from recalibrate.data.splitting import find_columns
+from recalibrate.data.table import find_columns
 
 SUMMARY = "predict new rows with a recalibrated model"
 PREDICTION, ACTION = "prediction", "action"

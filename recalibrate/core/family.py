@@ -206,18 +206,18 @@ class Family:
         """Variance of a summed response per unit of summed curvature: that of rows as they are.
 
         1 where labels have no choice. Elsewhere what rows say of it, each with its own weight: so
-        it is right for rows that stand for many (exposure) and for labels that vary by more than a
+        it is right for rows with large exposure and for labels that vary by more than a
         Poisson variable.
         """
         if self.known_noise:
             return 1.0
-        from recalibrate.support import sums
+        from recalibrate.support import hashing
 
         g, h = self.slopes(y, f)
         w = np.ones(len(y)) if weight is None else weight
-        size = sums.total(w * h)
+        size = hashing.total(w * h)
         least = self.least_noise(y, weight)
-        return max(sums.total((w * g) ** 2) / size, least) if size > 0 else 1.0
+        return max(hashing.total((w * g) ** 2) / size, least) if size > 0 else 1.0
 
     def least_noise(self, y: Floats, weight: Floats | None) -> float:
         """What :meth:`noise` is at least: one event's, the smallest total above zero.
@@ -231,9 +231,9 @@ class Family:
         some = totals[totals > 0]
         if not len(some):
             return 1.0
-        from recalibrate.support import sums
+        from recalibrate.support import hashing
 
-        mean = sums.average(y, np.ones(len(y)) if weight is None else weight)
+        mean = hashing.average(y, np.ones(len(y)) if weight is None else weight)
         return float(some.min() * mean ** (1.0 - self.power))
 
     def unit(self, noise: float) -> float:
@@ -264,7 +264,7 @@ def family(name: str) -> Family:
 
     Examples
     --------
-    >>> family("log") == family("log-poisson"), family("log-tweedie-1.7").power
+    >>> family("model") == family("log-poisson"), family("log-tweedie-1.7").power
     (True, 1.7)
     """
     link, _, deviance = name.partition("-")

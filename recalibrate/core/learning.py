@@ -3,23 +3,53 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from inspect import signature
 from math import inf
-from typing import ClassVar, Protocol, Self, runtime_checkable
+from typing import ClassVar, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.core.family import MARGIN_STEP_LIMIT
-from recalibrate.core.fixedpoint import VALUE_STEP
-from recalibrate.core.part import Draft
-from recalibrate.core.rounds import Encoder, Learned
-from recalibrate.core.source import StatsSource
+from recalibrate.core.fixedpoint import VALUE_STEP, Scale
+from recalibrate.core.kinds import module_of, read_parameters
+from recalibrate.core.part import Part, PendingStep, Statistic, Sums
+from recalibrate.core.rounds import Block, Encoder, Learned, Rounds, Scores
 from recalibrate.data.columns import Columns
 from recalibrate.data.table import Schema
-from recalibrate.support.shorthand import read_parameters
+
+# --- What the loop sees of the rows, wherever they are: sums of statistics ----------------------
+
+
+class StatsSource(Protocol):
+    """Rows in parts, whose statistics are summed."""
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of all parts."""
+
+    @property
+    def scale(self) -> Scale:
+        """Fixed point of all sums."""
+
+    @property
+    def only_part(self) -> Part | None:
+        """The part that has all rows, if there is one: then nothing needs summing."""
+
+    def share_out(self, work: Callable[[int], None], pieces: int) -> None:
+        """Do some work on the driver's side in pieces, side by side where that is possible."""
+
+    def sums(self, statistic: Statistic) -> Sums:
+        """A statistic of all parts together."""
+
+    def each(self, statistic: Statistic) -> Iterable[Sums]:
+        """The statistic of every part, in the order of the rows."""
+
+    def scores(self, model: Rounds) -> Scores:
+        """Scores of the rows, in the order they were given."""
+
 
 SCORE_COLUMN = "base score"
 """Name of the column that holds the base model's score when H may look at it."""
@@ -75,7 +105,7 @@ class Penalty:
 
 
 @dataclass(frozen=True)
-class Pace:
+class BoostingDefaults:
     """How the default fit boosts with a class; the numbers here suit one that it knows nothing of.
 
     Attributes
@@ -116,7 +146,7 @@ def level_count(n_rows: int) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class StepContext:
     """One step to be learned.
 
     Attributes
@@ -136,7 +166,7 @@ class Task:
     """
 
     source: StatsSource
-    draft: Draft
+    draft: PendingStep
     levels: int
     step: float
     penalty: Penalty
@@ -145,20 +175,20 @@ class Task:
     @property
     def values(self) -> NDArray[np.float64]:
         """Score of every level set where scores are rounded (needed to replace them)."""
-        steps = self.draft.log.steps
+        steps = self.draft.model.steps
         grid = self.draft.partition or (steps[-1].grid if steps else None)
         return np.zeros(self.levels) if grid is None or grid.values is None else grid.values
 
     @property
     def limit(self) -> float:
         """Largest change of a row's score by this step; a multiple of the values' own step."""
-        if self.draft.replace or not self.draft.log.family.newton:
+        if self.draft.replace or not self.draft.model.family.newton:
             return inf
         return round(self.step * self.penalty.step_limit / VALUE_STEP) * VALUE_STEP
 
 
 @dataclass(frozen=True, eq=False)
-class Lesson:
+class FitResult:
     """What was learned, and the summed s of the rows that were left alone."""
 
     table: Learned
@@ -176,7 +206,7 @@ class Learner(Protocol):
     def inexact(self) -> str:
         """Why a step is not exact least squares over H; empty when it is."""
 
-    def learn(self, task: Task) -> Lesson:
+    def learn(self, task: StepContext) -> FitResult:
         """Fit one small model per level set."""
 
 
@@ -238,9 +268,9 @@ class FunctionClass(ABC):
         """Whether it looks at all columns that it can read: nobody named any."""
         return self.features is None and not self.terms
 
-    def pace(self, link: str) -> Pace:
+    def pace(self, link: str) -> BoostingDefaults:
         """How the default fit boosts with it."""
-        return Pace()
+        return BoostingDefaults()
 
     def richer(self) -> FunctionClass | None:
         """A class that finds more, if there is one of the same kind."""
@@ -279,3 +309,44 @@ def choose_columns(schema: Schema, features: Sequence[str] | None, base_score: b
         scores = [name for name in schema.names if is_score(name)] or [SCORE_COLUMN]
         names += [name for name in scores if name not in names]
     return names
+
+
+# --- Why a step moved a row: its rule in words, and what every feature added --------------------
+#
+# A class has its reasons in its module ``reasons``, as ``REASONS``; :func:`reasons_of` finds them.
+
+
+Ints = NDArray[np.int32]
+Floats = NDArray[np.float64]
+T = TypeVar("T", bound=Learned)
+E = TypeVar("E", bound=Encoder)
+
+
+class Reasons(ABC, Generic[T, E]):
+    """One step on some rows, whose encoded features and level sets are given."""
+
+    additive: ClassVar[bool] = False
+    """Whether the rule is a sum, which is told by what its terms add."""
+
+    def __init__(self, table: T, encoder: E, schema: Schema, block: Block, level: Ints) -> None:
+        self.table, self.encoder, self.schema = table, encoder, schema
+        self.block, self.level = block, level
+
+    @property
+    def kind(self) -> str:
+        """What the step's learners are."""
+        return self.table.kind
+
+    @abstractmethod
+    def words(self, row: int) -> str:
+        """The rule that a row met."""
+
+    @abstractmethod
+    def parts(self) -> dict[str, Floats]:
+        """What every feature (or group term) added to the rows; the rest is the level set's."""
+
+
+def reasons_of(table: T, encoder: E, schema: Schema, block: Block, level: Ints) -> Reasons[T, E]:
+    """Why a step moved some rows."""
+    reasons: type[Reasons[T, E]] = module_of(table.kind).REASONS
+    return reasons(table, encoder, schema, block, level)

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from recalibrate.core.family import Family
 from recalibrate.core.fixedpoint import INT64_BITS, Scale
 from recalibrate.core.levels import Levels
-from recalibrate.core.rounds import Rounds, Scores, Step
-from recalibrate.core.state import State
+from recalibrate.core.rounds import Rounds, Scores, State, Step
 from recalibrate.kernels import rows as kernels
 from recalibrate.kernels.classes import add_class_losses
 from recalibrate.support.hashing import mix
@@ -58,14 +57,14 @@ def _salt(seed: int, step: int) -> np.uint64:
 
 
 @dataclass(frozen=True, eq=False)
-class Draft:
+class PendingStep:
     """A model about to take a step: the steps so far and the level sets drawn for the next.
 
     ``partition`` None keeps the level sets of the newest step; ``draw`` None takes all rows.
     ``output`` is the class that the step will be about.
     """
 
-    log: Rounds
+    model: Rounds
     partition: Levels | None
     replace: bool = False
     draw: Draw | None = None
@@ -79,7 +78,7 @@ class Statistic(Protocol):
         """The part's share of the sums."""
 
 
-class Descent(Protocol):
+class _Descent(Protocol):
     """Where rows were sent while a table was learned: their leaves need not be looked up."""
 
     @property
@@ -100,7 +99,7 @@ class Memo:
     ``words_of`` says what the words were made of: "labels", the "state", or nothing current.
     """
 
-    log: Rounds | None
+    model: Rounds | None
     state: State
     before: State | None = None
     words: NDArray[np.int64] | None = None
@@ -163,7 +162,7 @@ class Part:
         self.keys: NDArray[np.uint64] = rows.keys
         self.scale = scale
         self.room: Room = {}
-        self._descents: deque[Descent] = deque(maxlen=len(self._y))
+        self._descents: deque[_Descent] = deque(maxlen=len(self._y))
         self._log: Rounds | None = None
         self._state = State.of(self.base)
         self._before: State | None = None
@@ -174,12 +173,12 @@ class Part:
         return len(self.base)
 
     @property
-    def descent(self) -> Descent | None:
+    def descent(self) -> _Descent | None:
         """Where rows are in the trees that grow, or grew last."""
         return self._descents[-1] if self._descents else None
 
     @descent.setter
-    def descent(self, descent: Descent) -> None:
+    def descent(self, descent: _Descent) -> None:
         self._descents.append(descent)  # one for every class, whose trees may grow in turn
 
     def labels(self, output: int = 0) -> Scores:
@@ -202,30 +201,30 @@ class Part:
 
     def recall(self, memo: Memo) -> None:
         """Go on from where a part of the same rows was."""
-        self._log, self._state, self._before = memo.log, memo.state, memo.before
+        self._log, self._state, self._before = memo.model, memo.state, memo.before
         if memo.words is not None:
             stale = object()
             known = {LABELS: LABELS, "state": _scores_of(memo.state), None: stale}
             self._words = (known[memo.words_of], 0, memo.words)
 
-    def scores(self, log: Rounds) -> Scores:
-        """Scores after the last step of ``log``."""
-        return self._bring(log).f
+    def scores(self, model: Rounds) -> Scores:
+        """Scores after the last step of ``model``."""
+        return self._bring(model).f
 
-    def margin(self, log: Rounds, output: int = 0) -> Scores:
+    def margin(self, model: Rounds, output: int = 0) -> Scores:
         """The scores that level sets are drawn from: of a class its log-odds against the rest."""
-        return self._bring(log).margin(output)
+        return self._bring(model).margin(output)
 
-    def levels(self, draft: Draft) -> NDArray[np.int32]:
+    def levels(self, draft: PendingStep) -> NDArray[np.int32]:
         """Level set of every row under a draft's partition."""
-        state = self._bring(draft.log)
+        state = self._bring(draft.model)
         if draft.partition is not None:
             state = self._state = state.draw(draft.partition, draft.output)
         return state.drawn_level
 
-    def words(self, draft: Draft) -> NDArray[np.int64]:
+    def words(self, draft: PendingStep) -> NDArray[np.int64]:
         """The statistics of every row, as the scale packs them; zero for those not drawn."""
-        state = self._bring(draft.log)
+        state = self._bring(draft.model)
         draw = draft.draw if len(self.keys) else None
         key: object = draw or (LABELS if draft.replace else _scores_of(state))
         known = self._words
@@ -237,9 +236,9 @@ class Part:
             y,
             y if draft.replace else state.margin(draft.output),
             self.weight,
-            draft.log.family.curve,
+            draft.model.family.curve,
             draft.replace,
-            draft.log.family.response_limit,
+            draft.model.family.response_limit,
             scale,
             words,
         )
@@ -257,28 +256,30 @@ class Part:
         """Summed losses of the scores ``f`` by level set."""
         return self._sum_losses(f, NO_LEVELS, level, family, levels, output)
 
-    def squares(self, draft: Draft, level: NDArray[np.int32], levels: int) -> NDArray[np.int64]:
+    def squares(
+        self, draft: PendingStep, level: NDArray[np.int32], levels: int
+    ) -> NDArray[np.int64]:
         """Summed squares of weighted responses by level set, in units of :func:`square_step`."""
         out = np.zeros(levels, dtype=np.int64)
         np.add.at(out, level, self.squared(draft))
         return out
 
-    def squared(self, draft: Draft) -> NDArray[np.int64]:
+    def squared(self, draft: PendingStep) -> NDArray[np.int64]:
         """Squared weighted response of every row, in units of :func:`square_step`."""
         _, _, g = self.scale.unpack(self.words(draft))
         root = 2.0 ** -_bits_to_cut(self.scale)
         return np.asarray(np.rint((g * root) ** 2), dtype=np.int64)
 
-    def loss(self, log: Rounds) -> NDArray[np.int64]:
-        """Summed loss of the scores after the last step of ``log``."""
-        state = self._bring(log)
+    def loss(self, model: Rounds) -> NDArray[np.int64]:
+        """Summed loss of the scores after the last step of ``model``."""
+        state = self._bring(model)
         if state.kept is not None and len(state.kept) > 1:
             out, scale = np.zeros(1, dtype=np.int64), 2.0**self.scale.loss_bits
             y, z = np.stack(self._y), np.stack(state.kept)
-            add_class_losses(y, z, self.weight, scale, log.family.loss_limit, out)
+            add_class_losses(y, z, self.weight, scale, model.family.loss_limit, out)
             return out
         f, at = (state.f, NO_LEVELS) if state.values is None else (state.values, state.drawn_level)
-        return self._sum_losses(f, at, NO_LEVELS, log.family, 1, 0)
+        return self._sum_losses(f, at, NO_LEVELS, model.family, 1, 0)
 
     def _sum_losses(
         self,
@@ -295,26 +296,26 @@ class Part:
         kernels.add_losses(y, f, at, self.weight, level, curve, scale, limit, out)
         return out
 
-    def after(self, draft: Draft, step: Step) -> Scores:
+    def after(self, draft: PendingStep, step: Step) -> Scores:
         """Scores that a step would give, without taking it; of a class its log-odds."""
         self.levels(draft)
         return self._state.advance(step, self.blocks[step.encoder]).margin(step.output)
 
-    def _bring(self, log: Rounds) -> State:
-        """Apply what ``log`` has beyond the steps applied so far; step back if it has less."""
-        if self._log is not None and log.encoders is not self._log.encoders:
+    def _bring(self, model: Rounds) -> State:
+        """Apply what ``model`` has beyond the steps applied so far; step back if it has less."""
+        if self._log is not None and model.encoders is not self._log.encoders:
             self._log = None
         done = 0 if self._log is None else len(self._log.steps)
-        if self._log is None or not self._extends(log, done):
+        if self._log is None or not self._extends(model, done):
             undone = done - 1
-            if self._before is not None and undone >= 0 and self._extends(log, undone):
+            if self._before is not None and undone >= 0 and self._extends(model, undone):
                 self._state, done = self._before, undone
             else:
-                self._state, done = log.begin(self.base), 0
+                self._state, done = model.begin(self.base), 0
             self._before = None
-        for step in log.steps[done:]:
+        for step in model.steps[done:]:
             self._before, self._state = self._state, self._advance(step)
-        self._log = log
+        self._log = model
         return self._state
 
     def _advance(self, step: Step) -> State:
@@ -332,11 +333,11 @@ class Part:
         f = descent.scores(block, drawn.column(output), step.replace)
         return drawn.rounded(f, step.grid, output)
 
-    def _extends(self, log: Rounds, done: int) -> bool:
-        """Whether the first ``done`` steps applied are the first steps of ``log``."""
-        if len(log.steps) < done or self._log is None:
+    def _extends(self, model: Rounds, done: int) -> bool:
+        """Whether the first ``done`` steps applied are the first steps of ``model``."""
+        if len(model.steps) < done or self._log is None:
             return False
-        return done == 0 or log.steps[done - 1] is self._log.steps[done - 1]
+        return done == 0 or model.steps[done - 1] is self._log.steps[done - 1]
 
 
 def _bits_to_cut(scale: Scale) -> int:

@@ -11,15 +11,144 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import groupby
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.core.family import Family, family
 from recalibrate.core.levels import Levels
-from recalibrate.core.state import State
 from recalibrate.data.table import Table
+from recalibrate.support.threads import cut, share_out, threads_for
+
+if TYPE_CHECKING:
+    pass
+
+
+# --- Scores of some rows at a point of a model's list of steps, and the level sets drawn last ---
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """Scores of some rows at a point of the list, with the level sets drawn last.
+
+    ``kept`` has a column for every output. ``partition`` is what ``level`` numbers, by the scores
+    of ``output``. After rounding it is the grid, so that drawing the same grid again costs nothing,
+    and the scores need not be kept: they are its values.
+    """
+
+    kept: tuple[Scores, ...] | None
+    level: NDArray[np.int32] | None = None
+    partition: Levels | None = None
+    output: int = 0
+
+    @classmethod
+    def of(cls, scores: Scores) -> State:
+        """Scores before any level sets: one number per row, or a column for every class."""
+        return cls((scores,) if scores.ndim == 1 else tuple(np.asfortranarray(scores).T))
+
+    @classmethod
+    def on_grid(cls, level: NDArray[np.int32], grid: Levels) -> State:
+        """Rounded scores."""
+        return cls(None, level, grid)
+
+    @property
+    def values(self) -> Scores | None:
+        """The grid's values where scores are rounded: the score of a row is values[level]."""
+        return None if self.kept is not None or self.partition is None else self.partition.values
+
+    @property
+    def f(self) -> Scores:
+        """The scores, shape (n,), or (n, K) where every class has one."""
+        if self.kept is not None and len(self.kept) > 1:
+            return np.stack(self.kept).T
+        return self.column(0)
+
+    def column(self, output: int) -> Scores:
+        """The scores of one output."""
+        if self.kept is not None:
+            return self.kept[output]
+        if self.values is None:
+            raise ValueError("rounded scores need a grid that has values")
+        return self.values[self.drawn_level]
+
+    def margin(self, output: int) -> Scores:
+        """What level sets are drawn from: the score, or a class's log-odds against the rest."""
+        if self.kept is None or len(self.kept) == 1:
+            return self.column(0)
+        return np.asarray(self._margins[output])
+
+    @cached_property
+    def _margins(self) -> NDArray[np.float64]:
+        """Log-odds of every class against the rest, a row per class."""
+        from recalibrate.kernels.classes import class_margins
+
+        scores = np.stack(self.kept or ())
+        out = np.empty(scores.shape)
+        class_margins(scores, out)
+        return out
+
+    def draw(self, partition: Levels, output: int = 0) -> State:
+        """The same scores, with their level sets under a partition."""
+        if partition is self.partition and (output == self.output or partition.count == 1):
+            return self
+        kept = (self.column(0),) if self.kept is None else self.kept
+        return State(kept, partition.index(self.margin(output)), partition, output)
+
+    def advance(self, step: Step, block: Block) -> State:
+        """After one step."""
+        state = self if step.partition is None else self.draw(step.partition, step.output)
+        before = state.column(step.output)
+        f = step.table.update(block, state.drawn_level, before, step.replace)
+        return state.rounded(f, step.grid, step.output)
+
+    def advance_all(self, steps: Sequence[Step], blocks: Sequence[Block]) -> State:
+        """After several steps, parts of the rows side by side where they are many."""
+        n_rows = len(self.column(0) if self.kept is not None else self.drawn_level)
+        pieces = cut(n_rows, None, threads_for(n_rows))
+
+        def work(rows: slice) -> State:
+            state = self._take(rows)
+            for step in steps:
+                state = state.advance(step, blocks[step.encoder][rows])
+            return state
+
+        return _join(share_out(work, pieces, len(pieces)))
+
+    def _take(self, rows: slice) -> State:
+        kept = None if self.kept is None else tuple(column[rows] for column in self.kept)
+        level = None if self.level is None else self.level[rows]
+        return replace(self, kept=kept, level=level)
+
+    def rounded(self, f: Scores, grid: Levels | None, output: int = 0) -> State:
+        """New scores, on the grid if there is one; without it the level sets stay as drawn."""
+        if grid is not None:
+            return State.on_grid(grid.index(f), grid)
+        kept: tuple[Scores, ...] = (f,)
+        if self.kept is not None and len(self.kept) > 1:
+            kept = (*self.kept[:output], f, *self.kept[output + 1 :])
+        return State(kept, self.level, self.partition, self.output)
+
+    @property
+    def drawn_level(self) -> NDArray[np.int32]:
+        """Level sets of the rows; an error before any were drawn."""
+        if self.level is None:
+            raise ValueError("the first step of a model has to draw its level sets")
+        return self.level
+
+
+def _join(parts: Sequence[State]) -> State:
+    """Parts of the rows that took the same steps, as one."""
+    if len(parts) == 1:
+        return parts[0]
+    columns: Any = [part.kept for part in parts if part.kept is not None]
+    level = [part.level for part in parts if part.level is not None]
+    return replace(
+        parts[0],
+        kept=tuple(map(np.concatenate, zip(*columns, strict=True))) if columns else None,
+        level=np.concatenate(level) if level else None,
+    )
+
 
 Block = NDArray[Any]
 Scores = NDArray[np.float64]
@@ -65,7 +194,7 @@ class Learned(Protocol):
         """The same with all values multiplied, for tables whose values are added."""
 
 
-class Joined(Protocol):
+class _Joined(Protocol):
     """Tables of several steps as one."""
 
     def add(self, block: Block, f: Scores) -> Scores:
@@ -73,7 +202,7 @@ class Joined(Protocol):
 
 
 @runtime_checkable
-class Selective(Protocol):
+class _Selective(Protocol):
     """An encoder that can leave out columns which nothing looks at."""
 
     def encode_some(self, table: Table, columns: Sequence[int], threads: int = 1) -> Block:
@@ -81,11 +210,11 @@ class Selective(Protocol):
 
 
 @runtime_checkable
-class Joinable(Protocol):
+class _Joinable(Protocol):
     """A table that can be added together with others of its kind, quicker than one by one."""
 
     @staticmethod
-    def join(tables: Sequence[Any], encoder: Any) -> Joined:
+    def join(tables: Sequence[Any], encoder: Any) -> _Joined:
         """Tables of one encoder, each with a single level set, in the order of their steps."""
 
     @property
@@ -220,14 +349,14 @@ class Rounds:
                 found[step.encoder] |= table.looks_at
             else:
                 whole.add(step.encoder)
-        whole.update(k for k, each in enumerate(self.encoders) if not isinstance(each, Selective))
+        whole.update(k for k, each in enumerate(self.encoders) if not isinstance(each, _Selective))
         return tuple(None if k in whole else sorted(own) for k, own in enumerate(found))
 
     @cached_property
     def _joinable(self) -> set[type[Any]]:
         """Types of tables that can be joined: asked once each, because asking is slow."""
         samples = {type(step.table): step.table for step in self.steps}
-        return {kind for kind, table in samples.items() if isinstance(table, Joinable)}
+        return {kind for kind, table in samples.items() if isinstance(table, _Joinable)}
 
     def begin(self, base: Scores) -> State:
         """Scores before the first step."""
@@ -266,11 +395,11 @@ class Rounds:
         return tuple(order)
 
     @cached_property
-    def _stretches(self) -> tuple[tuple[Sequence[Step], Joined | None], ...]:
+    def _stretches(self) -> tuple[tuple[Sequence[Step], _Joined | None], ...]:
         """All steps in order, those that can be taken together with what they are together."""
         drawn = self.start
         ordered = self.by_class
-        kinds: list[tuple[int, type[Joinable], int] | None] = []
+        kinds: list[tuple[int, type[_Joinable], int] | None] = []
         for step in ordered:
             drawn = step.partition or drawn
             alone = drawn is None or drawn.count > 1 or step.replace or step.grid is not None
@@ -278,7 +407,7 @@ class Rounds:
             joins = not alone and kind in self._joinable
             kinds.append((step.output, kind, step.encoder) if joins else None)
             drawn = step.grid or drawn
-        found: list[tuple[Sequence[Step], Joined | None]] = []
+        found: list[tuple[Sequence[Step], _Joined | None]] = []
         for own, at in groupby(range(len(kinds)), kinds.__getitem__):
             steps = [ordered[k] for k in at]
             joined = None

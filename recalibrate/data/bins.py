@@ -172,17 +172,17 @@ def bin_columns(
         name, by_score = wanted
         column = columns.column(name)
         if by_score:
-            return ordered_bins(column, columns.category_scores(name, score), most)
+            return _ordered_bins(column, columns.category_scores(name, score), most)
         if column.kind == "categorical":
-            return category_bins(column, columns.category_weights(name), most)
-        found = columns.distribution(name, lambda total: bin_targets(total, most))
+            return _category_bins(column, columns.category_weights(name), most)
+        found = columns.distribution(name, lambda total: _bin_targets(total, most))
         return numeric_bins(name, found.values, found.mass, most, complete=found.complete)
 
     wanted = [(name, False) for name in names] + [(name, True) for name in ordered]
     return Bins(tuple(columns.each(work, wanted)))
 
 
-def category_bins(column: Column, mass: NDArray[np.int64], most: int) -> FeatureBins:
+def _category_bins(column: Column, mass: NDArray[np.int64], most: int) -> FeatureBins:
     """Bins of a categorical column whose codes have the weights ``mass`` (first: missing)."""
     kinds = len(column.categories)
     lookup = np.arange(kinds + 1, dtype=np.int32)
@@ -194,7 +194,7 @@ def category_bins(column: Column, mass: NDArray[np.int64], most: int) -> Feature
     return FeatureBins(column.name, np.empty(0, dtype=np.float32), lookup, exact)
 
 
-def ordered_bins(column: Column, sums: NDArray[np.int64], most: int) -> FeatureBins:
+def _ordered_bins(column: Column, sums: NDArray[np.int64], most: int) -> FeatureBins:
     """Bins of categories in the order of their mean score, by what `Columns.category_scores` says.
 
     Categories of about the same mean share a bin where there are more than bins; those without
@@ -223,7 +223,7 @@ def numeric_bins(
     """Bins of a numeric column with these distinct values, ascending, and their weights.
 
     Of more than ``most`` values not all have to be given (then not ``complete``): those that
-    `bin_targets` asks for and their neighbours are enough, with the weight since the one before.
+    `_bin_targets` asks for and their neighbours are enough, with the weight since the one before.
     """
     exact = complete and len(distinct) <= most
     last_of_bin = np.arange(len(distinct) - 1) if exact else _last_of_bins(mass, most)
@@ -235,7 +235,7 @@ def numeric_bins(
     return FeatureBins(name, edges.astype(np.float32), None, exact)
 
 
-def bin_targets(total: int, most: int) -> NDArray[np.float64]:
+def _bin_targets(total: int, most: int) -> NDArray[np.float64]:
     """Summed weights at which values are looked at for the ends of ``most`` bins."""
     cells = most * max(1, FINE_CELLS // most)
     return np.asarray(total / cells * np.arange(1, cells))
@@ -249,7 +249,7 @@ def _last_of_bins(mass: NDArray[np.int64], most: int) -> NDArray[np.intp]:
     it uses up two bins' ends, its own and that of the value before.
     """
     reached = np.cumsum(mass)
-    at = np.searchsorted(reached, bin_targets(reached[-1], most), side="left")
+    at = np.searchsorted(reached, _bin_targets(reached[-1], most), side="left")
     looked_at = np.unique(np.concatenate([at - 1, at, [len(mass) - 1]]).clip(0))
     counted = np.diff(reached[looked_at], prepend=0)
     width = _bin_width(counted, most)

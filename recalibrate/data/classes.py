@@ -79,7 +79,7 @@ NOTHING_KNOWN = Known()
 
 
 @dataclass(frozen=True)
-class Coding:
+class _Coding:
     """From labels to classes.
 
     Attributes
@@ -107,7 +107,7 @@ class Coding:
 
 def find_classes(
     distinct: Sequence[Any] | None, known: Known, *, shares: bool = False
-) -> Coding | None:
+) -> _Coding | None:
     """Which classes the labels name; None if they are numbers: 0/1, in [0, 1], or any.
 
     Parameters
@@ -188,7 +188,7 @@ def _refuse_numbers(distinct: Sequence[Any] | None, known: Known, shares: bool) 
     )
 
 
-def _one_of_several(distinct: Sequence[Any], known: Known) -> Coding:
+def _one_of_several(distinct: Sequence[Any], known: Known) -> _Coding:
     """Labels of a base that has an output for every class."""
     classes, count = tuple(known.classes or range(known.outputs)), known.outputs
     if not known.told and any(isinstance(label, str) for label in distinct):
@@ -204,7 +204,7 @@ def _one_of_several(distinct: Sequence[Any], known: Known) -> Coding:
             )
         classes = tuple(distinct)
     _refuse_unknown(distinct, classes)
-    return Coding(classes, {label: classes.index(label) for label in distinct})
+    return _Coding(classes, {label: classes.index(label) for label in distinct})
 
 
 def _refuse_unnamed(distinct: Sequence[Any], count: int, more: str) -> None:
@@ -216,7 +216,7 @@ def _refuse_unnamed(distinct: Sequence[Any], count: int, more: str) -> None:
     )
 
 
-def _against_rest(distinct: Sequence[Any], known: Known) -> Coding:
+def _against_rest(distinct: Sequence[Any], known: Known) -> _Coding:
     """Labels of a base that names its classes and scores one of them."""
     classes = tuple(known.classes or ())
     several = len(classes) > 2
@@ -227,7 +227,7 @@ def _against_rest(distinct: Sequence[Any], known: Known) -> Coding:
     flags = set(classes) != {0, 1} and all(isinstance(v, bool) for v in distinct)
     plain = set(distinct) <= {0, 1} and not set(distinct) <= set(classes) and not several
     if flags or plain:  # they say whether a row is of the class
-        return Coding(named, {label: int(bool(label)) for label in distinct}, counts)
+        return _Coding(named, {label: int(bool(label)) for label in distinct}, counts)
     indicators = several and set(distinct) <= {0, 1}
     _refuse_unknown(distinct, classes, f" {_AS_BOOLEANS}" if indicators else "")
     if several and chosen not in distinct:
@@ -242,7 +242,7 @@ def _against_rest(distinct: Sequence[Any], known: Known) -> Coding:
             "of class 1. Pass booleans, which always say whether a row is of the target class: "
             f"y == 1 in the first case, y == {chosen!r} in the second."
         )
-    return Coding(named, {label: int(label == chosen) for label in distinct}, counts)
+    return _Coding(named, {label: int(label == chosen) for label in distinct}, counts)
 
 
 def _other(classes: Sequence[Any], chosen: Any) -> Any:
@@ -250,7 +250,7 @@ def _other(classes: Sequence[Any], chosen: Any) -> Any:
     return classes[0] if classes[1] == chosen else classes[1]
 
 
-def _of_two(distinct: Sequence[Any], chosen: Any) -> Coding:
+def _of_two(distinct: Sequence[Any], chosen: Any) -> _Coding:
     """Labels of two classes; the larger, or the chosen one, counts as 1."""
     if chosen is not None and chosen not in distinct:
         raise ValueError(
@@ -265,7 +265,7 @@ def _of_two(distinct: Sequence[Any], chosen: Any) -> Coding:
         )
     chosen = distinct[1] if chosen is None else chosen
     classes = (_other(distinct, chosen), chosen)
-    return Coding(classes, {label: classes.index(label) for label in distinct})
+    return _Coding(classes, {label: classes.index(label) for label in distinct})
 
 
 def _refuse_other_numbers(distinct: Sequence[Any]) -> None:

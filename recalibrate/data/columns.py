@@ -8,7 +8,7 @@ the number of rows, and the same numbers that sorting all rows would give.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from math import inf
@@ -17,8 +17,92 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.data.table import Column, Schema, Table
+from recalibrate.data.table import Column, Kind, Schema, Table, read_categorical
+from recalibrate.data.values import (
+    Value,
+    category_key,
+    factorize,
+    families_of,
+    plain_value,
+    read_numbers,
+    sort_categories,
+)
 from recalibrate.support.threads import share_out
+
+# --- Weighted quantiles that do not depend on the order of rows ---------------------------------
+
+
+def quantile_edges(
+    values: NDArray[np.floating], bins: int, weight: NDArray[np.float64] | None = None
+) -> NDArray[np.floating]:
+    """Edges, all of them values of the data, that cut it into bins of nearly equal weight.
+
+    The bin of x is the number of edges at or below x, so equal values stay together. Of all
+    places between two distinct values the j-th edge takes the one whose weight below is nearest
+    to the fraction j / bins (the lower one of two), so that no bin is empty. The result does not
+    depend on the order of rows, and a row of weight 2 counts as the row twice.
+
+    Parameters
+    ----------
+    values : ndarray of float, shape (n,)
+        Without NaN.
+    bins : int
+        Number of bins wanted; ties may leave fewer.
+    weight : ndarray of float64, shape (n,), optional
+        Finite, not negative, not all zero.
+
+    Returns
+    -------
+    ndarray, shape (at most bins - 1,)
+        Ascending, of the dtype of `values`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> quantile_edges(np.array([1.0, 2.0, 3.0, 4.0]), 2)
+    array([3.])
+    >>> quantile_edges(np.array([0.0, 0.0, 0.0, 0.0, 1.0, 2.0]), 3)
+    array([1.])
+    """
+    units = np.empty(0, np.int64) if weight is None else integer_weights(weight, bins)
+    return cut_at_quantiles(*distinct_values(values, units), bins)
+
+
+def integer_weights(
+    weight: NDArray[np.float64],
+    bins: int,
+    n_rows: int | None = None,
+    heaviest: float | None = None,
+) -> NDArray[np.int64]:
+    """Weights of some of ``n_rows`` rows as integers, whose sums do not depend on the order.
+
+    A row that counts has at least one unit.
+
+    ``heaviest`` is the largest weight of all rows; None: these are all. With these bits neither
+    the sums nor their products with ``bins`` leave the int64 range.
+    """
+    _, exponent = np.frexp(float(weight.max()) if heaviest is None else heaviest)
+    bits = 60 - int(exponent) - (n_rows or len(weight)).bit_length() - int(bins).bit_length()
+    return np.maximum(np.rint(np.ldexp(weight, bits)), weight > 0).astype(np.int64)
+
+
+def cut_at_quantiles(
+    distinct: NDArray[np.floating], mass: NDArray[np.int64], bins: int
+) -> NDArray[np.floating]:
+    """The same from distinct values, ascending, and their weights.
+
+    Not all have to be given: those where the weight reaches a fraction j / bins and their
+    neighbours are enough, with the weight since the one before.
+    """
+    below = np.cumsum(mass)[:-1] * bins  # times bins instead of fractions: exact
+    if not len(below):
+        return np.asarray(distinct[:0])
+    targets = int(mass.sum()) * np.arange(1, bins, dtype=np.int64)
+    upper = np.searchsorted(below, targets).clip(0, len(below) - 1)
+    lower = np.maximum(upper - 1, 0)
+    cut = np.where(np.abs(targets - below[lower]) <= np.abs(below[upper] - targets), lower, upper)
+    return np.asarray(distinct[np.unique(cut) + 1])
+
 
 MOST_DISTINCT = 1 << 17
 """More distinct values of several pieces than this (and than any number of bins) are not listed."""
@@ -96,14 +180,14 @@ class Columns:
         """``work`` on items, one for every column."""
         return share_out(work, items, self._threads)
 
-    def distribution(self, name: str, targets: Targets) -> Distribution:
+    def distribution(self, name: str, targets: Targets) -> _Distribution:
         """Distinct values of a numeric column, see :func:`distribution`."""
-        return distribution(self.map, partial(values_of, name), targets, most=self._most)
+        return distribution(self.map, partial(_values_of, name), targets, most=self._most)
 
     def span(self, name: str) -> Span:
         """Smallest and largest value of a numeric column."""
         low, high, missing = np.nan, np.nan, False
-        for own in self.map(partial(span_of, name)):
+        for own in self.map(partial(_span_of, name)):
             low, high = float(np.fmin(low, own.low)), float(np.fmax(high, own.high))
             missing = missing or own.missing
         return Span(low, high, missing)
@@ -131,7 +215,7 @@ class Span(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Distribution:
+class _Distribution:
     """Distinct values of positive weight, ascending.
 
     Attributes
@@ -157,12 +241,12 @@ class Distribution:
 # ---- what is sent to where the rows are
 
 
-def values_of(name: str, piece: Piece) -> Weighted:
+def _values_of(name: str, piece: Piece) -> Weighted:
     """Values and weights of a column."""
     return piece.table.column(name, copy=False), piece.weight
 
 
-def span_of(name: str, piece: Piece) -> Span:
+def _span_of(name: str, piece: Piece) -> Span:
     """Range of a column."""
     values = piece.table.column(name, copy=False)
     missing = np.isnan(values)
@@ -194,15 +278,15 @@ def category_scores(name: str, score: str, kinds: int, piece: Piece) -> NDArray[
     return sums
 
 
-def distinct_in(reader: Callable[[P], Weighted], most: float, piece: P) -> Distribution:
+def _distinct_in(reader: Callable[[P], Weighted], most: float, piece: P) -> _Distribution:
     """Distinct values in a piece, unless there are more than ``most``."""
     values, mass = distinct_values(*reader(piece))
     if len(values) <= most:
-        return Distribution(values, mass, True)
-    return Distribution(values[:0], mass[:0], False)
+        return _Distribution(values, mass, True)
+    return _Distribution(values[:0], mass[:0], False)
 
 
-def count_by_prefix(
+def _count_by_prefix(
     reader: Callable[[P], Weighted],
     parents: NDArray[np.uint64],
     above: int,
@@ -211,7 +295,7 @@ def count_by_prefix(
     piece: P,
 ) -> NDArray[np.int64]:
     """Weight of values by the next bits of their keys, see ``kernels.radix``."""
-    from recalibrate.kernels.radix import count_prefixes
+    from recalibrate.kernels.binning import count_prefixes
 
     values, weight = reader(piece)
     width = values.dtype.itemsize
@@ -229,22 +313,22 @@ def distribution(
     targets: Targets,
     *,
     most: float | None = None,
-) -> Distribution:
+) -> _Distribution:
     """Distribution of what the reader takes from all pieces.
 
     Where there are more than ``most`` distinct values (None: `MOST_DISTINCT`), those at which the
     summed weight reaches each of the targets are found, and their neighbours.
     """
     most = MOST_DISTINCT if most is None else most
-    found = pieces(partial(distinct_in, reader, most))
-    merged: Distribution = reduce(partial(_merge, most), found)
+    found = pieces(partial(_distinct_in, reader, most))
+    merged: _Distribution = reduce(partial(_merge, most), found)
     if merged.complete:
         return merged
     values, mass = _select(pieces, reader, targets, merged.values.dtype)
-    return Distribution(values, mass, False)
+    return _Distribution(values, mass, False)
 
 
-def _merge(most: float, a: Distribution, b: Distribution) -> Distribution:
+def _merge(most: float, a: _Distribution, b: _Distribution) -> _Distribution:
     values = np.concatenate([a.values, b.values])
     complete = a.complete and b.complete
     mass = np.concatenate([a.mass, b.mass])
@@ -253,7 +337,7 @@ def _merge(most: float, a: Distribution, b: Distribution) -> Distribution:
         complete = len(values) <= most
     if not complete:
         values, mass = values[:0], mass[:0]
-    return Distribution(values, mass, complete)
+    return _Distribution(values, mass, complete)
 
 
 def _select(
@@ -269,7 +353,7 @@ def _select(
     above = width
     for level, bits in enumerate(RADIX_BITS[width]):
         shift = above - bits
-        count = partial(count_by_prefix, reader, prefixes, min(above, 63), shift, bits)
+        count = partial(_count_by_prefix, reader, prefixes, min(above, 63), shift, bits)
         counts = reduce(np.add, pieces(count))
         table = counts.reshape(-1, 1 << bits)
         reached = before[:, None] + np.cumsum(table, axis=1)
@@ -349,3 +433,109 @@ def integer_window(column: NDArray[np.float32]) -> tuple[int, int] | None:
     if not (near and abs(lowest) <= LARGEST_INTEGER):
         return None
     return int(lowest), int(highest)
+
+
+# --- Columns whose rows come in pieces: their kind and categories are known at the end ----------
+
+
+MOST_CATEGORIES = 1 << 24
+"""Codes are float32, which holds integers up to this."""
+
+
+class GrowingColumn:
+    """One column, seen piece by piece.
+
+    Categories are numbered as they come. `recode` translates these numbers to the codes of
+    `column`, which are those that all rows at once would have given.
+
+    Parameters
+    ----------
+    name
+        Name of the column.
+    forced
+        Whether numbers are categories too.
+    """
+
+    def __init__(self, name: str, *, forced: bool = False) -> None:
+        self.name = name
+        self.forced = forced
+        self._kinds: set[str] = set()
+        self._numbers: dict[object, int] = {}
+        self._values: list[Value] = []
+
+    def __repr__(self) -> str:
+        return f"GrowingColumn({self.name!r}, {sorted(self._kinds)}, {self._values})"
+
+    def encode(self, values: Any) -> NDArray[np.float32]:
+        """Values of some rows as float32: numbers, or provisional codes; NaN where missing."""
+        families = families_of(self.name, values)
+        kind = "categories" if self.forced or not families else _kind(families)
+        if families:
+            self._add_kinds({kind})
+        if kind != "categories":
+            with np.errstate(over="ignore"):  # beyond float32: infinite, as documented
+                return np.asarray(read_numbers(self.name, values), dtype=np.float32)
+        codes, uniques = factorize(self.name, values)
+        occurring = np.unique(codes[codes >= 0])
+        mapped = np.full(len(uniques) + 1, np.nan, dtype=np.float32)  # the last is for -1, missing
+        spelled = np.asarray(uniques, dtype=object)
+        mapped[occurring] = [self._number(plain_value(spelled[k])) for k in occurring]
+        return np.take(mapped, codes)
+
+    def merge(self, other: GrowingColumn) -> None:
+        """Take in what another process saw of the column."""
+        self._add_kinds(other._kinds)
+        for value in other._values:
+            self._number(value)
+
+    def column(self) -> Column:
+        """The column, once all rows were seen."""
+        return Column(self.name, self._kind(), sort_categories(self._values))
+
+    def recode(self, values: NDArray[np.float32], column: Column) -> NDArray[np.float32]:
+        """Codes of the finished column in the place of provisional ones.
+
+        The very same array for numbers, or if nothing changes.
+        """
+        order = {category_key(value): k for k, value in enumerate(column.categories, start=1)}
+        codes = [order[category_key(value)] for value in self._values]
+        if codes == list(range(1, len(codes) + 1)):
+            return values
+        lookup = np.array([np.nan, *codes], dtype=np.float32)
+        return np.take(lookup, np.nan_to_num(values, nan=0.0).astype(np.intp))
+
+    def _kind(self) -> Kind:
+        if self._kinds and self._kinds != {"categories"}:
+            return "numeric"
+        return "categorical"
+
+    def _add_kinds(self, kinds: set[str]) -> None:
+        self._kinds |= kinds
+        if len(self._kinds) > 1:
+            raise ValueError(
+                f"Column {self.name!r} holds {' in some pieces and '.join(sorted(self._kinds))} "
+                "in others. Convert it to one type, or read it as categories with categorical=."
+            )
+
+    def _number(self, value: Value) -> int:
+        key = category_key(value)
+        if key not in self._numbers:
+            if len(self._values) + 1 >= MOST_CATEGORIES:
+                raise ValueError(
+                    f"Column {self.name!r} has {MOST_CATEGORIES} categories: too many for float32."
+                )
+            self._values.append(value)
+            self._numbers[key] = len(self._values)
+        return self._numbers[key]
+
+
+def _kind(families: set[str]) -> str:
+    if families == {"bool"}:
+        return "bool"
+    return "numbers" if families == {"number"} else "categories"
+
+
+def growing(names: Sequence[str], categorical: Sequence[str] | None) -> list[GrowingColumn]:
+    """Columns that nothing is known of yet."""
+    forced = read_categorical(categorical, names)
+    return [GrowingColumn(name, forced=name in forced) for name in names]

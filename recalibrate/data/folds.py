@@ -2,7 +2,7 @@
 
 Rows are sorted by label band and by a hash of their content, and dealt out to the folds in
 turn. Identical rows are interchangeable, so permuting the table permutes nothing that a fit could
-notice; but each is dealt by a draw of its own (`tell_apart`). Dealt out evenly, the folds of a
+notice; but each is dealt by a draw of its own (`salt_duplicates`). Dealt out evenly, the folds of a
 table with few distinct rows would be mirrors of each other, and confirm each other's noise.
 """
 
@@ -37,7 +37,7 @@ def row_hash(
     return state
 
 
-def tell_apart(key: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def salt_duplicates(key: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """The hashes, with new ones for all but the first of equal ones.
 
     Examples
@@ -46,16 +46,16 @@ def tell_apart(key: NDArray[np.uint64]) -> NDArray[np.uint64]:
     >>> len(np.unique(tell_apart(np.array([7, 7, 7, 8], dtype=np.uint64))))
     4
     """
-    number = number_equals(key)
-    return np.where(number > 0, apart(key, number), key)
+    number = occurrence_index(key)
+    return np.where(number > 0, salted(key, number), key)
 
 
-def apart(key: NDArray[np.uint64], number: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def salted(key: NDArray[np.uint64], number: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Hashes of rows that are not the first of their kind, by their number (from 1)."""
     return combine(key, number)
 
 
-def number_equals(key: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def occurrence_index(key: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """0, 1, ... for the first, second, ... of equal hashes."""
     order = np.argsort(key, kind="stable")
     ordered = key[order]
@@ -79,9 +79,9 @@ def first_rows(key: NDArray[np.uint64], count: int) -> NDArray[np.intp]:
     >>> first_rows(np.array([9, 3, 8, 1], dtype=np.uint64), 2)
     array([3, 1])
     """
-    apart = tell_apart(key)
-    first = np.argpartition(apart, count - 1)[:count]
-    return np.asarray(first[np.argsort(apart[first], kind="stable")])
+    salted = salt_duplicates(key)
+    first = np.argpartition(salted, count - 1)[:count]
+    return np.asarray(first[np.argsort(salted[first], kind="stable")])
 
 
 def is_splitter(cv: Any) -> bool:

@@ -1,21 +1,17 @@
-"""Labels, weights and scores at the door: checked once, then plain float64 vectors."""
+"""Labels, weights and scores as users give them: checked once, then plain float64 vectors."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
+from math import frexp
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from recalibrate.data.bounds import (
-    NO_BOUNDS,
-    UNIT,
-    Bounds,
-    check_bounds,
-    label_range,
-    refuse_outside,
-)
 from recalibrate.data.classes import (
     MOST_CLASSES,
     NOTHING_KNOWN,
@@ -24,16 +20,247 @@ from recalibrate.data.classes import (
     one_hot,
     sort_classes,
 )
-from recalibrate.data.scores import checked_vector, one_per_row, refuse
-from recalibrate.data.vectors import Float64, to_array, to_floats
-from recalibrate.data.weights import (
-    by_exposure,
-    per_exposure,
-    read_exposure,
-    read_weight,
-    require_exposure,
-)
-from recalibrate.support.notices import warn_user
+from recalibrate.support.checks import check_number, check_range
+from recalibrate.support.notices import listed, warn_user
+
+# --- Vectors of numbers: one conversion to float64, for labels, scores and measures -------------
+
+
+Float64 = NDArray[np.float64]
+
+
+def to_array(data: Any, name: str) -> NDArray[Any]:
+    """Array of the data as they are; masks and ragged lists are refused."""
+    if isinstance(data, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array: pass its valid entries, or .filled(...).")
+    try:
+        return np.asarray(data)
+    except ValueError as error:
+        raise ValueError(f"{name} must be 1-d, but its entries differ in length.") from error
+
+
+def to_floats(array: NDArray[Any], name: str, advice: str = "Convert it to numbers.") -> Float64:
+    """Convert a vector of numbers or bool to new float64, with NaN for missing; refuse all else.
+
+    The advice is for those who pass text.
+
+    Examples
+    --------
+    >>> to_floats(np.array([True, None, 2], dtype=object), "y")
+    array([ 1., nan,  2.])
+    """
+    if array.dtype.kind in "biuf":
+        return array.astype(np.float64)
+    texts = [str(v) for v in array if isinstance(v, str)] if array.dtype.kind in "OUT" else []
+    if texts:
+        shown = listed(sorted(set(texts)), 5)
+        raise ValueError(f"{name} holds text, not numbers: {shown}. {advice}")
+    if array.dtype.kind != "O":
+        raise ValueError(f"{name} holds {array.dtype} values: pass numbers.")
+    import pandas as pd
+
+    values = np.full(len(array), np.nan)
+    present = ~pd.isna(array)
+    types: set[Any] = set(map(type, array[present]))
+    for type_ in types:
+        # numpy counts timedelta64 among the integers, and would cast datetime64 to a number
+        if not issubclass(type_, Real | np.bool_ | Decimal) or issubclass(type_, np.timedelta64):
+            raise ValueError(f"{name} holds {type_.__name__} values: pass numbers.")
+    try:
+        values[present] = array[present].astype(np.float64)
+    except OverflowError as error:
+        raise ValueError(f"{name} must be numbers that float64 can hold: {error}.") from error
+    return values
+
+
+def finite_vector(data: Any, name: str, n_rows: int | None = None) -> Float64:
+    """Check a vector of a measure: shape (n,), not empty, finite, as long as f when that is known.
+
+    Examples
+    --------
+    >>> finite_vector([1, 0, True], "y", 3)
+    array([1., 0., 1.])
+    """
+    array = to_array(data, name)
+    if array.ndim != 1:
+        raise ValueError(f"{name} must have shape (n,), got {array.shape}")
+    if not len(array):
+        raise ValueError(f"{name} is empty; at least one row is needed")
+    if n_rows is not None and len(array) != n_rows:
+        raise ValueError(f"{name} has {len(array)} rows, but f has {n_rows}")
+    vector = to_floats(array, name, f"Convert it: {name} must hold numbers.")
+    bad = np.flatnonzero(~np.isfinite(vector))
+    if len(bad):
+        raise ValueError(
+            f"{name} must be finite; {len(bad)} values are not, the first is {vector[bad[0]]} "
+            f"in row {bad[0]}"
+        )
+    return vector
+
+
+def read_weight_vector(weight: Any, n_rows: int) -> Float64:
+    """Check row weights: one per row, finite, not negative, not all zero.
+
+    Examples
+    --------
+    >>> _read_weight([1, 0, 2.5], 3)
+    array([1. , 0. , 2.5])
+    """
+    array = to_array(weight, "weight")
+    if array.shape != (n_rows,):
+        raise ValueError(f"weights must have shape ({n_rows},), got {array.shape}")
+    values = to_floats(array, "weight", "Convert them: weights must be numbers.")
+    bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
+    if len(bad):
+        raise ValueError(
+            f"weights must be finite and not negative; {len(bad)} are not, the first is "
+            f"{values[bad[0]]} in row {bad[0]}"
+        )
+    if not values.any():
+        raise ValueError("all weights are zero; give at least one row a positive weight")
+    return values
+
+
+# --- How much rows count: weights, and exposure, which makes rates of totals --------------------
+
+
+ALL_WEIGHTS_ZERO = "sample_weight is zero for every row: at least one row must count."
+
+
+def _read_weight(sample_weight: Any, n_rows: int) -> Float64:
+    """Weights of all rows, checked."""
+    weight = read_some_weights(sample_weight, n_rows)
+    if not weight.any():
+        raise ValueError(ALL_WEIGHTS_ZERO)
+    return weight
+
+
+def read_some_weights(sample_weight: Any, n_rows: int) -> Float64:
+    """Weights of some of the rows, checked; unlike those of all rows they may all be zero."""
+    weight = _checked_vector(
+        sample_weight, "sample_weight", n_rows, "Use weight 0 for rows that are not to count."
+    )
+    _refuse(weight < 0.0, weight, "sample_weight must not be negative", "Use 0 to leave a row out.")
+    return weight
+
+
+def read_exposure(exposure: Any, n_rows: int) -> Float64:
+    """Exposures of the rows, checked."""
+    advice = "Leave rows without exposure out: they say nothing about a rate."
+    found = _checked_vector(exposure, "exposure", n_rows, advice)
+    _refuse(found <= 0.0, found, "exposure must be above zero", advice)
+    return found
+
+
+def require_exposure(exposed: bool, exposure: Any) -> None:
+    """Refuse labels without exposure beside predictions that are rates: they are totals then.
+
+    Compared with rates as they are, totals look wrong in every group.
+    """
+    if exposed and exposure is None:
+        raise ValueError(
+            "The model was fitted with exposure=, so it predicts rates: y per unit of exposure. "
+            "Pass exposure= here, too (on the command line --exposure), with totals as y: rates "
+            "times exposure, if y holds rates."
+        )
+
+
+def per_exposure(values: NDArray[Any], exposure: Float64) -> Float64:
+    """Rates: totals by exposure."""
+    if values.dtype.kind == "O":
+        raise ValueError("exposure= needs totals (counts, amounts) as labels, but y holds text.")
+    return np.asarray(values / exposure, dtype=np.float64)
+
+
+def by_exposure(weight: Float64 | None, exposure: Float64) -> Float64:
+    """Weights of rows that count as often as they have exposure."""
+    return exposure if weight is None else weight * exposure
+
+
+# --- Bounds of labels: what is possible, and the range that labels are scaled by ----------------
+
+
+Bounds = tuple[float | None, float | None]
+"""Smallest and largest possible label; None where there is none, or none is known."""
+UNIT: Bounds = (0.0, 1.0)
+NO_BOUNDS: Bounds = (None, None)
+
+
+def _check_bounds(bounds: Any, *, positive: bool = False) -> Bounds:
+    """Bounds as the user gave them; None is no bound. Counts, amounts and rates have 0 at least.
+
+    Examples
+    --------
+    >>> _check_bounds((0, None)), _check_bounds(None, positive=True)
+    ((0.0, None), (0.0, None))
+    """
+    if bounds is None:
+        return (0.0, None) if positive else NO_BOUNDS
+    try:
+        low, high = bounds
+    except (TypeError, ValueError):
+        low, high = check_range("bounds", bounds)  # says what is wrong
+    if low is not None and high is not None:
+        low, high = check_range("bounds", bounds)
+    else:
+        check_number("the lower bound", low)
+        check_number("the upper bound", high)
+        low, high = (None if bound is None else float(bound) for bound in (low, high))
+    if positive:
+        low = 0.0 if low is None else low
+        if low < 0:
+            raise ValueError(
+                f"bounds={bounds!r} allow negative labels, which a log link cannot predict. Pass "
+                "bounds=(0, None), or link='identity'."
+            )
+    return low, high
+
+
+def _refuse_outside(
+    values: NDArray[Any],
+    bounds: Bounds,
+    *,
+    above_zero: bool = False,
+    what: str = "y",
+    advice: str = "Widen the bounds, or clip the labels if they are wrong.",
+) -> None:
+    """Refuse labels that are not possible."""
+    if values.dtype.kind == "O":
+        raise ValueError(f"{what} holds text, where numbers are expected.")
+    if above_zero:
+        more = "A gamma deviance needs that; for labels with zeros pass link='log-tweedie-1.5'."
+        _refuse(values <= 0, values, f"{what} must be above zero", more)
+    low, high = (-np.inf if bounds[0] is None else bounds[0]), bounds[1]
+    high = np.inf if high is None else high
+    shown = ", ".join("None" if bound is None else f"{bound:g}" for bound in bounds)
+    _refuse(
+        (values < low) | (values > high),
+        values,
+        f"{what} must lie inside bounds=({shown})",
+        advice,
+    )
+
+
+def _label_range(
+    seen: tuple[float, float], bounds: Bounds, *, positive: bool = False
+) -> tuple[float, float]:
+    """What 0 and 1 stand for: bounds that are known, and otherwise what was seen."""
+    if positive:  # a power of two changes no digit of a label
+        return 0.0, 2.0 ** frexp(seen[1])[1] if seen[1] > 0 else 1.0
+    low, high = (a if b is None else b for a, b in zip(seen, bounds, strict=True))
+    if low >= high:
+        # Adding 1 does nothing to a number above 2**53.
+        one = max(low + 1.0, float(np.nextafter(low, np.inf)))
+        low, high = (low, one) if bounds[1] is None else (high - (one - low), high)
+    _check_span(low, high)
+    return low, high
+
+
+def _check_span(low: float, high: float) -> None:
+    if not np.isfinite(high - low):
+        raise ValueError(
+            f"The labels span {low:g} to {high:g}, more than float64 can hold: rescale them."
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +412,7 @@ def read_labels(
     >>> rates.unscale(rates.values), rates.weight
     (array([1.5, 2. ]), array([2. , 0.5]))
     """
-    weight = None if sample_weight is None else read_weight(sample_weight, n_rows)
+    weight = None if sample_weight is None else _read_weight(sample_weight, n_rows)
     if known.outputs > 1:
         shares = _read_shares(y, n_rows, known)
         if shares is not None:
@@ -260,9 +487,9 @@ def scale_labels(
 ) -> Labels:
     """Labels of some rows on the scale that the labels of all rows ask for."""
     if bounds is not None or known.positive:
-        bounds = check_bounds(bounds, positive=known.positive)
-        refuse_outside(values, bounds, above_zero=known.above_zero)
-        low, high = label_range((seen.low, seen.high), bounds, positive=known.positive)
+        bounds = _check_bounds(bounds, positive=known.positive)
+        _refuse_outside(values, bounds, above_zero=known.above_zero)
+        low, high = _label_range((seen.low, seen.high), bounds, positive=known.positive)
         return Labels((values - low) / (high - low), weight, low, high, "regression", bounds)
     coding = find_classes(seen.distinct, known, shares=seen.low >= 0.0 and seen.high <= 1.0)
     if coding is not None:
@@ -285,7 +512,7 @@ def scale_labels(
     low, high = seen.low, seen.high
     if low >= 0.0 and high <= 1.0:
         return Labels(values, weight, 0.0, 1.0, "soft")
-    low, high = label_range((low, high), NO_BOUNDS)
+    low, high = _label_range((low, high), NO_BOUNDS)
     return Labels((values - low) / (high - low), weight, low, high, "regression", NO_BOUNDS)
 
 
@@ -302,7 +529,7 @@ def _read_shares(y: Any, n_rows: int, known: Known) -> Float64 | None:
     shares = np.stack([to_floats(column, "y") for column in array.T]).T
     bad = ~(np.isfinite(shares) & (shares >= 0)).all(axis=1)
     bad |= np.abs(shares.sum(axis=1) - 1.0) > 1e-6
-    refuse(
+    _refuse(
         bad,
         np.asarray(shares.sum(axis=1)),
         "shares of classes must not be negative and sum to 1 in every row",
@@ -326,7 +553,7 @@ def read_values(y: Any, n_rows: int) -> NDArray[Any]:
     """Labels as the user gave them, checked: float64, bool, or objects where they are text."""
     if n_rows == 0:
         raise ValueError("There are no rows: pass at least one row with its label.")
-    array = one_per_row(y, "y", n_rows)
+    array = _one_per_row(y, "y", n_rows)
     if array.dtype.kind == "O" and all(isinstance(value, bool | np.bool_) for value in array):
         array = array.astype(np.bool_)
     if array.dtype.kind == "b":
@@ -337,14 +564,14 @@ def read_values(y: Any, n_rows: int) -> NDArray[Any]:
         texts = np.array([isinstance(value, str) for value in array])
         missing = np.asarray(pd.isna(array))
         if (texts | missing).all() and texts.any():
-            refuse(missing, array, "y must not be missing", "Drop these rows, or find labels.")
+            _refuse(missing, array, "y must not be missing", "Drop these rows, or find labels.")
             return np.array([str(value) for value in array], dtype=object)
         if texts.any():
             raise ValueError(
                 f"y mixes text, such as {str(array[texts.argmax()])!r}, with other values, such as "
                 f"{array[(~texts).argmax()]!r}: pass labels of one kind."
             )
-    return checked_vector(array, "y", n_rows, "Drop these rows, or find their labels.")
+    return _checked_vector(array, "y", n_rows, "Drop these rows, or find their labels.")
 
 
 def read_more_labels(
@@ -383,7 +610,7 @@ def read_more_labels(
     >>> read_more_labels(read_labels([0, 1], n_rows=2), [0.5], n_rows=1).values
     array([0.5])
     """
-    weight = None if sample_weight is None else read_weight(sample_weight, n_rows)
+    weight = None if sample_weight is None else _read_weight(sample_weight, n_rows)
     if like.classes:
         found = read_labels(y, n_rows=n_rows, known=like.known)
         return replace(like, values=found.values, weight=weight)
@@ -395,7 +622,7 @@ def read_more_labels(
     if exposure is not None:
         share = read_exposure(exposure, n_rows)
         values, weight = per_exposure(values, share), by_exposure(weight, share)
-    refuse_outside(values, like.bounds, what=what, advice="Pass labels like the fitted ones.")
+    _refuse_outside(values, like.bounds, what=what, advice="Pass labels like the fitted ones.")
     return replace(like, values=like.scale(values), weight=weight)
 
 
@@ -423,4 +650,150 @@ def check_squares(labels: Labels) -> None:
         raise ValueError(
             f"The labels span {labels.low:g} to {labels.high:g}: squared errors are more than "
             "float64 can hold. Rescale labels and predictions."
+        )
+
+
+# --- Scores of base models, and vectors with an entry per row: checked once ---------------------
+
+
+SUM_TOLERANCE = 1e-3
+"""Probabilities of classes that were rounded to a few digits still sum to 1."""
+
+
+def count_outputs(scores: Any) -> int:
+    """Numbers that a base gives per row; two columns are the probabilities of one class."""
+    shape: tuple[int, ...] = getattr(scores, "shape", ())
+    return shape[1] if len(shape) == 2 and shape[1] > 2 else 1
+
+
+def check_score_names(base: Any) -> tuple[str, ...]:
+    """Names of the columns that hold base scores of rows that come in pieces; None: none.
+
+    Examples
+    --------
+    >>> check_score_names("p"), check_score_names(["a", "b", "c"]), check_score_names(None)
+    (('p',), ('a', 'b', 'c'), ())
+    """
+    names = (base,) if isinstance(base, str) else () if base is None else base
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise TypeError(
+            "base must be the name of a column where rows come in pieces, or the names of one for "
+            f"every class; got {type(base).__name__}"
+        )
+    return tuple(names)
+
+
+def take_scores(columns: Sequence[Any]) -> Any:
+    """Scores of rows in pieces from a column, or one for every class; None without any."""
+    if len(columns) > 1:
+        return np.stack([np.asarray(column) for column in columns], axis=1)
+    return columns[0] if columns else None
+
+
+def read_scores(scores: Any, *, n_rows: int, probability: bool, outputs: int | None = 1) -> Float64:
+    """Check the scores of a base model.
+
+    Parameters
+    ----------
+    scores : array-like of shape (n_rows,) or (n_rows, 1)
+        Finite numbers.
+    n_rows : int
+        Rows of the table that the scores belong to.
+    probability : bool
+        Whether the scores must lie in [0, 1].
+    outputs : int or None
+        Numbers per row: 1, or one for every class; None: either.
+
+    Returns
+    -------
+    float64 array of shape (n_rows,) or (n_rows, outputs)
+        The scores. Of the probabilities of two classes, which sum to 1, those of the second.
+
+    Examples
+    --------
+    >>> read_scores([[0.25], [0.5]], n_rows=2, probability=True)
+    array([0.25, 0.5 ])
+    """
+    if n_rows == 0:
+        raise ValueError("There are no rows: pass at least one row with its score.")
+    array = to_array(scores, "scores")
+    wide = array.ndim == 2 and array.shape[1] > 1
+    if wide and (outputs != 1 or array.shape[1] == 2):
+        found = _read_class_scores(array, n_rows, probability, outputs)
+        if found is not None:
+            return found
+    if outputs is not None and outputs > 1:
+        raise ValueError(
+            f"scores must have a column for each of {outputs} classes, but have shape {array.shape}"
+        )
+    values = _checked_vector(scores, "scores", n_rows, "Scores must be finite numbers.")
+    if probability:
+        _refuse(
+            (values < 0.0) | (values > 1.0),
+            values,
+            "scores must be probabilities in [0, 1]",
+            'If they are margins or log-odds, tell fit with base_link="logit". If they are '
+            "predictions of a regressor, cut them: pass a function such as lambda X: "
+            "numpy.clip(model.predict(X), 0, 1).",
+        )
+    return values
+
+
+def _read_class_scores(
+    array: NDArray[Any], n_rows: int, probability: bool, outputs: int | None
+) -> Float64 | None:
+    """Scores of classes, checked; None for two columns that are no probabilities."""
+    columns = [
+        _checked_vector(column, "scores", n_rows, "Give finite numbers.") for column in array.T
+    ]
+    values = np.asfortranarray(np.stack(columns).T)
+    sums = values.sum(axis=1)
+    bad = (values < 0.0).any(axis=1) | (np.abs(sums - 1.0) > SUM_TOLERANCE)
+    if len(columns) == 2:
+        return None if bad.any() else values[:, 1]
+    if outputs is not None and len(columns) != outputs:
+        raise ValueError(f"scores have {len(columns)} columns, but there are {outputs} classes")
+    if probability:
+        _refuse(
+            bad,
+            sums,
+            "scores of classes must be probabilities that sum to 1 in every row",
+            'The number shown is the sum. If they are logits, tell fit with base_link="logit".',
+        )
+    return values
+
+
+def _checked_vector(data: Any, name: str, n_rows: int, advice: str) -> Float64:
+    """Convert to n_rows finite float64 numbers, never the caller's own array."""
+    encode = (
+        "Encode them as 0 and 1, for example y = (y == 'the positive label').astype(int)."
+        if name == "y"
+        else "Convert it to numbers."
+    )
+    values = to_floats(_one_per_row(data, name, n_rows), name, encode)
+    _refuse(~np.isfinite(values), values, f"{name} must not be missing or infinite", advice)
+    return values
+
+
+def _one_per_row(data: Any, name: str, n_rows: int) -> NDArray[Any]:
+    """The data as an array with one entry per row."""
+    array = to_array(data, name)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        per_class = name == "scores" and array.ndim == 2 and array.shape[1] == 2
+        advice = "the column scores[:, 1]" if per_class else "a vector with one entry per row"
+        raise ValueError(f"{name} must be 1-d, but has shape {array.shape}: pass {advice}.")
+    if len(array) != n_rows:
+        raise ValueError(f"{name} has {len(array)} entries, but X has {n_rows} rows.")
+    return array
+
+
+def _refuse(bad: NDArray[np.bool_], values: Float64, rule: str, advice: str) -> None:
+    """Raise an error about entries that break a rule, if there are any."""
+    if bad.any():
+        row = int(bad.argmax())
+        raise ValueError(
+            f"{rule}: {int(bad.sum())} of {len(values)} entries break this rule, the first is "
+            f"{values[row]!s} in row {row} (from 0). {advice}"
         )

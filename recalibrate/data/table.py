@@ -1,27 +1,26 @@
-"""Features at the door: a DataFrame or array becomes columns of float32, categories become codes.
+"""Features: a DataFrame or array becomes columns of float32, categories become codes.
 
-Everything behind this module sees a `Table`: float32 columns in which NaN means missing, and codes
-1..K for the K categories of a categorical column. What cannot be represented faithfully (dates,
-large integers, mixed containers) is refused here, once, with the column and the value named.
+Everything behind this module sees a `Table`: float32 columns in which NaN means missing, and
+codes 1..K for the K categories of a categorical column. What cannot be represented faithfully
+(dates, large integers, mixed containers) is refused here, once, with the column and the value
+named.
 """
 
 from __future__ import annotations
 
+import difflib
+import glob
+import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from recalibrate.data.splitting import (
-    distinct_names,
-    find_columns,
-    no_such_columns,
-    split_columns,
-)
 from recalibrate.data.values import (
     Value,
     category_key,
@@ -35,8 +34,313 @@ from recalibrate.data.values import (
     tag_value,
     untag_value,
 )
+from recalibrate.support.checks import require
 from recalibrate.support.notices import listed
 from recalibrate.support.threads import cut, share_out, threads_for
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+# --- Sparse matrices of scipy: what they are, and the same as an array --------------------------
+
+
+def is_sparse(X: Any) -> bool:
+    """Whether X is one of scipy's sparse matrices."""
+    return type(X).__module__.startswith("scipy.sparse")
+
+
+def dense(X: Any, absent: float) -> NDArray[Any]:
+    """A sparse matrix as an array, with a number for the entries that are not stored.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_array
+    >>> dense(csr_array([[0.0, 2.0]]), np.nan)
+    array([[nan,  2.]])
+    """
+    stored = X.tocsr().tocoo()  # sums entries that are stored twice
+    filled = np.full(X.shape, absent, dtype=np.result_type(X.dtype, np.float32))
+    filled[stored.row, stored.col] = stored.data
+    return filled
+
+
+# --- What counts as a table: frames of other libraries, rows in pieces (Parquet files), Dask's --
+
+
+BATCH_ROWS = 1 << 18
+"""Rows read from a Parquet file at a time."""
+
+
+def is_streamed(X: Any) -> bool:
+    """Whether X is rows in pieces: a path, several paths, or an iterable of DataFrames.
+
+    Examples
+    --------
+    >>> is_streamed("rows/*.parquet"), is_streamed([[1.0, 2.0], [3.0, 4.0]])
+    (True, False)
+    """
+    if _is_path(X):
+        return True
+    if isinstance(X, (list, tuple)):
+        return bool(X) and all(_is_path(item) or _is_frame(item) for item in X)
+    # Tables, tensors and datasets can be indexed; what can only be called or iterated gives rows.
+    tables = ("__array__", "__getitem__", "shape", "to_pandas", "columns", "__arrow_c_stream__")
+    if isinstance(X, type | Set) or any(hasattr(X, name) for name in tables):
+        return False
+    return callable(X) or isinstance(X, Iterable)
+
+
+def is_collection(X: Any) -> bool:
+    """Whether X is a Dask DataFrame, known by where its class comes from: Dask is not imported.
+
+    Examples
+    --------
+    >>> is_collection([[1.0, 2.0]])
+    False
+    """
+    root = type(X).__module__.partition(".")[0]
+    return root in ("dask", "dask_expr") and hasattr(X, "to_delayed") and hasattr(X, "columns")
+
+
+def settle(X: Any) -> Any:
+    """A table of another library that is lazy or foreign, as rows at hand; else X as it is.
+
+    Eager frames (polars, Arrow, whatever has ``to_pandas``) stay what they are: a base model that
+    was trained on them gets them, and H reads them as pandas. Columns in a dict, rows in dicts and
+    structured arrays become a DataFrame.
+
+    Examples
+    --------
+    >>> settle([[1.0, 2.0]])
+    [[1.0, 2.0]]
+    """
+    if isinstance(X, np.ndarray) and X.dtype.names is not None:
+        return _frame(X)
+    if hasattr(X, "iloc") or hasattr(X, "__array__") or hasattr(X, "to_pandas"):
+        return X
+    if _is_records(X) or _is_columns(X):
+        return _frame(X)
+    _refuse_data_sets(X)
+    if hasattr(X, "collect") and type(X).__name__ == "LazyFrame":  # polars, narwhals
+        return X.collect()
+    if hasattr(X, "toPandas"):  # Spark
+        return X.toPandas()
+    if hasattr(X, "__arrow_c_stream__"):  # DuckDB and others that speak Arrow
+        return require("pyarrow", "parquet").table(X).to_pandas()
+    return X
+
+
+def settle_both(X: Any, Z: Any) -> tuple[Any, Any]:
+    """Rows of the base model, and H's own table, as rows at hand.
+
+    Where H has a table of its own, what X holds is the base model's affair: a vectorizer of dicts
+    gets dicts.
+    """
+    rows = Z is not None and (_is_records(X) or _is_columns(X))
+    return X if rows else settle(X), settle(Z)
+
+
+def _is_records(X: Any) -> bool:
+    return isinstance(X, list) and bool(X) and all(isinstance(row, dict) for row in X)
+
+
+def _is_columns(X: Any) -> bool:
+    """Whether X is a dict of columns; a dict of tensors is something that a function may take."""
+    return isinstance(X, dict) and bool(X) and all(np.ndim(column) == 1 for column in X.values())
+
+
+def _frame(X: Any) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.DataFrame(X)
+
+
+def _refuse_data_sets(X: Any) -> None:
+    """Rows in a framework's own form cannot be read back."""
+    names = ("DMatrix", "QuantileDMatrix", "Dataset", "Pool", "FeaturesData")
+    kind = type(X)
+    if kind.__name__ in names and kind.__module__.partition(".")[0] in (
+        "xgboost",
+        "lightgbm",
+        "catboost",
+        "_catboost",
+    ):
+        raise TypeError(
+            f"X is a {kind.__name__} of {kind.__module__.partition('.')[0].strip('_')}, whose rows "
+            "cannot be read back. Pass the table or array that it was made from."
+        )
+
+
+def open_frames(X: Any) -> Iterator[pd.DataFrame]:
+    """One DataFrame after the other.
+
+    Parameters
+    ----------
+    X
+        A Parquet file, a folder of them, a pattern such as "rows/*.parquet", a list of these;
+        an iterable of DataFrames, or a function without arguments that returns one.
+    """
+    if _is_path(X):
+        X = [X]
+    if isinstance(X, (list, tuple)) and all(_is_path(item) for item in X):
+        for item in X:
+            for path in _parquet_files(os.fspath(item)):
+                yield from _read_parquet(path)
+        return
+    for place, frame in enumerate(X() if callable(X) else X):
+        frame = settle(frame)
+        frame = frame.to_pandas() if hasattr(frame, "to_pandas") else frame
+        if not _is_frame(frame):
+            raise TypeError(
+                f"X gives a {type(frame).__name__} (number {place}, from 0) where a "
+                "DataFrame was expected; X in pieces is an iterable of DataFrames"
+            )
+        yield frame
+
+
+def _is_path(X: Any) -> bool:
+    return isinstance(X, (str, os.PathLike))
+
+
+def _is_frame(X: Any) -> bool:
+    return hasattr(X, "iloc") and hasattr(X, "columns")
+
+
+def _parquet_files(text: str) -> list[str]:
+    path = Path(text)
+    if path.is_file():
+        return [text]
+    found = sorted(_files_in(path) if path.is_dir() else _matches(text))
+    if not found:
+        raise FileNotFoundError(
+            f"X is the text {text!r}, but there is no such Parquet file, no folder with files "
+            "*.parquet in it, and no file that the pattern matches. If X holds documents for the "
+            "base model, give H a table of its own with Z="
+        )
+    return found
+
+
+def _files_in(folder: Path) -> list[str]:
+    """Files of a folder, without what begins with a dot or _: others' scraps, not rows."""
+    return [
+        str(file)
+        for file in folder.rglob("*.parquet")
+        if file.is_file()
+        and not any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
+    ]
+
+
+def _matches(pattern: str) -> list[str]:
+    return [name for name in glob.glob(pattern, recursive=True) if Path(name).is_file()]
+
+
+def _read_parquet(path: str) -> Iterator[pd.DataFrame]:
+    with require("pyarrow.parquet", "parquet").ParquetFile(path) as file:
+        for batch in file.iter_batches(batch_size=BATCH_ROWS):
+            yield batch.to_pandas()
+
+
+# --- What users pass as rows, cut into columns, and columns found by their names ----------------
+
+
+class _FrameColumns(Sequence[Any]):
+    """Columns of a DataFrame, each cut out where it is asked for: of a wide one most never are."""
+
+    def __init__(self, frame: pd.DataFrame) -> None:
+        self._frame = frame
+        self._labels = frame.columns.tolist()
+        self._distinct = frame.columns.is_unique
+
+    def __len__(self) -> int:
+        return len(self._labels)
+
+    def __getitem__(self, j: Any) -> Any:
+        # A name takes half as long as a place, but other labels may mean several columns or rows.
+        label = self._labels[j]
+        by_name = self._distinct and type(label) is str
+        series = self._frame[label] if by_name else self._frame.iloc[:, j]
+        return series.to_numpy() if isinstance(series.dtype, np.dtype) else series
+
+
+def split_columns(X: Any) -> tuple[list[str] | None, Sequence[Any]]:
+    """Names (None for arrays) and columns: 1-d views, or a Series of a pandas dtype."""
+    if is_sparse(X):
+        raise TypeError(
+            "X is a sparse matrix, but H needs a table. Give H one of its own with Z=; the base "
+            "model then gets X as it is. Or make X dense as the base model reads it: to xgboost an "
+            "entry that is not stored is missing (numpy.nan), to others it is 0 (X.toarray())."
+        )
+    if X is None:
+        raise TypeError("X is None: pass the rows, a DataFrame or an array.")
+    if isinstance(X, np.ma.MaskedArray):
+        raise TypeError("X is a masked array: pass X.astype(float).filled(numpy.nan).")
+    if not isinstance(X, np.ndarray | list | tuple):
+        import pandas as pd
+
+        if hasattr(X, "to_pandas"):
+            X = X.to_pandas()
+        if isinstance(X, pd.DataFrame):
+            _check_shape(X.shape)
+            if X.columns.nlevels > 1:
+                raise ValueError(
+                    f"The columns of X have names of {X.columns.nlevels} levels, such as "
+                    f"{X.columns[0]!r}. Give each one name, for example X.columns = "
+                    "['_'.join(map(str, name)) for name in X.columns]."
+                )
+            return [str(name) for name in X.columns], _FrameColumns(X)
+    # As objects, or a list of rows [1, "a"] would become all text.
+    array = np.array(X, dtype=object) if isinstance(X, list | tuple) else np.asarray(X)
+    _check_shape(array.shape)
+    return None, [array[:, j] for j in range(array.shape[1])]
+
+
+def _check_shape(shape: tuple[int, ...]) -> None:
+    if len(shape) != 2:
+        raise ValueError(
+            f"X must be a table of rows and columns, but has shape {shape}. Reshape a single "
+            "column with X.reshape(-1, 1), a single row with X.reshape(1, -1); rows of a list "
+            "must have equal lengths. If X is for the base model only (documents, images), give H "
+            "a table of its own with Z=."
+        )
+    if 0 in shape:
+        raise ValueError(f"X is empty: {shape[0]} rows and {shape[1]} columns.")
+
+
+def find_columns(wanted: Sequence[str], names: Sequence[str]) -> list[int]:
+    """Positions of the wanted columns among the names of X; absent and repeated ones are errors.
+
+    Examples
+    --------
+    >>> find_columns(["sex", "age"], ["age", "city", "sex"])
+    [2, 0]
+    """
+    position = {name: j for j, name in enumerate(names)}
+    if len(position) == len(names) and all(name in position for name in wanted):
+        return [position[name] for name in wanted]
+    counts = Counter(names)
+    absent = [name for name in wanted if not counts[name]]
+    if absent:
+        raise ValueError("X: " + _no_such_columns(absent, names))
+    repeated = [name for name in wanted if counts[name] > 1]
+    if repeated:
+        raise ValueError(f"Columns occur more than once in X: {listed(repeated)}. Keep one each.")
+    return [position[name] for name in wanted]
+
+
+def _distinct_names(names: Sequence[str], argument: str) -> list[str]:
+    """Names as text, each once."""
+    if isinstance(names, str):
+        raise TypeError(f"{argument} must be a list of column names: pass [{names!r}].")
+    return list(dict.fromkeys(str(name) for name in names))
+
+
+def _no_such_columns(absent: Sequence[str], names: Sequence[str]) -> str:
+    """Says which columns are missing, what may have been meant, and what there is."""
+    guesses = dict.fromkeys(g for a in absent for g in difflib.get_close_matches(a, names, n=1))
+    hint = f" Did you mean {listed(list(guesses))}?" if guesses else ""
+    return f"no column {listed(absent, len(absent))}.{hint} Existing columns: {listed(names)}."
+
 
 Kind = Literal["numeric", "categorical"]
 _CACHED_ROWS = 8192
@@ -150,11 +454,11 @@ class Schema:
         """Find a column's position; a ValueError lists the columns that exist."""
         if name in self._positions:
             return self._positions[name]
-        raise ValueError(no_such_columns([name], self.names))
+        raise ValueError(_no_such_columns([name], self.names))
 
     def select(self, names: Sequence[str]) -> Schema:
         """Keep some of the columns, in this order; arrays to read must hold just these."""
-        chosen = distinct_names(names, "names")
+        chosen = _distinct_names(names, "names")
         return Schema(tuple(self.columns[self.index(name)] for name in chosen), self.named)
 
     def read(self, X: Any, *, wide: bool = False) -> Table:
@@ -405,8 +709,8 @@ def read_table(
 
 def read_categorical(categorical: Sequence[str] | None, names: Sequence[str]) -> list[str]:
     """The columns that are categories whatever they hold; names that X does not have are errors."""
-    forced = [] if categorical is None else distinct_names(categorical, "categorical")
+    forced = [] if categorical is None else _distinct_names(categorical, "categorical")
     unknown = [name for name in forced if name not in set(names)]
     if unknown:
-        raise ValueError("categorical= : " + no_such_columns(unknown, names))
+        raise ValueError("categorical= : " + _no_such_columns(unknown, names))
     return forced

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recalibrate.core.learning import Reasons, reasons_of
 from recalibrate.core.levels import Levels
 from recalibrate.core.rounds import Block, Scores
-from recalibrate.explain.reasons import Reasons, reasons_of
 from recalibrate.support.notices import counted
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ NEGLIGIBLE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class StepOnRows:
+class _StepOnRows:
     """One step on the explained rows.
 
     Attributes
@@ -129,7 +129,7 @@ class Explanation:
     limiting: Scores
     link: str
     unit: str
-    steps: tuple[StepOnRows, ...]
+    steps: tuple[_StepOnRows, ...]
     finish: Callable[[Scores], Scores]
     label: Any = None
 
@@ -334,7 +334,7 @@ def explain(
         else:
             factor = _taken_from(scores, output, step.output, change)
         steps.append(
-            StepOnRows(
+            _StepOnRows(
                 stage=f"{number} {kind}",
                 partition=drawn.partition or Levels.single(),
                 level=level,

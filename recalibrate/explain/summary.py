@@ -8,18 +8,66 @@ from math import isnan
 from textwrap import indent, wrap
 from typing import TYPE_CHECKING, Self
 
+from recalibrate.core.boost import History
 from recalibrate.explain.notes import NamedLoss
+from recalibrate.support.checks import require
 from recalibrate.support.notices import counted, listed, printable
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from recalibrate.data.labels import Labels
     from recalibrate.model import Recalibrated
+
+
+# --- Figures of a fitted model ------------------------------------------------------------------
+
+
+SIZE = (6.0, 4.0)
+
+
+def plot_errors(history: History, loss: NamedLoss) -> Figure:
+    """Training and held-out loss by round.
+
+    Parameters
+    ----------
+    history
+        What happened; index 0 is before the first round.
+    loss
+        What was minimised.
+
+    Raises
+    ------
+    ValueError
+        If no error was recorded, because nothing was fitted.
+    """
+    curves = {"training": history.errors, "held out": history.held_out}
+    if not any(curves.values()):
+        raise ValueError("there are no losses to plot: nothing was fitted")
+    figure: Figure = require("matplotlib.figure", "report").Figure(
+        figsize=SIZE, layout="constrained"
+    )
+    axes = figure.add_subplot()
+    for name, errors in curves.items():
+        if errors:
+            values = [loss.unit * error for error in errors]
+            marker = "." if len(errors) < 30 else ""
+            axes.plot(range(len(errors)), values, label=name, marker=marker)
+    if history.held_out:
+        best = min(range(len(history.held_out)), key=history.held_out.__getitem__)
+        axes.axvline(best, color="0.6", linestyle=":", label=f"lowest held out ({best})")
+    axes.set_xlabel("steps" if history.held_out else "rounds")
+    axes.set_ylabel(loss.name)
+    axes.set_title(f"{loss.name[0].upper()}{loss.name[1:]} by round")
+    axes.legend()
+    return figure
+
 
 Fact = tuple[str, str]
 WIDTH, MOST_NAME = 100, 28
 
 
-class Summary(str):
+class _Summary(str):
     """Facts by name: printed one a line, and a table in notebooks."""
 
     head: str
@@ -68,7 +116,7 @@ def _row(name: str, value: str) -> str:
     return f"<tr><th {left}>{escape(name)}</th><td {left}>{escape(first)}{more}</td></tr>"
 
 
-def summarise(model: Recalibrated) -> Summary:
+def summarise(model: Recalibrated) -> _Summary:
     """What is predicted, losses, what was decided, the certificate."""
     history, loss = model.history_, NamedLoss.of(model.rounds.family, model.labels)
     noted = [_named(note) for note in model.notes]
@@ -86,7 +134,7 @@ def summarise(model: Recalibrated) -> Summary:
     if model.certificate_ is not None:
         facts += map(_named, str(model.certificate_).splitlines())
     rows = f", {counted(model.n_rows, 'calibration row')}" if model.n_rows else ""
-    return Summary(f"Recalibrated {model.base.name}{rows}", facts)
+    return _Summary(f"Recalibrated {model.base.name}{rows}", facts)
 
 
 def _named(note: str) -> Fact:

@@ -12,7 +12,7 @@ asked for.
 
 from recalibrate.files.container import MAGIC, VERSION, read_bytes
 from recalibrate.files.document import fingerprint, from_bytes, to_bytes
-from recalibrate.support.errors import ModelFileError
+from recalibrate.support.checks import ModelFileError
 
 __all__ = [
     "MAGIC",

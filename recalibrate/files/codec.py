@@ -17,7 +17,7 @@ Stump(column='age', cut=30.5, children=0)
 >>> STUMP.decode({"column": "age", "cut": "high", "children": 2}, "model.stump", Reader())
 Traceback (most recent call last):
 ...
-recalibrate.support.errors.ModelFileError: model.stump.cut must be a number, got 'high'
+recalibrate.support.checks.ModelFileError: model.stump.cut must be a number, got 'high'
 
 A record is described by the types of its dataclass, as far as they say enough (`by_type`), and by
 codecs for the fields where they do not: limits, dimensions, parts with rules of their own. There
@@ -41,11 +41,11 @@ from typing import Any, Literal, Protocol, Union, get_args, get_origin, get_type
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.core.kinds import CLASSES, part_of
+from recalibrate.core.kinds import CLASSES, module_of
 from recalibrate.core.rounds import Encoder, Learned
 from recalibrate.data.table import Column, Schema
 from recalibrate.files.container import VERSION
-from recalibrate.support.errors import ModelFileError
+from recalibrate.support.checks import ModelFileError
 
 # --- A model on its way into a file or out of it: its arrays, shared objects, and where errors
 # are
@@ -415,7 +415,7 @@ def by_type(hint: Any) -> Codec:
     raise TypeError(f"the type {hint} does not say how its values are stored")
 
 
-# --- Classes H in a file: each describes itself in ``recalibrate/classes/<kind>/files.py`` ------
+# --- Classes H in a file: each describes itself in ``recalibrate/classes/<kind>.py`` ------------
 #
 #
 # Such a module has one name that is looked for, ``FILES``; the list of classes is that of
@@ -492,7 +492,7 @@ class ClassFiles:
 
 def _registered() -> Iterator[tuple[str, ClassFiles]]:
     """Kind and files of every class; a class is imported when its turn comes."""
-    return ((kind, part_of(kind, "files").FILES) for kind in CLASSES)
+    return ((kind, module_of(kind).FILES) for kind in CLASSES)
 
 
 SPEC = OneOf(lambda: ((kind, own.spec) for kind, own in _registered()))

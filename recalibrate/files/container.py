@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.support.errors import ModelFileError
+from recalibrate.support.checks import ModelFileError
 from recalibrate.support.strictjson import dump, parse
 
 MAGIC = b"\x89RCAL\r\n\x1a"
@@ -108,7 +108,7 @@ def _check_prefix(prefix: bytes, size: int) -> tuple[int, int, int]:
 
 
 def unpack(data: bytes) -> tuple[int, Any, list[NDArray[Any]]]:
-    """Format version, model and arrays of a file's bytes; nothing in them is believed."""
+    """Format version, model and arrays of a file's bytes; nothing in them is trusted."""
     version, header_length, _ = _check_prefix(data[: PREFIX.size], len(data))
     end = len(data) - CHECKSUM_BYTES
     if hashlib.sha256(memoryview(data)[:end]).digest() != data[end:]:

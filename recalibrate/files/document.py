@@ -15,25 +15,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.bases.constant import Constant
-from recalibrate.bases.graphbase import GraphBase
 from recalibrate.bases.protocol import Base, ScoreColumn, class_of, reopen_base
-from recalibrate.bases.wrappers import ChainedBase, select_columns
+from recalibrate.bases.wrappers import ChainedBase, Constant, GraphBase, select_columns
 from recalibrate.core.boost import History, Settings
 from recalibrate.core.certificate import Certificate
 from recalibrate.core.family import family
 from recalibrate.core.learning import Penalty
 from recalibrate.core.levels import Levels, Link
 from recalibrate.core.rounds import Rounds, Step
-from recalibrate.data.bounds import NO_BOUNDS, Bounds
 from recalibrate.data.classes import MOST_CLASSES
-from recalibrate.data.labels import Labels
+from recalibrate.data.labels import NO_BOUNDS, Bounds, Labels
 from recalibrate.data.table import Schema
 from recalibrate.data.values import Value, plain_value, tag_value, untag_value
 from recalibrate.files import codec
 from recalibrate.files.codec import ENCODER, SPEC, TABLE, as_storable, check_encoder, check_table
 from recalibrate.files.container import pack, unpack
-from recalibrate.support.errors import ModelFileError
+from recalibrate.support.checks import ModelFileError
 from recalibrate.support.onnxfile import read_graph
 from recalibrate.support.provenance import Provenance
 

@@ -293,7 +293,7 @@ def loop_settings(
     borders: Callable[[int], NDArray[np.float64]],
     from_constant: Callable[[], bool] = lambda: False,
 ) -> Settings:
-    """The loop with every knob as given, or at its plain default.
+    """The loop with every parameter as given, or at its default.
 
     ``borders`` finds the borders of cells with equally many labels, see ``fitting.run``;
     ``from_constant`` whether the base says the same of all rows.

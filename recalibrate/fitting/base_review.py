@@ -13,9 +13,9 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.bases.constant import Constant
 from recalibrate.bases.problem import Problem
 from recalibrate.bases.protocol import Base
+from recalibrate.bases.wrappers import Constant
 from recalibrate.core.boost import History
 from recalibrate.core.family import Family, family
 from recalibrate.core.levels import from_margin
@@ -24,8 +24,8 @@ from recalibrate.explain.notes import NamedLoss
 from recalibrate.fitting.validation import paired_gain
 from recalibrate.rows.reading import SAMPLE_ROWS
 from recalibrate.rows.store import Store
+from recalibrate.support.hashing import average, total
 from recalibrate.support.notices import listed, warn_user
-from recalibrate.support.sums import average, total
 
 JUDGED_ROWS = 50
 """Fewer rows do not show that a base is worse than a constant: standard errors are too rough."""
@@ -79,7 +79,7 @@ def review_base(base: Base, store: Store, *, cross_fitted: bool = False) -> tupl
     if any(cut.rows for cut in cuts):
         each = [np.zeros(len(own.y)) if own.cut is None else own.cut for own in pieces]
         lost = _joined(each)
-    found = judge_base(labels, scores, lost, problem.link, cross_fitted=cross_fitted)
+    found = _judge_base(labels, scores, lost, problem.link, cross_fitted=cross_fitted)
     # Boosting from a constant start is not a mistake, whatever the constant is.
     if found and (scores != scores[0]).any():
         advice = CROSS_FITTED_ADVICE if cross_fitted else ADVICE[labels.kind]
@@ -90,10 +90,10 @@ def review_base(base: Base, store: Store, *, cross_fitted: bool = False) -> tupl
     return tuple(notes)
 
 
-def _say_cut(cuts: Sequence[Cut], store: Store) -> str:
+def _say_cut(cuts: Sequence[_Cut], store: Store) -> str:
     """Note: how many base scores were cut, and what that does to their loss."""
     problem, n_rows, cut = store.problem, store.size.n_rows, _combined(cuts)
-    losses = zip(store.map(loss_of), cuts, strict=True)
+    losses = zip(store.map(_loss_of), cuts, strict=True)
     mean = sum(each * own.weight for each, own in losses) / cut.weight
     loss = NamedLoss.of(problem.family, problem.labels)
     where = {"logit": "log-odds of +-16 (1.1e-7 from 0 or 1)", "log": "a factor of e^24"}
@@ -106,7 +106,7 @@ def _say_cut(cuts: Sequence[Cut], store: Store) -> str:
 
 
 @dataclass(frozen=True)
-class Cut:
+class _Cut:
     """Base scores that were cut, see ``bases.problem.cut_losses``.
 
     Attributes
@@ -124,14 +124,14 @@ class Cut:
     weight: float
 
 
-def cut_of(piece: Problem) -> Cut:
+def _cut_of(piece: Problem) -> _Cut:
     """Work: what was cut in a piece."""
     weight = piece.labels.weight
     rows = 0 if piece.cut is None else int(np.count_nonzero(piece.cut))
-    return Cut(rows, piece.cut_loss(), float(piece.n_rows) if weight is None else total(weight))
+    return _Cut(rows, piece.cut_loss(), float(piece.n_rows) if weight is None else total(weight))
 
 
-def loss_of(piece: Problem) -> float:
+def _loss_of(piece: Problem) -> float:
     """Work: the mean loss of the base scores of a piece, as they were cut."""
     labels = piece.labels
     return average(piece.family.losses(labels.values, piece.base), labels.weight)
@@ -139,13 +139,13 @@ def loss_of(piece: Problem) -> float:
 
 def lost_by_cutting(store: Store) -> float:
     """What cutting base scores took off the mean loss of some rows."""
-    return _combined(list(store.map(cut_of))).lost
+    return _combined(list(store.map(_cut_of))).lost
 
 
-def _combined(cuts: Sequence[Cut]) -> Cut:
+def _combined(cuts: Sequence[_Cut]) -> _Cut:
     weight = sum(each.weight for each in cuts)
     lost = sum(each.lost * each.weight for each in cuts) / weight
-    return Cut(sum(each.rows for each in cuts), lost, weight)
+    return _Cut(sum(each.rows for each in cuts), lost, weight)
 
 
 def uncut(history: History, fitted: float, held_out: float) -> History:
@@ -159,22 +159,22 @@ def uncut(history: History, fitted: float, held_out: float) -> History:
 
 
 @dataclass(frozen=True, eq=False)
-class SomeRows:
+class _SomeRows:
     """Every so many rows of a piece, and what was cut in all of them."""
 
     y: NDArray[np.float64]
     base: NDArray[np.float64]
     weight: NDArray[np.float64]
     cut: NDArray[np.float64] | None
-    cuts: Cut
+    cuts: _Cut
 
 
-def some_rows(step: int, piece: Problem) -> SomeRows:
+def some_rows(step: int, piece: Problem) -> _SomeRows:
     """Work: every so many rows."""
     part, labels = slice(None, None, step), piece.labels
     weight = np.empty(0) if labels.weight is None else labels.weight[part]
     cut = None if piece.cut is None else piece.cut[part]
-    return SomeRows(labels.values[part], piece.base[part], weight, cut, cut_of(piece))
+    return _SomeRows(labels.values[part], piece.base[part], weight, cut, _cut_of(piece))
 
 
 def _joined(arrays: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
@@ -182,7 +182,7 @@ def _joined(arrays: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
-def judge_base(
+def _judge_base(
     labels: Labels,
     margin: NDArray[np.float64],
     cut: NDArray[np.float64] | None,

@@ -14,21 +14,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.bases.problem import (
-    Given,
+    InputOptions,
+    OriginalRows,
     Problem,
-    Reading,
     known_classes,
     open_base,
     read_labelled,
 )
 from recalibrate.bases.protocol import Base
+from recalibrate.classes.estimator import fit_arguments, seed_estimator, weight_argument
 from recalibrate.data.classes import Known
 from recalibrate.data.folds import Fold, count_folds, is_splitter, split_folds
 from recalibrate.data.labels import Labels, Seen, read_values
 from recalibrate.data.table import Table
-from recalibrate.rows.dealing import deal
 from recalibrate.rows.memory import MemoryStore
-from recalibrate.support.estimators import fit_arguments, seed_estimator, weight_argument
+from recalibrate.rows.store import deal
 from recalibrate.support.notices import warn_user
 
 SHOWN_ROWS = 1000
@@ -36,7 +36,7 @@ SHOWN_ROWS = 1000
 
 
 @dataclass(frozen=True, eq=False)
-class CrossFitted:
+class _CrossFitted:
     """What cross-fitting gives.
 
     Attributes
@@ -101,12 +101,12 @@ def cross_fit(
     X: Any,
     y: Any,
     cv: Any,
-    reading: Reading,
+    reading: InputOptions,
     *,
     Z: Any = None,
     seed: int = 0,
     fit_params: Mapping[str, Any] | None = None,
-) -> CrossFitted:
+) -> _CrossFitted:
     """Score every row by copies of the estimator that were not trained on it.
 
     Parameters
@@ -147,7 +147,7 @@ def cross_fit(
                 "cv= gave a fold whose training rows lack a class, which a classifier trained on "
                 "them would not know. Use fewer or stratified folds, or merge rare classes."
             )
-        total[held_out] += base(train).scores(take_rows(X, held_out))
+        total[held_out] += base(train).scores(_take_rows(X, held_out))
         count[held_out] += 1
     scored = count > 0
     times = np.maximum(count, 1)
@@ -156,8 +156,8 @@ def cross_fit(
     mean = total / (times[:, None] if columns else times)
     kept = base(None)
     # A graph is checked on rows that were scored; copies have scored these, the kept base none.
-    kept.scores(take_rows(X, _some_rows(table.n_rows)))
-    return CrossFitted(kept, mean, scored, usable)
+    kept.scores(_take_rows(X, _some_rows(table.n_rows)))
+    return _CrossFitted(kept, mean, scored, usable)
 
 
 def _some_rows(n_rows: int) -> NDArray[np.intp]:
@@ -189,7 +189,7 @@ class _Training:
         """A copy, trained on some rows; None: on all of them."""
         from sklearn.base import clone
 
-        X = self.X if rows is None else take_rows(self.X, rows)
+        X = self.X if rows is None else _take_rows(self.X, rows)
         y = self.y if rows is None else self.y[rows]
         self._check_classes(y)
         given = {name: self._cut(value, rows) for name, value in self.params.items()}
@@ -209,7 +209,7 @@ class _Training:
         if rows is None or not (hasattr(value, "shape") or isinstance(value, list | tuple)):
             return value
         size = value.shape[:1] if hasattr(value, "shape") else (len(value),)
-        return take_rows(value, rows) if size == (len(self.y),) else value
+        return _take_rows(value, rows) if size == (len(self.y),) else value
 
     def _check_classes(self, y: NDArray[Any]) -> None:
         if _is_classifier(self.estimator) and len(np.unique(y)) < 2:
@@ -228,13 +228,13 @@ def _folds(table: Table, labels: Labels, cv: Any, seed: int) -> list[Fold]:
     if count > table.n_rows:
         raise ValueError(f"cv={count} asks for more folds than there are rows, {table.n_rows}")
     blank = np.zeros(table.n_rows)  # there are no scores yet to tell rows apart
-    given = Given(labels.strata, None, labels.weight is not None)
+    given = OriginalRows(labels.strata, None, labels.weight is not None)
     problem = Problem(table, labels, blank, "identity", given)
     folds = deal(MemoryStore(problem), count, seed)
     return [(fold.train.of(0), fold.held_out.of(0)) for fold in folds]
 
 
-def take_rows(X: Any, rows: NDArray[np.intp]) -> Any:
+def _take_rows(X: Any, rows: NDArray[np.intp]) -> Any:
     """Some rows of a table, array or list."""
     if hasattr(X, "iloc"):
         return X.iloc[rows]

@@ -9,15 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from recalibrate.bases.problem import Problem, Reading, open_base, read_problem
-from recalibrate.bases.protocol import Base
+from recalibrate.bases.problem import InputOptions, Problem, open_base, read_problem
+from recalibrate.bases.protocol import Base, ScoreColumn, count_rows
 from recalibrate.bases.wrappers import column_names, remember_columns
 from recalibrate.core.kinds import read_class
 from recalibrate.core.learning import FunctionClass
 from recalibrate.core.levels import Link
-from recalibrate.data.bounds import Bounds
 from recalibrate.data.folds import is_splitter
-from recalibrate.data.inputs import is_collection, is_streamed, settle_both
+from recalibrate.data.labels import Bounds
+from recalibrate.data.table import is_collection, is_streamed, settle_both
 from recalibrate.files import from_bytes, read_bytes
 from recalibrate.fitting.arguments import (
     Engine,
@@ -32,14 +32,35 @@ from recalibrate.fitting.arguments import (
 )
 from recalibrate.fitting.crossfit import cross_fit, is_unfitted, refuse_unfitted
 from recalibrate.fitting.default.settings import DEFAULT_CLASS
-from recalibrate.fitting.promise import keep_promise
 from recalibrate.fitting.run import Run
 from recalibrate.model import Recalibrated
 from recalibrate.rows.memory import MemoryStore
-from recalibrate.rows.opening import check_memory, open_rows
+from recalibrate.rows.reading import check_memory, open_rows
 from recalibrate.rows.store import Store
 from recalibrate.support.checks import check_flag
 from recalibrate.support.threads import resolve_threads
+
+# --- ``exportable=True``: the fitted model has an ONNX graph with the same predictions ----------
+
+
+ROWS = 200
+"""Rows of the user's that the graph is tried on."""
+
+
+def _keep_promise(model: Recalibrated, X: Any, Z: Any) -> Recalibrated:
+    """The model, if it can be exported; an `ExportError` or `ParityError` says why not."""
+    in_pieces = is_collection(X) or (Z is None and is_streamed(X))
+    scores = model.base.values[:ROWS] if isinstance(model.base, ScoreColumn) else None
+    sample = None if in_pieces else _first(X)
+    model.to_onnx(None, sample, base=None if sample is None else scores, Z=_first(Z))
+    return model
+
+
+def _first(rows: Any) -> Any:
+    """The first rows, of whatever kind; of rows that cannot be cut, all."""
+    if rows is None or count_rows(rows) is None:
+        return tuple(_first(part) for part in rows) if isinstance(rows, tuple) else rows
+    return rows.iloc[:ROWS] if hasattr(rows, "iloc") else rows[:ROWS]
 
 
 def fit(
@@ -215,7 +236,7 @@ def fit(
     seed = int(seed)  # numpy's integers overflow where Python's do not
     X, Z = settle_both(X, Z)
     link = "identity" if plan.paper else link
-    reading = Reading(
+    reading = InputOptions(
         sample_weight, exposure, bounds, base_link, target_class, positive, classes, link,
         categorical, clip=plan.paper or bool(loop.rounded), reads=H.reads, takes_all=H.takes_all,
         trust=trust,
@@ -228,7 +249,7 @@ def fit(
             check_exportable(base, H, store.problem)
         threads = resolve_threads(engine.threads)
         model = Run(base, store, H, threads, seed, progress).follow(plan)
-    return keep_promise(model, X, Z) if exportable else model
+    return _keep_promise(model, X, Z) if exportable else model
 
 
 def _open(
@@ -239,7 +260,7 @@ def _open(
     Z: Any,
     H: FunctionClass,
     plan: Plan,
-    reading: Reading,
+    reading: InputOptions,
     engine: Engine,
     seed: int,
 ) -> tuple[Base, Store, Plan]:
@@ -276,7 +297,7 @@ def _saved(base_model: Any) -> Any:
 
 
 def _check(plan: Plan, unfitted: bool, link: str | None) -> None:
-    """Refuse knobs that mean nothing, or nothing together."""
+    """Refuse parameters that have no meaning, alone or together."""
     loop, cv, validation = plan.loop, plan.cv, plan.validation
     loop.check()
     if plan.paper:
@@ -329,7 +350,7 @@ def _read_table(
     y: Any,
     Z: Any,
     plan: Plan,
-    reading: Reading,
+    reading: InputOptions,
     seed: int,
 ) -> tuple[Base, Problem, Plan]:
     """The base model and the rows of a table in memory; a base that is not fitted is cross-fitted.

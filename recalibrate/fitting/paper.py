@@ -12,17 +12,16 @@ from recalibrate.core.boost import Boosted, Settings
 from recalibrate.core.certificate import NORMAL_95, Certificate, HeldOut
 from recalibrate.core.family import family
 from recalibrate.core.fixedpoint import Scale
-from recalibrate.core.learning import Learner, NamesGroups, Quantises, Task
-from recalibrate.core.part import Draft, Part, Rows, Sums
+from recalibrate.core.learning import Learner, NamesGroups, Quantises, StepContext
+from recalibrate.core.part import Part, PendingStep, Rows, Sums
 from recalibrate.core.rounds import Rounds, Scores, Step
-from recalibrate.data.folds import tell_apart
+from recalibrate.data.folds import salt_duplicates
 from recalibrate.fitting.training import Training
 from recalibrate.fitting.validation import paired_gain
 from recalibrate.rows.memory import rows_in_memory
 from recalibrate.rows.store import Encoded
-from recalibrate.support.hashing import combine, mix
+from recalibrate.support.hashing import average, combine, mix
 from recalibrate.support.notices import warn_user
-from recalibrate.support.sums import average
 
 SQUARED_ERROR = family("identity")
 FOLDS = 5
@@ -58,7 +57,7 @@ def certify(
     reason = training.learner.inexact or unresolved
     if not reason and not isfinite(bound):
         reason = f"the run ended early: {history.stopped}"
-    if not reason and boosted.witness is not None and boosted.log is boosted.witness:
+    if not reason and boosted.witness is not None and boosted.model is boosted.witness:
         reason = "the last update is not rounded; the bound is about the model before it"
     labels = training.problem.labels
     return Certificate(
@@ -98,17 +97,17 @@ def _held_out(
     if rows is None or boosted.witness is None:
         return None
     # The certificate speaks of the rounded model, whether or not its last step stays un-rounded.
-    log = boosted.witness.first(len(boosted.witness.steps) - 1)
+    model = boosted.witness.first(len(boosted.witness.steps) - 1)
     learner = training.learner
     with training.open_alone(rows) as source:
         if isinstance(learner, Quantises):
             learner = learner.for_rows(source)
-        gathered = gather(list(source.each(WholeRows())))
-        return estimate(Question(gathered, source.scale, learner, settings, log), B)
+        gathered = gather(list(source.each(_WholeRows())))
+        return estimate(_Question(gathered, source.scale, learner, settings, model), B)
 
 
 @dataclass(frozen=True, eq=False)
-class WholeRows:
+class _WholeRows:
     """Statistic: the rows themselves (not a sum)."""
 
     def of(self, part: Part) -> Sums:
@@ -122,30 +121,30 @@ def gather(parts: list[Sums]) -> Rows:
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class _Question:
     """Rows that were not fitted, and a class to be fitted on them."""
 
     rows: Rows
     scale: Scale
     learner: Learner
     settings: Settings
-    log: Rounds
+    model: Rounds
 
-    def scores(self, log: Rounds, at: slice | NDArray[np.intp] = slice(None)) -> Scores:
+    def scores(self, model: Rounds, at: slice | NDArray[np.intp] = slice(None)) -> Scores:
         """Scores of some of the rows."""
         with rows_in_memory(self.rows.take(at), self.scale) as source:
-            return source.scores(log)
+            return source.scores(model)
 
     def best(self, at: slice | NDArray[np.intp] = slice(None)) -> Rounds:
         """The model with the update that H finds on some of the rows, not rounded."""
         settings, grid = self.settings, self.settings.grid
         if grid is None:
             raise ValueError("a certificate needs a grid")
-        draft = Draft(self.log, grid, settings.replaces)
+        draft = PendingStep(self.model, grid, settings.replaces)
         with rows_in_memory(self.rows.take(at), self.scale) as source:
-            task = Task(source, draft, grid.count, 1.0, settings.penalty, settings.seed)
+            task = StepContext(source, draft, grid.count, 1.0, settings.penalty, settings.seed)
             lesson = self.learner.learn(task)
-        return self.log.append(Step(grid, lesson.table, 0, settings.replaces, None))
+        return self.model.append(Step(grid, lesson.table, 0, settings.replaces, None))
 
     def folds(self) -> NDArray[np.intp]:
         """Fold of every row, by what it says and not by its place."""
@@ -156,14 +155,14 @@ class Question:
         numbers = (y, self.rows.base, *([self.rows.weight] if len(self.rows.weight) else []))
         for values in numbers:
             key = combine(key, np.asarray(values, np.float64).view(np.uint64))
-        return (tell_apart(key) % np.uint64(FOLDS)).astype(np.intp)
+        return (salt_duplicates(key) % np.uint64(FOLDS)).astype(np.intp)
 
 
-def estimate(question: Question, B: float) -> HeldOut:
+def estimate(question: _Question, B: float) -> HeldOut:
     """Limits of what H still gains, from rows that were not fitted (see `HeldOut`)."""
     y, quantised = question.rows.y, question.rows.weight
     weight = quantised.astype(np.float64) if len(quantised) else None
-    now = question.scores(question.log)
+    now = question.scores(question.model)
     before = SQUARED_ERROR.losses(y, now)
     ceiling, above = paired_gain(
         before, SQUARED_ERROR.losses(y, question.scores(question.best())), weight

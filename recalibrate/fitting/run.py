@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -15,14 +15,12 @@ from recalibrate.bases.protocol import Base
 from recalibrate.core.boost import Boosted, History, Settings, boost_in_turns
 from recalibrate.core.certificate import Certificate
 from recalibrate.core.fixedpoint import Weights
-from recalibrate.core.learning import FunctionClass
+from recalibrate.core.learning import FunctionClass, StatsSource
 from recalibrate.core.levels import to_margin
 from recalibrate.core.rounds import Rounds
-from recalibrate.core.source import StatsSource
-from recalibrate.data.columns import Weighted, distribution
+from recalibrate.data.columns import Weighted, cut_at_quantiles, distribution, integer_weights
 from recalibrate.data.folds import count_folds, is_splitter
-from recalibrate.data.identifiers import id_like
-from recalibrate.data.quantiles import cut_at_quantiles, integer_weights
+from recalibrate.data.table import Table
 from recalibrate.explain.notes import UNCHANGED, NamedLoss
 from recalibrate.fitting.arguments import (
     Plan,
@@ -32,18 +30,65 @@ from recalibrate.fitting.arguments import (
     paper_settings,
 )
 from recalibrate.fitting.base_review import lost_by_cutting, review_base, uncut
+from recalibrate.fitting.default.multiclass import follow_classes
 from recalibrate.fitting.default.recipe import follow_recipe
-from recalibrate.fitting.default.sample import Sample
-from recalibrate.fitting.default.several import follow_classes
+from recalibrate.fitting.default.stages import Sample
 from recalibrate.fitting.paper import certify
 from recalibrate.fitting.training import Training, prepare
 from recalibrate.fitting.validation import Fitted, Verdict, judge, run_folds
 from recalibrate.model import Recalibrated
-from recalibrate.rows.dealing import deal, restrict, set_aside, split
-from recalibrate.rows.marks import fingerprints
-from recalibrate.rows.store import Encoded, Fold, Store, weights_of
+from recalibrate.rows.memory import fingerprints
+from recalibrate.rows.store import (
+    Encoded,
+    Fold,
+    Store,
+    deal,
+    restrict,
+    set_aside,
+    split,
+    weights_of,
+)
 from recalibrate.support.notices import counted, listed, warn_user
 from recalibrate.support.provenance import Provenance, library_version, today
+
+# --- Identifier columns, which number the rows instead of describing them -----------------------
+
+
+NEARLY_ALL, FEWEST_ROWS = 0.9, 100
+"""Share of the rows that have a value of their own; in fewer rows than this that is no wonder."""
+
+
+def id_like(table: Table, names: Sequence[str], n_rows: int) -> list[str]:
+    """Columns whose values, categories or whole numbers, differ in nearly every row.
+
+    ``n_rows`` counts all rows where the table holds only some of them. Numbers with fractions
+    always differ, and are measurements.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from recalibrate.data.table import read_table
+    >>> X = pd.DataFrame({"customer": [f"c{k}" for k in range(200)], "age": [20, 50] * 100})
+    >>> id_like(read_table(X), ["customer", "age"], 200)
+    ['customer']
+    """
+    if n_rows < FEWEST_ROWS:
+        return []
+    return [name for name in names if _distinct(table, name) >= NEARLY_ALL * n_rows]
+
+
+def _distinct(table: Table, name: str) -> int:
+    column = table.schema.columns[table.schema.index(name)]
+    if column.kind == "categorical":
+        return len(column.categories)
+    values = table.source(name)
+    if values.dtype.kind not in "iu" or not len(values):
+        return 0
+    room = int(values.max()) - int(values.min()) + 1
+    if room < NEARLY_ALL * len(values):  # as of ages; sorting is only for what may differ
+        return 0
+    return len(np.unique(values))
+
 
 UNKNOWN_BOUNDS = (
     "bounds: labels are scaled by the smallest and largest seen; what is proven holds for the "
@@ -89,7 +134,7 @@ class Run:
 
     def follow(self, plan: Plan) -> Recalibrated:
         """The model, and where it comes from."""
-        warn_of_weights(weights_of(self.store), self.store.size.n_rows)
+        _warn_of_weights(weights_of(self.store), self.store.size.n_rows)
         data, base = fingerprints(self.store)  # before rows are let go
         said = review_base(self.base, self.store, cross_fitted=plan.cross_fitted)
         ids = self._say_ids()
@@ -123,7 +168,7 @@ class Run:
         size = self.store.size
         weights = weights_of(self.store)
         heaviest = None if weights is None else weights.largest
-        reader = partial(ranked_values, levels, size.n_rows, heaviest)
+        reader = partial(_ranked_values, levels, size.n_rows, heaviest)
 
         def targets(total: int) -> NDArray[np.int64]:
             inner = [-(-total * j // levels) for j in range(1, levels)]
@@ -135,7 +180,7 @@ class Run:
 
     def from_constant(self) -> bool:
         """Whether the base says the same of all rows."""
-        ends = [end for piece in self.store.map(range_of_base) for end in piece]
+        ends = [end for piece in self.store.map(_range_of_base) for end in piece]
         return min(ends) == max(ends)
 
     def paper(self, settings: Settings, alpha: float, B: float, validation: Any) -> Recalibrated:
@@ -209,7 +254,7 @@ class Run:
         """With losses of base scores as given (see `uncut`) and of predictions as returned."""
         history = uncut(boosted.history, fitted, held_out)
         if training.problem.bounded:
-            final = training.returned_loss(boosted.log, training.encoded)
+            final = training.returned_loss(boosted.model, training.encoded)
             history = replace(history, final=final)
         return replace(boosted, history=history)
 
@@ -218,7 +263,7 @@ class Run:
         problem = training.problem
         if not problem.bounded:
             return ()
-        after = training.returned_loss(boosted.log, held_out)
+        after = training.returned_loss(boosted.model, held_out)
         loss = NamedLoss.of(problem.family, problem.labels)
         return (loss.held_out(boosted.history.held_out[0], after),)
 
@@ -262,7 +307,7 @@ class Run:
         aside = self.store if len(folds) > 1 else self.store.take(folds[0].held_out)
         lost = lost_by_cutting(aside)
         start = training.start(settings)
-        # Keeping the last update un-rounded is the last word of a model, not of a fold.
+        # Keeping the last update un-rounded ends a model, not a fold.
         how = replace(settings, keep_unrounded=False)
 
         def fit(source: StatsSource, held_out: StatsSource) -> Generator[None, None, Fitted]:
@@ -277,7 +322,7 @@ class Run:
         if is_splitter(cv):
             return split(store.problem, cv)
         count = min(count_folds(cv), store.size.n_rows)
-        check_share(validation)
+        _check_share(validation)
         if validation is not None:
             return set_aside(store, float(validation), self.seed)
         return deal(store, count, self.seed) if count > 1 else []
@@ -292,7 +337,7 @@ class Run:
         problem = self.store.problem
         return Recalibrated(
             base=self.base,
-            rounds=boosted.log,
+            rounds=boosted.model,
             H=self.H,
             schema=problem.table.schema,
             labels=replace(problem.labels, values=np.empty(0), weight=None),
@@ -317,7 +362,7 @@ def enough_folds(n_rows: int, count: int) -> int:
     return max(-(-count * HELD_OUT_SCALE // (n_rows + HELD_OUT_SCALE)), FEWEST_FOLDS)
 
 
-def ranked_values(levels: int, n_rows: int, heaviest: float | None, piece: Problem) -> Weighted:
+def _ranked_values(levels: int, n_rows: int, heaviest: float | None, piece: Problem) -> Weighted:
     """Work: labels on the link's scale, by their own weights.
 
     Labels 0 and 1 have no quantiles, so there base scores take over.
@@ -330,12 +375,12 @@ def ranked_values(levels: int, n_rows: int, heaviest: float | None, piece: Probl
     return values, integer_weights(labels.weight, levels, n_rows, heaviest)
 
 
-def range_of_base(piece: Problem) -> tuple[float, float]:
+def _range_of_base(piece: Problem) -> tuple[float, float]:
     """Work: smallest and largest base score."""
     return float(np.min(piece.base)), float(np.max(piece.base))
 
 
-def warn_of_weights(weights: Weights | None, n_rows: int) -> None:
+def _warn_of_weights(weights: Weights | None, n_rows: int) -> None:
     """Say so where most rows hardly count beside a few heavy ones."""
     if weights is not None and weights.effective < FEW_EFFECTIVE * n_rows:
         warn_user(
@@ -346,7 +391,7 @@ def warn_of_weights(weights: Weights | None, n_rows: int) -> None:
         )
 
 
-def check_share(validation: float | None) -> None:
+def _check_share(validation: float | None) -> None:
     """Refuse a share of the rows that is none."""
     if validation is not None and (isinstance(validation, bool) or not 0 < validation < 1):
         raise ValueError(

@@ -15,14 +15,13 @@ from recalibrate.bases.protocol import Base
 from recalibrate.core.boost import Boosted, Settings, boost
 from recalibrate.core.family import family
 from recalibrate.core.fixedpoint import Scale, Weights, label_bits, make_scale
-from recalibrate.core.learning import FunctionClass, Learner
+from recalibrate.core.learning import FunctionClass, Learner, StatsSource
 from recalibrate.core.part import Rows
 from recalibrate.core.rounds import Rounds
-from recalibrate.core.source import StatsSource
 from recalibrate.data.labels import read_more_labels
 from recalibrate.rows.memory import EncodedInMemory
 from recalibrate.rows.store import Encoded, Store, weights_of
-from recalibrate.support.sums import average
+from recalibrate.support.hashing import average
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +135,7 @@ class Training:
             )
 
 
-def bits_of_labels(piece: Problem) -> int | None:
+def _bits_of_labels(piece: Problem) -> int | None:
     """Work: bits after the point that hold every label of a piece, see ``core.fixedpoint``."""
     return label_bits(piece.labels.values)
 
@@ -145,7 +144,7 @@ def prepare(store: Store, H: FunctionClass, settings: Settings) -> Training:
     """Bind the class to the columns of all rows and encode them."""
     bits = None
     if settings.replaces:
-        found = list(store.map(bits_of_labels))
+        found = list(store.map(_bits_of_labels))
         bits = None if None in found else max(bit for bit in found if bit is not None)
     own = family(settings.link)
     scale = make_scale(

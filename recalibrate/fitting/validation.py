@@ -10,11 +10,11 @@ import numpy as np
 
 from recalibrate.bases.problem import Problem
 from recalibrate.core.fixedpoint import Scale
+from recalibrate.core.learning import StatsSource
 from recalibrate.core.rounds import Rounds, Scores
-from recalibrate.core.source import StatsSource
 from recalibrate.explain.notes import NO_CORRECTION, NamedLoss
 from recalibrate.rows.store import Encoded, Fold, Selection
-from recalibrate.support.sums import average, total
+from recalibrate.support.hashing import average, total
 from recalibrate.support.threads import take_turns
 
 
@@ -32,7 +32,7 @@ class Fitted:
         Number of steps before every stage.
     """
 
-    log: Rounds
+    model: Rounds
     curve: tuple[float, ...]
     ends: tuple[int, ...]
 
@@ -138,12 +138,12 @@ def judge(runs: Sequence[FoldRun], start: Rounds, scale: Scale, problem: Problem
 
     More than noise: more than one standard error of the paired difference.
     """
-    best = [run.fitted.log.first(len(start.steps) + run.fitted.best).n_rounds for run in runs]
+    best = [run.fitted.model.first(len(start.steps) + run.fitted.best).n_rounds for run in runs]
     rounds = round(float(np.mean(best)))
     labels, before, after, weight = [], [], [], []
     for run in runs:
         labels.append(run.held_out.labels())
-        end = run.fitted.log.first_rounds(start.n_rounds + rounds)
+        end = run.fitted.model.first_rounds(start.n_rounds + rounds)
         with run.held_out.open(scale) as source:
             before.append(source.scores(start))
             after.append(source.scores(end))

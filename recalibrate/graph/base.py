@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 import onnx
 
-from recalibrate.bases.constant import Constant
 from recalibrate.bases.protocol import Base, ScoreColumn
+from recalibrate.bases.wrappers import Constant
 from recalibrate.core.family import Family
 from recalibrate.core.fixedpoint import VALUE_STEP
 from recalibrate.core.levels import MARGIN_LIMIT, MARGIN_STEP, Link
-from recalibrate.data.bounds import NO_BOUNDS
-from recalibrate.data.labels import Labels
+from recalibrate.data.labels import NO_BOUNDS, Labels
 from recalibrate.graph.facts import ABSENTS, is_known
 from recalibrate.graph.inputs import MATRIX, BaseInputs, ExportError, Inputs
 from recalibrate.support.notices import listed

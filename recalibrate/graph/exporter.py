@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import onnx
 
-from recalibrate.bases.constant import Constant
 from recalibrate.bases.problem import Problem, base_margin
 from recalibrate.bases.protocol import Base
+from recalibrate.bases.wrappers import Constant
 from recalibrate.core.learning import SCORE_COLUMN, FunctionClass, is_score, score_columns
 from recalibrate.data.table import Column
 from recalibrate.graph.base import (

@@ -11,7 +11,7 @@ from recalibrate.core.family import Family, family
 from recalibrate.data.classes import NOTHING_KNOWN, Known, sort_classes
 from recalibrate.data.values import Taken
 from recalibrate.graph.inputs import Input
-from recalibrate.support.errors import ModelFileError
+from recalibrate.support.checks import ModelFileError
 from recalibrate.support.strictjson import parse
 
 FORMATS = ("1",)

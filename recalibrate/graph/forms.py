@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.bases.problem import Problem
-from recalibrate.core.kinds import CLASSES, part_of, say_classes
+from recalibrate.core.kinds import CLASSES, graph_module_of, say_classes
 from recalibrate.core.levels import MARGIN_LIMIT, MARGIN_STEP, Levels
 from recalibrate.core.rounds import Encoder, Step
 from recalibrate.data.table import Schema
@@ -145,7 +145,7 @@ def form_of(kind: str) -> Form[Any, Any]:
     """The form of a class."""
     if kind not in CLASSES:
         raise ExportError(f"{kind!r} has no ONNX form; {say_classes()} has one")
-    form: Form[Any, Any] = part_of(kind, "graph").FORM
+    form: Form[Any, Any] = graph_module_of(kind).FORM
     return form
 
 

@@ -14,10 +14,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.data.scores import read_scores
-from recalibrate.data.sparse import dense, is_sparse
-from recalibrate.data.splitting import find_columns, split_columns
-from recalibrate.data.table import Column
+from recalibrate.data.labels import read_scores
+from recalibrate.data.table import Column, dense, find_columns, is_sparse, split_columns
 from recalibrate.data.values import (
     Taken,
     Value,

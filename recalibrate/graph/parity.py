@@ -1,4 +1,4 @@
-"""The gate: a graph must give what its model gives before anybody sees it.
+"""Parity check: a graph must give what its model gives before it is written.
 
 Compared are the user's rows and rows made for the purpose (`recalibrate.graph.parity`), in one
 batch, one by one and in between, on one thread and on two. A tree base with learners of our own
@@ -24,21 +24,20 @@ from recalibrate.bases.wrappers import is_exact
 from recalibrate.core.learning import is_score
 from recalibrate.core.levels import softmax, to_margin
 from recalibrate.core.rounds import Rounds
-from recalibrate.data.splitting import split_columns
-from recalibrate.data.table import Column
+from recalibrate.data.table import Column, split_columns
 from recalibrate.graph.decisions import ACTION, is_best
 from recalibrate.graph.forms import form_of
 from recalibrate.graph.inputs import BASE_SCORE, Input, ParityError
 from recalibrate.graph.served import ServedModel, load_served
-from recalibrate.support.interruptions import ignoring_failures, reraise_interruption
 from recalibrate.support.onnxgraph import ML_DOMAIN
+from recalibrate.support.threads import ignoring_failures, reraise_interruption
 
 if TYPE_CHECKING:
     from recalibrate.deciding import ClassDecision, Decision
     from recalibrate.model import Recalibrated
 
 
-# --- Values at which a model changes its mind: where a graph could disagree, if it did ----------
+# --- Thresholds of a model: the values at which a graph could disagree with it ------------------
 
 
 Found = dict[str, set[float]]
@@ -405,7 +404,7 @@ def _outward(seen: NDArray[Any]) -> NDArray[np.float64]:
     return np.concatenate([low - steps, high + steps])
 
 
-# --- The gate: a graph must give what its model gives before anybody sees it --------------------
+# --- Parity check: a graph must give what its model gives before it is written ------------------
 #
 # Compared are the user's rows and rows made for the purpose (`recalibrate.graph.parity`), in one
 # batch, one by one and in between, on one thread and on two. A tree base with learners of our own

@@ -18,11 +18,10 @@ from recalibrate.data.classes import Known, sort_classes
 from recalibrate.graph.decisions import ACTION
 from recalibrate.graph.facts import Facts, read_facts
 from recalibrate.graph.inputs import Feed, Input, make_feed
-from recalibrate.support.errors import ModelFileError
-from recalibrate.support.interruptions import reraise_interruption
+from recalibrate.support.checks import ModelFileError
 from recalibrate.support.notices import listed, printable
-from recalibrate.support.onnxfile import read_graph
-from recalibrate.support.ort import open_session, run_session
+from recalibrate.support.onnxfile import open_session, read_graph, run_session
+from recalibrate.support.threads import reraise_interruption
 
 ALWAYS = ({"score", "score_margin"}, {"probabilities", "score_margin"})
 """Outputs of which every exported graph has one or the other pair."""

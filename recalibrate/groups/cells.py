@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.data.columns import Columns
-from recalibrate.data.quantiles import cut_at_quantiles
+from recalibrate.data.columns import Columns, cut_at_quantiles
 from recalibrate.data.table import Schema
 from recalibrate.groups import expressions as ex
 

@@ -18,11 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from recalibrate.data.columns import Columns
-from recalibrate.data.quantiles import integer_weights
+from recalibrate.data.columns import Columns, integer_weights
+from recalibrate.data.labels import read_weight_vector
 from recalibrate.data.table import Schema, Table
 from recalibrate.data.values import category_key
-from recalibrate.data.vectors import read_weight
 from recalibrate.groups import expressions as ex
 from recalibrate.groups.cells import (
     BANDS,
@@ -31,14 +30,14 @@ from recalibrate.groups.cells import (
     cut_column,
     load_cells,
 )
-from recalibrate.groups.combinations import (
+from recalibrate.groups.terms import (
     Assigned,
+    BoundTerm,
     CountCells,
     Counted,
+    TermTables,
     add_counts,
 )
-from recalibrate.groups.lookup import TermTables
-from recalibrate.groups.terms import BoundTerm
 from recalibrate.support.checks import check_whole
 
 
@@ -259,7 +258,7 @@ def bind_rows(
     check_whole("bands", bands, least=2)
     table = table.select(_columns(_parse_all(terms, table.schema)))  # before rows are copied
     if weight is not None:
-        weight = read_weight(weight, table.n_rows)
+        weight = read_weight_vector(weight, table.n_rows)
         table, weight = table.take(weight > 0), weight[weight > 0]
     units = None if weight is None else integer_weights(weight, int(bands))
     rows = Assigned(table)

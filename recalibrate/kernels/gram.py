@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.kernels.compiler import helper, kernel
-from recalibrate.kernels.words import read_words
+from recalibrate.kernels.rows import read_words
 
 if TYPE_CHECKING:
     from recalibrate.core.fixedpoint import Scale

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from recalibrate.kernels.compiler import helper, kernel
 from recalibrate.kernels.histogram import count_nodes, split_nodes
 from recalibrate.kernels.routing import CHILD, LEAF, PackedTrees, pack_node
-from recalibrate.kernels.words import read_words
+from recalibrate.kernels.rows import read_words
 
 if TYPE_CHECKING:
     from recalibrate.core.fixedpoint import Scale
@@ -280,7 +280,7 @@ def find_splits(
 
 
 @helper
-def keep_best(last: int, rules: Rules, nodes: NDArray[np.void]) -> None:
+def _keep_best(last: int, rules: Rules, nodes: NDArray[np.void]) -> None:
     """The next splits of the trees: of limited leaves best-first, else all that gain.
 
     Every level set takes the largest gain among the nodes it has reached (ties: the one that is
@@ -334,7 +334,7 @@ def make_children(
     Slots go to the smaller sibling of every new pair (ties: the left one) that may be split
     further. Returns the numbers of nodes, of histograms ``summed`` and of ``subsets`` used.
     """
-    keep_best(last, rules, nodes)
+    _keep_best(last, rules, nodes)
     after, before = last, summed
     for k in range(last):
         node = nodes[k]

@@ -12,11 +12,44 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.kernels.compiler import helper, kernel
-from recalibrate.kernels.words import read_words, write_words
 
 if TYPE_CHECKING:
     from recalibrate.core.family import Curve
     from recalibrate.core.fixedpoint import Scale
+
+
+# --- A row's count, s and g in one to three int64 words, laid out as ``fixedpoint.Scale`` says --
+
+
+@helper
+def _write_words(i: Any, s: Any, g: Any, scale: Scale, words: NDArray[np.int64]) -> None:
+    """Store what row ``i`` adds to sums; where s is the count it is not stored again."""
+    if scale.words == 1:
+        words[i, 0] = (1 << scale.shift) + g
+    elif scale.words == 2:
+        words[i, 0] = 1 if scale.shift == 0 else (1 << scale.shift) + s
+        words[i, 1] = g
+    else:
+        words[i, 0] = 1
+        words[i, 1] = s
+        words[i, 2] = g
+
+
+@helper
+def read_words(words: NDArray[np.int64], at: int, scale: Scale) -> tuple[int, int, int]:
+    """Count, s and g of one row, or of one cell of a histogram, in a flat array of words."""
+    if scale.words == 1:
+        word = words[at]
+        count = (word + (1 << (scale.shift - 1))) >> scale.shift
+        return count, count, word - (count << scale.shift)
+    if scale.words == 2:
+        word = words[2 * at]
+        if scale.shift == 0:
+            return word, word, words[2 * at + 1]
+        count = word >> scale.shift
+        return count, word - (count << scale.shift), words[2 * at + 1]
+    return words[3 * at], words[3 * at + 1], words[3 * at + 2]
+
 
 LN2_HIGH = 6.93147180369123816490e-01
 LN2_LOW = 1.90821492927058770002e-10
@@ -90,7 +123,7 @@ def log1p_unit(t: float) -> float:
 
 
 @helper
-def exp_any(x: float) -> float:
+def _exp_any(x: float) -> float:
     """exp(x), likewise."""
     e = exp_negative(-abs(x))
     return e if x <= 0.0 else 1.0 / e
@@ -189,7 +222,7 @@ def _respond_plainly(
         w = 1.0 if unit else float(weight[i])
         g = np.int64(np.rint(w * r * response_scale))
         s = 1 if unit else np.int64(np.rint(w * hessian_scale))
-        write_words(i, s, g, scale, words)
+        _write_words(i, s, g, scale, words)
 
 
 @kernel
@@ -232,8 +265,8 @@ def _respond_log(
         count = min(np.uint64(y.shape[0]) - start, UNSIGNED_BATCH)
         for k in range(count):
             score = min(f[start + k], LARGEST_LOG)
-            size = exp_any(second * score)
-            pull = y[start + k] * exp_any(first * score) - size
+            size = _exp_any(second * score)
+            pull = y[start + k] * _exp_any(first * score) - size
             response[k] = min(max(pull, -limit), limit)
             hessian[k] = size
         _write_batch(response, hessian, start, count, weight, scale, words)
@@ -256,11 +289,11 @@ def _write_batch(
         w = 1.0 if unit else float(weight[start + k])
         s = np.int64(np.rint(w * hessian[k] * hessian_scale))
         g = np.int64(np.rint(w * response[k] * response_scale))
-        write_words(start + k, s, g, scale, words)
+        _write_words(start + k, s, g, scale, words)
 
 
 @helper
-def drawn_at(key: np.uint64, salt: np.uint64) -> float:
+def _drawn_at(key: np.uint64, salt: np.uint64) -> float:
     """A number in [0, 1) by hash and salt: the last two steps of splitmix64."""
     x = key ^ salt
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -275,7 +308,7 @@ def leave_out(
 ) -> None:
     """Set the words of rows to zero that a share of them, drawn by hash and salt, leaves out."""
     for i in range(hashes.shape[0]):
-        if drawn_at(hashes[i], salt) >= share:
+        if _drawn_at(hashes[i], salt) >= share:
             for k in range(words.shape[1]):
                 words[i, k] = 0
 
@@ -310,7 +343,7 @@ def _thin_out(
     unit = weight.shape[0] == 0
     response_step, hessian_step = 2.0**-scale.response_bits, 2.0**-scale.hessian_bits
     for i in range(hashes.shape[0]):
-        at = drawn_at(hashes[i], salt)
+        at = _drawn_at(hashes[i], salt)
         _, s, g = read_words(flat, i, scale)
         w = 1.0 if unit else max(float(weight[i]), 1.0)
         size = max(abs(g) * response_step, s * hessian_step) / w
@@ -319,7 +352,7 @@ def _thin_out(
                 words[i, k] = 0
         elif size < least:
             factor = least / size
-            write_words(i, int(np.rint(factor * s)), int(np.rint(factor * g)), scale, words)
+            _write_words(i, int(np.rint(factor * s)), int(np.rint(factor * g)), scale, words)
 
 
 def add_losses(
@@ -409,13 +442,13 @@ def _add_deviances(
             label, score = y[start + k], f[start + k]
             own = log_positive(label) if label > 0.0 else 0.0
             if power == 1.0:
-                half = label * (own - score) - label + exp_any(score)
+                half = label * (own - score) - label + _exp_any(score)
             elif power == 2.0:
-                half = score - own + label * exp_any(-score) - 1.0
+                half = score - own + label * _exp_any(-score) - 1.0
             else:
-                best = exp_any(second * own) / (first * second) if label > 0.0 else 0.0
-                half = best - label * exp_any(first * score) / first
-                half = half + exp_any(second * score) / second
+                best = _exp_any(second * own) / (first * second) if label > 0.0 else 0.0
+                half = best - label * _exp_any(first * score) / first
+                half = half + _exp_any(second * score) / second
             losses[k] = max(2.0 * half, 0.0)
         _add_batch(losses, start, count, weight, level, scale, limit, out)
 

@@ -16,8 +16,8 @@ from recalibrate.bases.protocol import ScoreColumn
 from recalibrate.graph.inputs import ExportError
 from recalibrate.loading import load
 from recalibrate.model import Recalibrated
+from recalibrate.support.checks import require
 from recalibrate.support.notices import warn_user
-from recalibrate.support.optional import require
 
 if TYPE_CHECKING:
     from mlflow.models.model import ModelInfo

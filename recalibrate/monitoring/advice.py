@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from recalibrate.data.vectors import Float64
+from recalibrate.data.labels import Float64
 from recalibrate.model import Recalibrated
 from recalibrate.monitoring.batches import read_predictions, read_targets, read_weights, rows_of
 from recalibrate.monitoring.judging import Place
@@ -117,7 +117,7 @@ def _refitted(
 
     On the predictions as scores, which is what a refit starts from, whatever the model is.
     """
-    from recalibrate.classes.groups.spec import Groups
+    from recalibrate.classes.groups import Groups
     from recalibrate.fitting.entry import fit
 
     H = model.H if isinstance(model, Recalibrated) else None

@@ -1,4 +1,4 @@
-"""One batch at the door: rows, scores, labels, weights and times become checked arrays."""
+"""One batch of the monitor: rows, scores, labels, weights and times become checked arrays."""
 
 from __future__ import annotations
 
@@ -15,14 +15,19 @@ from recalibrate.auditing.predictions import count_rows
 from recalibrate.bases.protocol import ScoreColumn, as_base, predicted_mean, takes_base
 from recalibrate.bases.wrappers import select_columns
 from recalibrate.data.classes import Known
-from recalibrate.data.labels import Seen, read_labels, read_values, scale_labels
-from recalibrate.data.scores import read_scores
-from recalibrate.data.vectors import Float64, to_array, to_floats
-from recalibrate.data.weights import (
+from recalibrate.data.labels import (
+    Float64,
+    Seen,
     by_exposure,
     per_exposure,
     read_exposure,
+    read_labels,
+    read_scores,
     read_some_weights,
+    read_values,
+    scale_labels,
+    to_array,
+    to_floats,
 )
 from recalibrate.support.notices import listed, warn_user
 

@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from recalibrate.data.labels import Float64
 from recalibrate.data.values import tag_value, untag_value
-from recalibrate.data.vectors import Float64
 from recalibrate.groups.groupset import GroupSet
 from recalibrate.monitoring.batches import KINDS, Scale
 from recalibrate.monitoring.judging import (
@@ -30,7 +30,7 @@ from recalibrate.monitoring.judging import (
 from recalibrate.monitoring.state import MOST_SEEN, Alarm, Rules, State
 from recalibrate.monitoring.watched import Shift, Watched
 from recalibrate.support import strictjson
-from recalibrate.support.errors import ModelFileError
+from recalibrate.support.checks import ModelFileError
 
 FORMAT = "recalibrate.monitor"
 VERSION = 2

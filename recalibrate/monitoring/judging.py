@@ -12,8 +12,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.data.quantiles import quantile_edges
-from recalibrate.data.vectors import Float64
+from recalibrate.data.columns import quantile_edges
+from recalibrate.data.labels import Float64
 
 # --- The stream in a bounded number of time buckets, recent ones short and old ones long --------
 #

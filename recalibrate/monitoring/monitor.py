@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recalibrate.bases.protocol import predicts_rates
-from recalibrate.data.inputs import settle_both
-from recalibrate.data.labels import Labels, check_aligned
-from recalibrate.data.vectors import to_array
-from recalibrate.data.weights import require_exposure
+from recalibrate.data.labels import Labels, check_aligned, require_exposure, to_array
+from recalibrate.data.table import settle_both
 from recalibrate.graph.facts import Facts
 from recalibrate.graph.served import ServedModel
 from recalibrate.model import Recalibrated

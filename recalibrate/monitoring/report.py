@@ -16,7 +16,7 @@ from recalibrate.auditing.views.columns import Cell, Column, named, numeric, tex
 from recalibrate.auditing.views.numbers import Digits
 from recalibrate.auditing.views.schema import plain
 from recalibrate.auditing.views.text import aligned
-from recalibrate.data.vectors import Float64
+from recalibrate.data.labels import Float64
 from recalibrate.monitoring.batches import TimeKind, show_time
 from recalibrate.monitoring.judging import ROWS, UNDER, Judgement, mean_gap
 from recalibrate.monitoring.state import Alarm, State

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.data.vectors import Float64
+from recalibrate.data.labels import Float64
 from recalibrate.monitoring.batches import Batch, Scale, TimeKind
 from recalibrate.monitoring.judging import Judgement, Place, Since, Timeline, moments
 from recalibrate.monitoring.watched import Shift, Watched, count_scores

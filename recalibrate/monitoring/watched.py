@@ -17,11 +17,10 @@ from recalibrate.auditing.measure.segments import (
     ExpressionSegments,
     read_segments,
 )
-from recalibrate.data.quantiles import quantile_edges
-from recalibrate.data.splitting import find_columns, split_columns
-from recalibrate.data.table import Column, Schema, Table
+from recalibrate.data.columns import quantile_edges
+from recalibrate.data.labels import Float64
+from recalibrate.data.table import Column, Schema, Table, find_columns, split_columns
 from recalibrate.data.values import families_of, family_of, plain_value
-from recalibrate.data.vectors import Float64
 from recalibrate.groups import expressions as ex
 from recalibrate.groups.cells import BANDS, BandCells, Cells, PredicateCells, ValueCells
 from recalibrate.groups.groupset import GroupSet
@@ -106,7 +105,7 @@ def exact_p(below: Float64, size: Float64, other_below: Float64, other_size: Flo
     >>> exact_p(*(np.array([float(v)]) for v in (3, 3, 0, 3))).round(3)
     array([0.1])
     """
-    from recalibrate.kernels.shift import two_sided
+    from recalibrate.kernels.audit import two_sided
 
     arrays = np.broadcast_arrays(below, size, other_below, other_size)
     a, b, c, d = (np.array(own, dtype=np.float64).ravel() for own in arrays)

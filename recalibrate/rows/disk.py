@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import secrets
+import shutil
+import signal
+import tempfile
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from functools import partial
+from itertools import count
+from math import prod
+from pathlib import Path
+from types import FrameType
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,20 +24,331 @@ from numpy.typing import NDArray
 from recalibrate.bases.problem import Problem, by_column
 from recalibrate.core.fixedpoint import Scale
 from recalibrate.core.part import NO_KEYS, Memo, Part, Rows, Statistic, Sums
-from recalibrate.core.rounds import Encoder, Rounds, Scores
-from recalibrate.core.state import State
-from recalibrate.data.columns import Columns
+from recalibrate.core.rounds import Encoder, Rounds, Scores, State
+from recalibrate.data.columns import Columns, Piece
+from recalibrate.data.folds import occurrence_index, salted
 from recalibrate.data.table import Table
-from recalibrate.rows.files import Array, Scratch, Stored
-from recalibrate.rows.local import LocalSource
-from recalibrate.rows.memory import MemoryStore
-from recalibrate.rows.pieces import columns_of, gather, sample_pieces
-from recalibrate.rows.spool import SpooledFiles
-from recalibrate.rows.store import Selection, Size, Weigh, encode_blocks, size_of, sum_sizes
-from recalibrate.support.pool import Pool
-from recalibrate.support.threads import map_ahead
+from recalibrate.rows.memory import LocalSource, MemoryStore
+from recalibrate.rows.store import Selection, Size, Store, Weigh, encode_blocks, size_of, sum_sizes
+from recalibrate.support.threads import Pool, map_ahead
+
+# --- Arrays in files of a temporary folder, mapped into memory when they are needed -------------
+
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Stored:
+    """An array in a file, from the byte ``offset`` on."""
+
+    path: Path
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int = 0
+
+    def open(self, *, in_place: bool = False) -> Array:
+        """The array, mapped into memory; changes reach the file only ``in_place``.
+
+        Otherwise pages are copied when written to: kernels are compiled for arrays that can be.
+        """
+        if 0 in self.shape:  # nothing to map
+            return np.empty(self.shape, self.dtype)
+        mode: Literal["r+", "c"] = "r+" if in_place else "c"
+        mapped = np.memmap(self.path, self.dtype, mode, self.offset, self.shape)
+        return mapped.view(np.ndarray)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the array."""
+        return prod(self.shape) * np.dtype(self.dtype).itemsize
+
+    def part(self, rows: slice) -> Stored:
+        """Some of the rows, in the same file."""
+        start, stop, _ = rows.indices(self.shape[0])
+        width = np.dtype(self.dtype).itemsize * prod(self.shape[1:])
+        shape = (stop - start, *self.shape[1:])
+        return replace(self, shape=shape, offset=self.offset + start * width)
+
+
+class Scratch:
+    """A temporary folder of arrays, each in a file.
+
+    ``memory`` is how many bytes of them may stay in memory as well.
+    """
+
+    def __init__(self, folder: Path, memory: int = 0) -> None:
+        self.folder = folder
+        self.memory = memory
+        self._numbers = count()
+
+    def reserve(self) -> Path:
+        """The path of a file that is not there yet."""
+        return self.folder / f"{next(self._numbers)}.bin"
+
+    def put(self, array: Array) -> Stored:
+        """Write an array to a file of its own."""
+        path = self.reserve()
+        np.ascontiguousarray(array).tofile(path)
+        return Stored(path, array.dtype.str, array.shape)
+
+    def drop(self, stored: Stored) -> None:
+        """Remove an array's file."""
+        stored.path.unlink(missing_ok=True)
+
+
+@contextmanager
+def scratch_folder(
+    folder: str | os.PathLike[str] | None = None, memory: int = 0
+) -> Iterator[Scratch]:
+    """A temporary folder inside ``folder`` (None: the system's), removed at the end in any case.
+
+    Also by SIGTERM, which stops containers and would end Python here and now: unless the program
+    handles it itself, the folder is removed before the signal takes its course.
+    """
+    if folder is not None:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    ours = (
+        threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    )
+    parent = tempfile.gettempdir() if folder is None else os.path.abspath(folder)
+    own = Path(parent, f"recalibrate-{secrets.token_hex(8)}")
+    _IN_USE[own] = os.getpid()
+    try:
+        if ours:
+            signal.signal(signal.SIGTERM, _terminate)
+        own.mkdir(mode=0o700)  # here, so that no interruption comes between it and its removal
+        yield Scratch(own, memory)
+    finally:
+        _remove(own)
+        if ours:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder, also if an exception of a signal handler (Ctrl-C) comes between."""
+    try:
+        shutil.rmtree(folder, ignore_errors=True)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    finally:
+        _IN_USE.pop(folder, None)
+
+
+_IN_USE: dict[Path, int] = {}
+"""Folders that are there now, by the process that made them: its forks do not remove them."""
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    for folder, owner in list(_IN_USE.items()):
+        if owner == os.getpid():
+            for _ in range(3):  # threads that go on may write another file meanwhile
+                shutil.rmtree(folder, ignore_errors=True)
+    signal.signal(number, signal.SIG_DFL)
+    signal.raise_signal(number)
+
+
+# --- Rows written down while they are read: each column at the end of a file of its own ---------
+#
+# A one-shot iterable can be read only once, so its rows are kept: float32 columns, labels, base
+# scores and weights.
+
+
+@dataclass(frozen=True)
+class SpooledFiles:
+    """The columns of a finished spool; ``cut`` see `recalibrate.bases.problem.cut_losses`."""
+
+    columns: tuple[Stored, ...]
+    y: Stored
+    score: Stored
+    weight: Stored | None
+    cut: Stored | None = None
+
+
+class Spool:
+    """Columns that grow at the end, each in a file.
+
+    Parameters
+    ----------
+    scratch
+        Where the files are.
+    features
+        Number of float32 columns beside labels, scores and (if ``weighted``) weights.
+    outputs
+        Scores of a row.
+    """
+
+    def __init__(self, scratch: Scratch, features: int, outputs: int, *, weighted: bool) -> None:
+        self._features, self._outputs = features, outputs
+        self._types = ["<f4"] * features + ["<f8"] * (3 if weighted else 2)
+        self._paths = [scratch.reserve() for _ in self._types]
+        self._stack = ExitStack()
+        self._files = [self._stack.enter_context(path.open("wb")) for path in self._paths]
+        self.n_rows = 0
+
+    def append(
+        self,
+        columns: Sequence[NDArray[np.float32]],
+        y: Scores,
+        score: Scores,
+        weight: Scores | None,
+    ) -> None:
+        """Add rows."""
+        vectors = [y, score] if weight is None else [y, score, weight]
+        for file, type_, values in zip(self._files, self._types, [*columns, *vectors], strict=True):
+            file.write(np.ascontiguousarray(values, type_).data)
+        self.n_rows += len(y)
+
+    def close(self) -> SpooledFiles:
+        """The files."""
+        self._stack.close()
+        stored = [
+            Stored(path, type_, (self.n_rows,))
+            for path, type_ in zip(self._paths, self._types, strict=True)
+        ]
+        y, score, *weight = stored[self._features :]
+        if self._outputs > 1:
+            score = replace(score, shape=(self.n_rows, self._outputs))
+        columns = tuple(stored[: self._features])
+        return SpooledFiles(columns, y, score, weight[0] if weight else None)
+
+
+# --- Rows in pieces brought together: statistics of columns, all rows, or a sample of them ------
+#
+# The sample is the same however rows are cut: those with the smallest hashes, equal rows told
+# apart. Hashes are collected first, which says how many copies of which rows are wanted; copies
+# are interchangeable, so every piece then hands over its own until there are enough.
+
 
 T = TypeVar("T")
+HASHES_AT_ONCE = 1 << 26
+"""Hashes that are looked at together (512 MiB); of more rows a share at a time."""
+
+Hashes = NDArray[np.uint64]
+
+
+def _on_columns(work: Callable[[Piece], T], scale: Scale, piece: Problem) -> T:
+    """Work on the columns of a piece and the quantised weights of its rows."""
+    return work(Piece(piece.table, scale.quantise_for_columns(piece.labels.weight)))
+
+
+def columns_of(store: Store, scale: Scale) -> Columns:
+    """Statistics of the columns of all pieces."""
+    schema = store.problem.table.schema
+    return Columns(schema, lambda work: store.map(partial(_on_columns, work, scale)))
+
+
+def gather(store: Store) -> Problem:
+    """All rows, in their order."""
+    return _join(store.problem, list(store.map(_itself)))
+
+
+def sample_pieces(store: Store, count: int, seed: int) -> Problem:
+    """The ``count`` rows with the smallest hashes, in the order of these."""
+    key = _smallest(store, count, seed)
+    wanted, copies = np.unique(key, return_counts=True)
+    found = list(store.map(partial(_rows_with, seed, wanted, copies)))
+    together = _join(store.problem, [rows for rows, _ in found])
+    own = np.concatenate([keys for _, keys in found])
+    enough = np.flatnonzero(_within(own, wanted, copies))
+    order = np.empty(count, dtype=np.intp)
+    order[np.argsort(key, kind="stable")] = enough[np.argsort(own[enough], kind="stable")]
+    sample = together.take(order)
+    return replace(sample, given=replace(sample.given, labels=sample.labels.strata, rows=None))
+
+
+def _hashes_of(seed: int, bits: int, first: int, piece: Problem) -> Hashes:
+    """Work: hashes of a piece's rows that begin with certain bits."""
+    key = piece.hashes(seed)
+    return key if bits == 0 else key[key >> np.uint64(64 - bits) == first]
+
+
+def _rows_with(
+    seed: int, wanted: Hashes, copies: NDArray[np.intp], piece: Problem
+) -> tuple[Problem, Hashes]:
+    """Work: rows of a piece that have a wanted hash, no more copies than wanted."""
+    key = piece.hashes(seed)
+    at = np.searchsorted(wanted, key).clip(0, len(wanted) - 1)
+    rows = np.flatnonzero(wanted[at] == key)
+    rows = rows[_within(key[rows], wanted, copies)]
+    return piece.take(rows), key[rows]
+
+
+def _within(key: Hashes, wanted: Hashes, copies: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Whether a row is one of the copies of its hash that are wanted."""
+    number = occurrence_index(key).astype(np.intp)
+    return np.asarray(number < copies[np.searchsorted(wanted, key)])
+
+
+def _smallest(store: Store, count: int, seed: int) -> Hashes:
+    """Hashes of the rows that come first once equal ones are told apart, in that order."""
+    bits = ((store.size.n_rows - 1) // HASHES_AT_ONCE).bit_length()
+    key, told = np.empty(0, np.uint64), np.empty(0, np.uint64)
+    for first in range(1 << bits):  # equal hashes are looked at together
+        some = np.concatenate(list(store.map(partial(_hashes_of, seed, bits, first))))
+        some.sort()
+        new = np.ones(len(some), dtype=np.bool_)
+        np.not_equal(some[1:], some[:-1], out=new[1:])
+        ahead = _first(some, new, count)
+        again = np.flatnonzero(~new)
+        number = again - np.searchsorted(some, some[again])
+        key = np.concatenate([key, ahead, some[again]])
+        told = np.concatenate([told, ahead, salted(some[again], number.astype(np.uint64))])
+        if len(told) > count:
+            kept = np.argpartition(told, count - 1)[:count]
+            key, told = key[kept], told[kept]
+    return np.asarray(key[np.argsort(told, kind="stable")])
+
+
+def _first(values: Hashes, marked: NDArray[np.bool_], count: int) -> Hashes:
+    """The first ``count`` of the marked values, without a copy of them all."""
+    end = count
+    while end < len(values) and np.count_nonzero(marked[:end]) < count:
+        end *= 2
+    return np.asarray(values[:end][marked[:end]][:count])
+
+
+def _itself(piece: Problem) -> Problem:
+    """Work: the rows of a piece, free of the files that they are in."""
+    return piece.take(np.arange(piece.n_rows))
+
+
+def _join(problem: Problem, parts: Sequence[Problem]) -> Problem:
+    """Rows of several problems as one."""
+    schema = problem.table.schema
+    columns = [
+        np.concatenate([part.table.column(j) for part in parts]) for j in range(len(schema.columns))
+    ]
+    # Column by column, as labels and scores of classes are where they were read in one piece.
+    values = np.asfortranarray(np.concatenate([part.labels.values for part in parts]))
+    weights = [part.labels.weight for part in parts if part.labels.weight is not None]
+    labels = replace(
+        problem.labels, values=values, weight=np.concatenate(weights) if weights else None
+    )
+    return replace(
+        problem,
+        table=Table(schema, columns, len(values)),
+        labels=labels,
+        base=np.asfortranarray(np.concatenate([part.base for part in parts])),
+        given=replace(problem.given, labels=labels.strata),
+        cut=_join_cut(parts),
+    )
+
+
+def _join_cut(parts: Sequence[Problem]) -> NDArray[np.float64] | None:
+    """What cutting base scores took off the losses of all rows; None if none was cut."""
+    if all(part.cut is None for part in parts):
+        return None
+    return np.concatenate(
+        [np.zeros(part.n_rows) if part.cut is None else part.cut for part in parts]
+    )
+
+
 WORKED_OUT = 64
 """Bytes a row for scores and level sets, statistics, and the order of rows by node."""
 
@@ -78,7 +400,7 @@ class DiskStore:
     def in_memory(self) -> MemoryStore:
         return MemoryStore(gather(self), self.threads)
 
-    def encode(self, encoders: Sequence[Encoder | None], weigh: Weigh) -> EncodedOnDisk:
+    def encode(self, encoders: Sequence[Encoder | None], weigh: Weigh) -> _EncodedOnDisk:
         def encode_piece(k: int, piece: Problem) -> Rows:
             put, labels = self.scratch.put, piece.labels
             blocks = tuple(map(put, encode_blocks(encoders, piece.table)))
@@ -89,7 +411,7 @@ class DiskStore:
             return Rows(blocks, put(labels.values), put(piece.base), weight, no_keys)
 
         pieces = dict(self._each(encode_piece))
-        return EncodedOnDisk(pieces, self.scratch, self.threads)
+        return _EncodedOnDisk(pieces, self.scratch, self.threads)
 
     def drop(self) -> None:
         """Remove the columns, which encoded rows do not need: less for the disk to keep."""
@@ -122,7 +444,7 @@ class DiskStore:
 
 
 @dataclass(frozen=True, eq=False)
-class EncodedOnDisk:
+class _EncodedOnDisk:
     """Encoded rows in files, by the number of their piece."""
 
     pieces: dict[int, Rows]
@@ -133,9 +455,9 @@ class EncodedOnDisk:
 
     @contextmanager
     def open(self, scale: Scale, *, threads: int | None = None) -> Iterator[LocalSource]:
-        scratch, held, parts = self.scratch, 0, list[Part | PartOnDisk]()
+        scratch, held, parts = self.scratch, 0, list[Part | _PartOnDisk]()
         for own in self.pieces.values():
-            needed = bytes_in_memory(own)
+            needed = _bytes_in_memory(own)
             if not len(own):
                 continue
             if needed <= scratch.memory:
@@ -143,7 +465,7 @@ class EncodedOnDisk:
                 held += needed
                 parts.append(Part(own.map(lambda stored: np.array(stored.open())), scale))
             else:
-                parts.append(PartOnDisk(own, scale, scratch))
+                parts.append(_PartOnDisk(own, scale, scratch))
         source = LocalSource(parts, scale, threads=self.threads if threads is None else threads)
         try:
             yield source
@@ -151,10 +473,10 @@ class EncodedOnDisk:
             source.close()
             scratch.memory += held
             for part in parts:
-                if isinstance(part, PartOnDisk):
+                if isinstance(part, _PartOnDisk):
                     part.forget()
 
-    def take(self, rows: Selection) -> EncodedOnDisk:
+    def take(self, rows: Selection) -> _EncodedOnDisk:
         def some(k: int, own: Rows) -> Rows:
             at = rows.of(k)
             return own.map(lambda file: self.scratch.put(file.open()[at]) if len(file) else file)
@@ -171,7 +493,7 @@ class EncodedOnDisk:
     def weights(self) -> NDArray[np.int64]:
         return np.concatenate([own.weight.open() for own in self.pieces.values()])
 
-    def reweighted(self, weight: NDArray[np.int64]) -> EncodedOnDisk:
+    def reweighted(self, weight: NDArray[np.int64]) -> _EncodedOnDisk:
         cuts = np.cumsum([len(own) for own in self.pieces.values()])[:-1]
         parts = np.split(weight, cuts) if len(weight) else [weight] * len(self.pieces)
         pieces = {
@@ -181,13 +503,13 @@ class EncodedOnDisk:
         return replace(self, pieces=pieces)
 
 
-def bytes_in_memory(rows: Rows) -> int:
+def _bytes_in_memory(rows: Rows) -> int:
     """What a part of these rows takes with all that it works out (measured), at most."""
     arrays = [*rows.blocks, rows.y, rows.base, rows.weight, rows.keys]
     return 2 * sum(int(stored.nbytes) for stored in arrays) + WORKED_OUT * len(rows)
 
 
-class PartOnDisk:
+class _PartOnDisk:
     """A part whose arrays are in files between statistics.
 
     What it works out (scores, level sets, packed words) is written back after every statistic,
@@ -210,10 +532,10 @@ class PartOnDisk:
         with self._opened() as part:
             return statistic.of(part)
 
-    def scores(self, log: Rounds) -> Scores:
-        """Scores after the last step of ``log``, in memory."""
+    def scores(self, model: Rounds) -> Scores:
+        """Scores after the last step of ``model``, in memory."""
         with self._opened() as part:
-            return np.array(part.scores(log))
+            return np.array(part.scores(model))
 
     def forget(self) -> None:
         """Remove everything but the rows."""

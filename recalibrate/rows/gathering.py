@@ -12,18 +12,16 @@ import numpy as np
 
 from recalibrate.bases.protocol import ScoreColumn, as_base, predicted_mean, takes_base
 from recalibrate.core.levels import Link, from_margin
-from recalibrate.data.inputs import is_collection, open_frames
-from recalibrate.data.scores import check_score_names, take_scores
-from recalibrate.data.splitting import find_columns
-from recalibrate.data.vectors import Float64
+from recalibrate.data.labels import Float64, check_score_names, take_scores
+from recalibrate.data.table import find_columns, is_collection, open_frames
 from recalibrate.groups.expressions import columns_named
-from recalibrate.rows.dask.shipping import Packed, pack
+from recalibrate.rows.dask import Packed, pack
 from recalibrate.rows.reading import check_roles
-from recalibrate.support.optional import require
+from recalibrate.support.checks import require
 
 
 @dataclass(frozen=True, eq=False)
-class Gathered:
+class _Gathered:
     """Rows of an audit in this process."""
 
     predictions: Float64
@@ -36,7 +34,7 @@ class Gathered:
 
 
 @dataclass(frozen=True)
-class Scorer:
+class _Scorer:
     """Predicted means of a piece's rows: by a model, or from a column.
 
     Attributes
@@ -78,7 +76,7 @@ def gather(
     cluster: Any,
     sample_weight: Any,
     exposure: Any = None,
-) -> Gathered:
+) -> _Gathered:
     """Predictions, labels, and the columns that groups read (all of them where H searches)."""
     if Z is not None:
         raise ValueError("Z= is for rows in memory; put its columns into X")
@@ -98,7 +96,7 @@ def gather(
         scorers.append(scorer(model, own_base=True) if baseline is True else scorer(baseline))
     wanted = _columns(groups, H, features)
     kept = list(dict.fromkeys(name for name in (y, cluster, *weights.values()) if name))
-    take = partial(take_piece, scorers=scorers, columns=[*kept, *wanted])
+    take = partial(_take_piece, scorers=scorers, columns=[*kept, *wanted])
     found = _on_workers(take, X) if on_dask else [take(piece) for piece in chain([first], pieces)]
     found = [each for each in found if len(each[0])]
     if not found:
@@ -107,7 +105,7 @@ def gather(
 
     table = pd.concat([frame for frame, _ in found], ignore_index=True)
     means = [np.concatenate(each) for each in zip(*(own for _, own in found), strict=True)]
-    return Gathered(
+    return _Gathered(
         means[0],
         means[1] if len(means) > 1 else None,
         table[wanted] if wanted else None,
@@ -120,7 +118,7 @@ def gather(
 
 def _on_workers(take: Callable[[Any], Any], X: Any) -> list[Any]:
     """What is taken of every partition of a Dask DataFrame, by its workers."""
-    from recalibrate.rows.dask.workers import collect, explained
+    from recalibrate.rows.dask import collect, explained
 
     dask = require("dask", "dask")
     tasks = [dask.delayed(take)(part) for part in X.to_delayed()]
@@ -131,7 +129,9 @@ def _on_workers(take: Callable[[Any], Any], X: Any) -> list[Any]:
         return collect(client, client.compute(tasks))
 
 
-def take_piece(frame: Any, scorers: list[Scorer], columns: list[str]) -> tuple[Any, list[Float64]]:
+def _take_piece(
+    frame: Any, scorers: list[_Scorer], columns: list[str]
+) -> tuple[Any, list[Float64]]:
     """Some columns of a piece, and its predictions."""
     if not len(frame):
         return frame, []
@@ -149,7 +149,7 @@ def _features(X: Any, roles: dict[str, Any], scores: list[str]) -> tuple[str, ..
 
 def _scorer(
     model: Any, base: Any, features: tuple[str, ...], travels: bool, own_base: bool = False
-) -> Scorer:
+) -> _Scorer:
     """What scores the pieces: columns, a model (or its base), packed where it travels."""
     names = check_score_names(base)
     if own_base:
@@ -160,19 +160,19 @@ def _scorer(
                 "compare with."
             )
         if base is not None:
-            return Scorer(None, names, features, model.base.link)
-        return Scorer(pack(model.base) if travels else model.base, (), features)
+            return _Scorer(None, names, features, model.base.link)
+        return _Scorer(pack(model.base) if travels else model.base, (), features)
     if isinstance(model, str | list | tuple):
-        return Scorer(None, check_score_names(model), features)
+        return _Scorer(None, check_score_names(model), features)
     if takes_base(model):
-        return Scorer(pack(model.base, model) if travels else model, names, features)
+        return _Scorer(pack(model.base, model) if travels else model, names, features)
     source = as_base(model)
     if isinstance(source, ScoreColumn):
         raise TypeError(
             "an array of predictions cannot be matched to rows that come in pieces: make it a "
             "column and pass its name"
         )
-    return Scorer(pack(source) if travels else source, (), features)
+    return _Scorer(pack(source) if travels else source, (), features)
 
 
 def _columns(groups: Any, H: Any, features: tuple[str, ...]) -> list[str]:

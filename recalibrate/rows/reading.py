@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from itertools import chain
 from operator import or_
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.bases.problem import (
-    Given,
+    InputOptions,
+    OriginalRows,
     Problem,
-    Reading,
     base_margin,
     choose_link,
     cut_losses,
@@ -24,34 +27,44 @@ from recalibrate.bases.problem import (
     outside_unit,
     refuse_two_numbers,
     settle_kind,
+    warn_if_too_good,
     with_scores,
 )
 from recalibrate.bases.protocol import Base, ScoreColumn, base_outputs
-from recalibrate.bases.suspicion import warn_if_too_good
 from recalibrate.bases.wrappers import remember_columns, select_columns
 from recalibrate.core.fixedpoint import Weights
 from recalibrate.core.levels import Link
 from recalibrate.data.classes import Known
-from recalibrate.data.growing import GrowingColumn, growing
-from recalibrate.data.labels import Seen, read_values, scale_labels
-from recalibrate.data.scores import count_outputs, read_scores, take_scores
-from recalibrate.data.splitting import find_columns, split_columns
-from recalibrate.data.table import Column, Schema, Table
-from recalibrate.data.weights import (
+from recalibrate.data.columns import GrowingColumn, growing
+from recalibrate.data.labels import (
     ALL_WEIGHTS_ZERO,
+    Seen,
     by_exposure,
+    count_outputs,
     per_exposure,
     read_exposure,
+    read_scores,
     read_some_weights,
+    read_values,
+    scale_labels,
+    take_scores,
 )
-from recalibrate.rows.disk import DiskStore
-from recalibrate.rows.files import Scratch, Stored
-from recalibrate.rows.spool import Spool, SpooledFiles
+from recalibrate.data.table import (
+    Column,
+    Schema,
+    Table,
+    find_columns,
+    is_collection,
+    open_frames,
+    split_columns,
+)
+from recalibrate.rows.disk import DiskStore, Scratch, Spool, SpooledFiles, Stored, scratch_folder
 from recalibrate.rows.store import Size, Store
 from recalibrate.support.notices import listed
 
 if TYPE_CHECKING:
     import pandas as pd
+
 
 SAMPLE_ROWS = 1 << 20
 """Rows by which it is judged whether a base has seen the labels."""
@@ -107,12 +120,12 @@ def check_roles(roles: Mapping[str, Any], names: Sequence[str], where: str) -> N
         find_columns([name], names)
 
 
-def assign_roles(names: Sequence[str], base_model: Any, y: Any, reading: Reading) -> Roles:
+def assign_roles(names: Sequence[str], base_model: Any, y: Any, reading: InputOptions) -> Roles:
     """Find labels, weights and scores among the columns."""
     sample_weight, exposure = reading.sample_weight, reading.exposure
     given = {"y": y, "sample_weight": sample_weight, "exposure": exposure}
     check_roles(given, names, "rows come in pieces")
-    scores = score_names(base_model, names)
+    scores = _score_names(base_model, names)
     taken = {y, sample_weight, exposure, *scores}
     features = tuple(name for name in names if name not in taken)
     if not features:
@@ -120,7 +133,7 @@ def assign_roles(names: Sequence[str], base_model: Any, y: Any, reading: Reading
     return Roles(y, sample_weight, exposure, scores, features)
 
 
-def score_names(base_model: Any, names: Sequence[str]) -> tuple[str, ...]:
+def _score_names(base_model: Any, names: Sequence[str]) -> tuple[str, ...]:
     """The columns that a base model's scores are in; none where it is a model."""
     if isinstance(base_model, str):
         return (base_model,) if base_model in names else ()
@@ -136,12 +149,12 @@ def score_names(base_model: Any, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(base_model)
 
 
-def read_base(base_model: Any, roles: Roles, reading: Reading, X: pd.DataFrame) -> Base:
+def read_base(base_model: Any, roles: Roles, reading: InputOptions, X: pd.DataFrame) -> Base:
     """The base model, tied to the columns of X, or the promise of its scores in a column."""
     if roles.scores:
         link, count = reading.base_link or "identity", len(roles.scores)
         name = f"column {roles.scores[0]!r}" if count == 1 else f"columns {listed(roles.scores)}"
-        return ScoreColumn(no_scores(count), link=link, name=name)
+        return ScoreColumn(_no_scores(count), link=link, name=name)
     base = open_base(base_model, reading)
     if isinstance(base, ScoreColumn):
         raise TypeError(
@@ -151,7 +164,7 @@ def read_base(base_model: Any, roles: Roles, reading: Reading, X: pd.DataFrame) 
     return remember_columns(base, X)
 
 
-def leave_unread(roles: Roles, base: Base, reading: Reading, some: pd.DataFrame) -> Roles:
+def leave_unread(roles: Roles, base: Base, reading: InputOptions, some: pd.DataFrame) -> Roles:
     """Roles without columns that H cannot read, by some rows, if H does not look at them."""
     blank = Schema(tuple(Column(name, "categorical") for name in roles.features), named=True)
     reads = reading.beside(base.columns() or ()).reads
@@ -240,7 +253,7 @@ def read_raw(
     return RawRows(encoded, y, score, weight, Facts(seen, outside, size))
 
 
-def no_scores(outputs: int) -> NDArray[np.float64]:
+def _no_scores(outputs: int) -> NDArray[np.float64]:
     """Scores of no rows."""
     return np.empty(0) if outputs == 1 else np.empty((0, outputs))
 
@@ -272,14 +285,14 @@ def _read_labels(
 
 
 def settle(
-    facts: Facts, columns: Sequence[GrowingColumn], base: Base, reading: Reading, known: Known
+    facts: Facts, columns: Sequence[GrowingColumn], base: Base, reading: InputOptions, known: Known
 ) -> Problem:
     """The problem without its rows, once all were seen."""
     weighted = reading.sample_weight is not None or reading.exposure is not None
     if not facts.size.n_rows:
         raise ValueError(ALL_WEIGHTS_ZERO)
     schema = Schema(tuple(column.column() for column in columns), named=True)
-    nothing, scores = np.empty(0), no_scores(known.outputs)
+    nothing, scores = np.empty(0), _no_scores(known.outputs)
     labels = scale_labels(nothing, None, facts.seen, reading.bounds, known)
     labels = replace(labels, exposed=reading.exposure is not None)
     labels = settle_kind(labels, base, facts.outside)
@@ -289,7 +302,7 @@ def settle(
     if weights is not None and weights.smallest != weights.largest:
         labels = replace(labels, weight=nothing)
     blank = Table(schema, [np.empty(0, np.float32)] * len(schema.columns), 0)
-    given = Given(nothing, None, weighted)
+    given = OriginalRows(nothing, None, weighted)
     table = with_scores(blank, scores, labels)
     return Problem(table, labels, scores, choose_link(base, reading, labels), given)
 
@@ -298,7 +311,7 @@ def read_rows(
     frames: Iterable[pd.DataFrame],
     base_model: Any,
     y: Any,
-    reading: Reading,
+    reading: InputOptions,
     scratch: Scratch,
     *,
     block_rows: int,
@@ -347,7 +360,7 @@ class Finish:
     problem: Problem
     base_link: Link
     seen: Seen
-    reading: Reading
+    reading: InputOptions
     known: Known
 
     def labels(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -372,7 +385,7 @@ class Finish:
 
     @property
     def _base(self) -> ScoreColumn:
-        return ScoreColumn(no_scores(self.known.outputs), link=self.base_link)
+        return ScoreColumn(_no_scores(self.known.outputs), link=self.base_link)
 
 
 def _finish_labels(
@@ -411,7 +424,7 @@ def _finish_block(
     return cut
 
 
-def every_nth(step: int, piece: Problem) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _every_nth(step: int, piece: Problem) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Work: labels and base scores of every so many rows."""
     return np.array(piece.labels.values[::step]), np.array(piece.base[::step])
 
@@ -419,6 +432,75 @@ def every_nth(step: int, piece: Problem) -> tuple[NDArray[np.float64], NDArray[n
 def warn_by_sample(store: Store) -> None:
     """The usual warning about a base that has seen the rows, by a sample of them."""
     step = -(-store.size.n_rows // SAMPLE_ROWS)
-    found = store.map(partial(every_nth, step))
+    found = store.map(partial(_every_nth, step))
     y, base = (np.concatenate(each) for each in zip(*found, strict=True))
     warn_if_too_good(replace(store.problem.labels, values=y), base, store.problem.link)
+
+
+# --- Rows that do not come as a table: which store they are read into ---------------------------
+
+
+BYTES_A_ROW = 400
+"""What a run in memory needs per row beside two bytes per feature (measured)."""
+MOST_MEMORY = 1 << 30
+CONTAINER_LIMITS = (
+    "/sys/fs/cgroup/memory.max",
+    "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+)
+
+
+@contextmanager
+def open_rows(
+    base_model: Any,
+    X: Any,
+    y: Any,
+    reading: InputOptions,
+    *,
+    threads: int,
+    cache: str | os.PathLike[str] | None,
+    block_rows: int,
+    memory: int | None,
+    client: Any,
+) -> Iterator[tuple[Base, Store]]:
+    """The base model, and the rows: in files, or on the workers of a Dask cluster."""
+    if is_collection(X):
+        from recalibrate.rows.dask import explained, find_client, read_collection
+
+        client = find_client(client)
+        with explained(client):
+            yield read_collection(client, X, base_model, y, reading, threads=threads)
+        return
+    with scratch_folder(cache, default_memory() if memory is None else memory) as scratch:
+        yield read_rows(
+            open_frames(X), base_model, y, reading, scratch, block_rows=block_rows, threads=threads
+        )
+
+
+def default_memory() -> int:
+    """Bytes of encoded rows that stay in memory between rounds, if nobody says."""
+    present = _memory_present()
+    return 0 if present is None else min(MOST_MEMORY, present // 8)
+
+
+def _memory_present() -> int | None:
+    """Bytes that this machine has, or lets this container have; None if it does not say."""
+    if not hasattr(os, "sysconf") or "SC_PHYS_PAGES" not in os.sysconf_names:
+        return None
+    present = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    for limit in CONTAINER_LIMITS:
+        with suppress(OSError, ValueError):  # not there, or "max"
+            present = min(present, int(Path(limit).read_text()))
+    return present
+
+
+def check_memory(store: Store) -> None:
+    """Refuse a run in memory that cannot fit."""
+    n_rows, features = store.size.n_rows, len(store.problem.table.schema.columns)
+    needed = n_rows * (BYTES_A_ROW + 2 * features)
+    present = _memory_present()
+    if present is not None and needed > present:
+        raise MemoryError(
+            f"Estimator fits regressors that need all rows in memory: {n_rows} rows take about "
+            f"{needed / 2**30:.0f} GiB, of {present / 2**30:.0f} GiB that this machine has. Trees, "
+            "Linear and Groups are not bound by memory."
+        )

@@ -1,4 +1,4 @@
-"""What every room uses and that knows nothing of models: checks, warnings, threads, files.
+"""What all packages use and that knows nothing of models: checks, warnings, threads, files.
 
 Comes in: single values, pieces of work. Leaves: the same, checked or done. Anyone may call it.
 """

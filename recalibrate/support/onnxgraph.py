@@ -260,8 +260,8 @@ class GraphBuilder:
         """
         wide = self.cast(tensor, "float64")
         self.same(self.flat(wide) if width == 1 else wide, SCORE)
-        self.nodes = needed_nodes(self.nodes, [SCORE])
-        used = {name for node in self.nodes for name in names_read(node)}
+        self.nodes = _needed_nodes(self.nodes, [SCORE])
+        used = {name for node in self.nodes for name in _names_read(node)}
         self.initializers = [tensor for tensor in self.initializers if tensor.name in used]
         facts = {} if values == "any" else {VALUES: values}
         if known:
@@ -283,13 +283,13 @@ def own_inputs(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
     return [value for value in model.graph.input if value.name not in constants]
 
 
-def needed_nodes(nodes: Sequence[onnx.NodeProto], outputs: Iterable[str]) -> list[onnx.NodeProto]:
+def _needed_nodes(nodes: Sequence[onnx.NodeProto], outputs: Iterable[str]) -> list[onnx.NodeProto]:
     """The nodes that the outputs depend on, in their order."""
     wanted, kept = set(outputs), []
     for node in reversed(nodes):
         if wanted.intersection(node.output):
             kept.append(node)
-            wanted.update(names_read(node))
+            wanted.update(_names_read(node))
     return kept[::-1]
 
 
@@ -300,17 +300,17 @@ def pruned(model: onnx.ModelProto, outputs: Iterable[str]) -> onnx.ModelProto:
     result = ModelProto()
     result.CopyFrom(model)
     del result.graph.node[:]
-    result.graph.node.extend(needed_nodes(list(model.graph.node), outputs))
+    result.graph.node.extend(_needed_nodes(list(model.graph.node), outputs))
     return result
 
 
-def names_read(node: onnx.NodeProto) -> Iterator[str]:
+def _names_read(node: onnx.NodeProto) -> Iterator[str]:
     """Tensors that a node reads, also those that its subgraphs take from outside."""
     yield from (name for name in node.input if name)
     for attribute in node.attribute:
         for graph in [attribute.g, *attribute.graphs]:
             for inner in graph.node:
-                yield from names_read(inner)
+                yield from _names_read(inner)
             yield from (value.name for value in graph.output)
 
 

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from recalibrate.support.errors import ModelFileError
+from recalibrate.support.checks import ModelFileError
 
 MOST_NESTING = 64
 MOST_PARTS = 1 << 22
@@ -52,7 +52,7 @@ def parse(text: bytes, what: str = "the header", *, finite: bool = True) -> Any:
     >>> parse(b'{"a": 1, "a": 2}')
     Traceback (most recent call last):
     ...
-    recalibrate.support.errors.ModelFileError: the header repeats the key 'a'
+    recalibrate.support.checks.ModelFileError: the header repeats the key 'a'
     """
 
     def refuse_constant(name: str) -> NoReturn:

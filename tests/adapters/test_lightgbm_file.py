@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from recalibrate.bases.protocol import as_base
-from recalibrate.support.errors import ModelFileError
+from recalibrate.support.checks import ModelFileError
 
 lightgbm = pytest.importorskip("lightgbm")
 pytestmark = pytest.mark.adapter

@@ -25,7 +25,7 @@ from sklearn.svm import SVC, SVR, NuSVR
 
 import recalibrate as rc
 from recalibrate.scores import as_base, predicted_mean
-from recalibrate.support.ort import GraphRunner
+from recalibrate.support.onnxfile import GraphRunner
 
 pytestmark = pytest.mark.adapter
 

@@ -11,7 +11,7 @@ from recalibrate_adapters.filechecks import read_base
 from recalibrate_adapters.xgboost import check_model, parse
 
 from recalibrate.bases.protocol import as_base
-from recalibrate.support.errors import ModelFileError
+from recalibrate.support.checks import ModelFileError
 
 xgboost = pytest.importorskip("xgboost")
 pytestmark = pytest.mark.adapter

@@ -228,10 +228,10 @@ def test_a_sample_of_rows_gives_about_the_same_critical_value(data, monkeypatch)
 
 
 def test_more_groups_than_can_be_correlated(data, monkeypatch):
-    from recalibrate.auditing.measure import redraws, sweep
-    from recalibrate.auditing.measure.simultaneous import critical_value
+    from recalibrate.auditing.measure import shift, sweep
+    from recalibrate.auditing.measure.limits import critical_value
 
-    monkeypatch.setattr(redraws, "MOST_MEMBERSHIPS", 0)
+    monkeypatch.setattr(shift, "MOST_MEMBERSHIPS", 0)
     monkeypatch.setattr(sweep, "MOST_CORRELATED", 3)
     report = audit(data.scores, data.X, data.y, ["SEX", "MAR"])
     assert report.critical == critical_value(None, 8, 0.05)

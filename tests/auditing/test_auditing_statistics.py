@@ -12,8 +12,8 @@ from scipy.special import ndtr
 from scipy.stats import binom
 
 from recalibrate.auditing import audit
+from recalibrate.auditing.measure.limits import critical_value, holm
 from recalibrate.auditing.measure.shift import Shifts
-from recalibrate.auditing.measure.simultaneous import critical_value, holm
 
 RUNS = 100
 SETS = 40

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import spearmanr
 from sklearn.metrics import roc_auc_score
 
-from recalibrate.auditing.measure.changes import auc, changes, rank_correlation
+from recalibrate.auditing.measure.assemble import auc, changes, rank_correlation
 from recalibrate.auditing.measure.segments import read_segments
 from recalibrate.data.labels import read_labels
 

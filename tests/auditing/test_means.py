@@ -8,12 +8,18 @@ import pytest
 from sklearn.metrics import mean_poisson_deviance
 
 import recalibrate as rc
-from recalibrate.auditing.measure.law import noise_score, noise_spread
 from recalibrate.auditing.measure.limits import judge_sums
 from recalibrate.auditing.measure.noise import find_kurtosis, moderate
-from recalibrate.auditing.measure.sample import take_sample
 from recalibrate.auditing.measure.segments import read_segments
-from recalibrate.auditing.measure.sweep import Nesting, find_nesting, overlaps, sum_groups
+from recalibrate.auditing.measure.sweep import (
+    Nesting,
+    find_nesting,
+    noise_score,
+    noise_spread,
+    overlaps,
+    sum_groups,
+    take_sample,
+)
 from recalibrate.data.labels import read_labels
 from recalibrate.metrics import decompose
 

@@ -10,12 +10,10 @@ from sklearn.metrics import precision_score, recall_score, roc_auc_score
 
 from recalibrate import Groups
 from recalibrate.auditing import audit
-from recalibrate.auditing.measure.proportions import difference_limits, ratio_limits
-from recalibrate.auditing.measure.rates import Tally, find_rates
-from recalibrate.auditing.measure.sample import take_sample
+from recalibrate.auditing.measure.limits import critical_value
+from recalibrate.auditing.measure.rates import Tally, difference_limits, find_rates, ratio_limits
 from recalibrate.auditing.measure.segments import read_segments
-from recalibrate.auditing.measure.simultaneous import critical_value
-from recalibrate.auditing.measure.sweep import sum_groups
+from recalibrate.auditing.measure.sweep import sum_groups, take_sample
 from recalibrate.auditing.views.columns import rate_tables
 from recalibrate.data.labels import read_labels
 from recalibrate.simulate import census

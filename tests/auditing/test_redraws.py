@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from recalibrate.auditing import audit
-from recalibrate.auditing.measure.simultaneous import LargestScore
+from recalibrate.auditing.measure.limits import LargestScore
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassif
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from recalibrate.bases.problem import Reading, read_problem
+from recalibrate.bases.problem import InputOptions, read_problem
 from recalibrate.scores import as_base, sigmoid
 
 
@@ -23,7 +23,7 @@ def sample(n=1000, scale=1.0, seed=0):
 def warned(scores, X, y, **options):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        read_problem(as_base(scores), X, y, Reading(**options))
+        read_problem(as_base(scores), X, y, InputOptions(**options))
     return any("almost perfectly" in str(warning.message) for warning in caught)
 
 

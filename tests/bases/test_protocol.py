@@ -253,7 +253,7 @@ def test_bytes_go_to_the_reader_of_onnx(monkeypatch, kind):
             return lambda content, **options: seen.append((content, options)) or as_base([0.5])
 
     monkeypatch.setattr(
-        "recalibrate.bases.registry.find_reader",
+        "recalibrate.bases.protocol.find_reader",
         lambda suffix: Entry if suffix == ".onnx" else None,
     )
     as_base(kind(b"model"), target_class=3)

@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeRegressor
 
 import recalibrate as rc
-from recalibrate.classes.estimator.spec import Affine
+from recalibrate.classes.estimator import Affine
 
 
 @pytest.mark.parametrize(

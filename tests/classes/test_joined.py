@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from strategies import cases, people, tree_specs
 
 from recalibrate import Groups, Trees
-from recalibrate.classes.trees import joined
-from recalibrate.classes.trees import spec as trees
-from recalibrate.classes.trees.spec import TreeTable
+from recalibrate.classes import trees
+from recalibrate.classes.trees import TreeTable
 from recalibrate.core.boost import Settings, boost
 from recalibrate.core.fixedpoint import make_scale
 from recalibrate.core.learning import Penalty
@@ -33,23 +32,23 @@ WAYS = {"masks": (0, 1 << 25, 64), "walk": (10**9, 1 << 25, 64), "too large": (0
 @pytest.fixture(params=WAYS)
 def way(request, monkeypatch):
     least, most, leaves = WAYS[request.param]
-    monkeypatch.setattr(joined, "LEAST_ROWS", least)
-    monkeypatch.setattr(joined, "MOST_MASK_BYTES", most)
-    monkeypatch.setattr(joined, "MOST_LEAVES", leaves)
-    monkeypatch.setattr(joined, "LEAST_TREES", 1)
+    monkeypatch.setattr(trees, "LEAST_ROWS", least)
+    monkeypatch.setattr(trees, "MOST_MASK_BYTES", most)
+    monkeypatch.setattr(trees, "MOST_LEAVES", leaves)
+    monkeypatch.setattr(trees, "LEAST_TREES", 1)
     return request.param
 
 
-def one_by_one(log, blocks, base):
+def one_by_one(model, blocks, base):
     """What the list of steps means, to the letter."""
-    state = log.begin(base)
-    for step in log.steps:
+    state = model.begin(base)
+    for step in model.steps:
         state = state.advance(step, blocks[step.encoder])
     return state.f
 
 
-def stretches(log):
-    return [len(steps) for steps, together in log._stretches if together is not None]
+def stretches(model):
+    return [len(steps) for steps, together in model._stretches if together is not None]
 
 
 def fit(case, plan, link="identity", start=None):
@@ -59,21 +58,21 @@ def fit(case, plan, link="identity", start=None):
     weight = scale.quantise_weight(case.weight)
     learners = [each.bind(Columns.of(table, weight), index=k) for k, (each, _) in enumerate(plan)]
     encoders = tuple(learner.encoder for learner in learners)
-    log = Rounds(link, start, encoders)
+    model = Rounds(link, start, encoders)
     blocks = tuple(encoder.encode(table) for encoder in encoders)
     rows = Rows(blocks, case.y, to_margin(case.base, link), weight)
     with rows_in_memory(rows, scale) as source:
         for k, (learner, (_, run)) in enumerate(zip(learners, plan, strict=True)):
             run = replace(run, link=link)
-            log = boost(source, learner, run, log, encoder=k, progress=False).log
+            model = boost(source, learner, run, model, encoder=k, progress=False).model
     other = table.schema.read(case.X_other)
-    return log, [e.encode(other) for e in encoders], to_margin(case.base_other, link)
+    return model, [e.encode(other) for e in encoders], to_margin(case.base_other, link)
 
 
-def check(log, blocks, base):
-    expected = one_by_one(log, blocks, base)
-    assert log.apply(blocks, base).tolist() == expected.tolist()
-    assert log.apply(blocks, base).tolist() == expected.tolist()  # with what was kept
+def check(model, blocks, base):
+    expected = one_by_one(model, blocks, base)
+    assert model.apply(blocks, base).tolist() == expected.tolist()
+    assert model.apply(blocks, base).tolist() == expected.tolist()  # with what was kept
 
 
 @pytest.mark.slow
@@ -89,11 +88,11 @@ def check(log, blocks, base):
 def test_small_awkward_tables(case, spec, link, tables, grid, least):
     run = Settings(levels=1, step=0.3, tables_per_round=tables, max_rounds=4)
     start = None if grid is None else Levels.uniform(grid, link)
-    log, blocks, base = fit(case, [(spec, run)], link, start)
+    model, blocks, base = fit(case, [(spec, run)], link, start)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(joined, "LEAST_ROWS", least)
-        patch.setattr(joined, "LEAST_TREES", 1)
-        check(log, blocks, base)
+        patch.setattr(trees, "LEAST_ROWS", least)
+        patch.setattr(trees, "LEAST_TREES", 1)
+        check(model, blocks, base)
 
 
 SPECS = {
@@ -111,10 +110,10 @@ SPECS = {
 def test_larger_tables(name, weighted, way):
     case = people(3000, seed=3, binary=True, weighted=weighted)
     run = Settings(levels=1, step=0.1, max_rounds=12, penalty=Penalty(l2=1.0))
-    log, blocks, base = fit(case, [(SPECS[name], run)], "logit")
-    assert stretches(log) == [12]
-    check(log, blocks, base)
-    (_, together), *_ = log._stretches
+    model, blocks, base = fit(case, [(SPECS[name], run)], "logit")
+    assert stretches(model) == [12]
+    check(model, blocks, base)
+    (_, together), *_ = model._stretches
     written = [bits.masks.dtype.itemsize * 8 for bits in together._written]
     bits = {"32 bits": 32, "64 bits": 64}.get(name, 16)
     assert written == ([bits] if way == "masks" else [])
@@ -122,22 +121,22 @@ def test_larger_tables(name, weighted, way):
 
 
 def test_more_leaves_than_bits_are_walked(monkeypatch):
-    monkeypatch.setattr(joined, "LEAST_ROWS", 0)
-    monkeypatch.setattr(joined, "MOST_LEAVES", 7)
+    monkeypatch.setattr(trees, "LEAST_ROWS", 0)
+    monkeypatch.setattr(trees, "MOST_LEAVES", 7)
     case = people(500, seed=1, binary=False, weighted=False)
-    run = Settings(levels=1, step=0.1, max_rounds=joined.LEAST_TREES)
-    log, blocks, base = fit(case, [(Trees(depth=3), run)])
-    check(log, blocks, base)
-    assert log._stretches[0][1]._written == []
+    run = Settings(levels=1, step=0.1, max_rounds=trees.LEAST_TREES)
+    model, blocks, base = fit(case, [(Trees(depth=3), run)])
+    check(model, blocks, base)
+    assert model._stretches[0][1]._written == []
 
 
 def test_many_trees_and_rows_in_pieces(way, monkeypatch):
-    monkeypatch.setattr(joined, "threads_for", lambda n_rows: 3)
+    monkeypatch.setattr(trees, "threads_for", lambda n_rows: 3)
     case = people(400, seed=2, binary=False, weighted=False)
     run = Settings(levels=1, step=0.01, max_rounds=masks.TREES + 5)
-    log, blocks, base = fit(case, [(Trees(depth=2), run)])
+    model, blocks, base = fit(case, [(Trees(depth=2), run)])
     at = np.random.default_rng(0).integers(0, len(base), 3 * 16_384 + 1)
-    check(log, [block[at] for block in blocks], base[at])
+    check(model, [block[at] for block in blocks], base[at])
 
 
 def test_only_steps_on_one_level_set_that_add_are_joined(way):
@@ -154,35 +153,35 @@ def test_only_steps_on_one_level_set_that_add_are_joined(way):
         (own, replace(add, grid=grid, step=0.5)),
         (own, add),
     ]
-    log, blocks, base = fit(case, plan)
-    assert stretches(log) == [3, 3, 6, 3]
-    check(log, blocks, base)
+    model, blocks, base = fit(case, plan)
+    assert stretches(model) == [3, 3, 6, 3]
+    check(model, blocks, base)
 
     # Tables that keep the level sets before them: here those of a grid.
-    last = log.steps[-1]
+    last = model.steps[-1]
     kept = replace(last, partition=None)
-    check(log.append(kept).append(kept), blocks, base)
-    assert stretches(log.append(kept).append(kept)) == [3, 3, 6, 5]
-    on_grid = log.first(len(log.steps) - 3).append(kept).append(kept)
+    check(model.append(kept).append(kept), blocks, base)
+    assert stretches(model.append(kept).append(kept)) == [3, 3, 6, 5]
+    on_grid = model.first(len(model.steps) - 3).append(kept).append(kept)
     assert stretches(on_grid) == [3, 3, 6]
 
 
 def test_steps_without_a_tree_change_nothing(way):
     case = people(600, seed=6, binary=False, weighted=False)
-    log, blocks, base = fit(case, [(Trees(depth=2), Settings(levels=1, step=0.1, max_rounds=4))])
+    model, blocks, base = fit(case, [(Trees(depth=2), Settings(levels=1, step=0.1, max_rounds=4))])
     none = np.zeros(1, bool)
     for gone in ([1], [0, 1, 2, 3]):
         steps = tuple(
             replace(step, table=step.table.keep(none)) if k in gone else step
-            for k, step in enumerate(log.steps)
+            for k, step in enumerate(model.steps)
         )
-        check(replace(log, steps=steps), blocks, base)
+        check(replace(model, steps=steps), blocks, base)
 
 
 def test_nodes_that_nothing_leads_to(way, monkeypatch):
     """A file may hold such; they must not share a leaf's place."""
     case = people(600, seed=7, binary=False, weighted=False)
-    log, blocks, base = fit(case, [(Trees(depth=2), Settings(levels=1, step=0.1, max_rounds=2))])
+    model, blocks, base = fit(case, [(Trees(depth=2), Settings(levels=1, step=0.1, max_rounds=2))])
 
     def moved(table: TreeTable) -> TreeTable:
         def behind(own, lost):
@@ -201,21 +200,21 @@ def test_nodes_that_nothing_leads_to(way, monkeypatch):
             behind(table.gain, 0.0),
         )
 
-    steps = tuple(replace(step, table=moved(step.table)) for step in log.steps)
-    changed = replace(log, steps=steps)
+    steps = tuple(replace(step, table=moved(step.table)) for step in model.steps)
+    changed = replace(model, steps=steps)
     check(changed, blocks, base)
-    assert changed.apply(blocks, base).tolist() == log.apply(blocks, base).tolist()
+    assert changed.apply(blocks, base).tolist() == model.apply(blocks, base).tolist()
     monkeypatch.setattr(trees, "ROWS_FOR_MASKS", 0)
-    assert one_by_one(changed, blocks, base).tolist() == log.apply(blocks, base).tolist()
+    assert one_by_one(changed, blocks, base).tolist() == model.apply(blocks, base).tolist()
 
 
 def test_what_is_derived_does_not_travel():
     case = people(600, seed=8, binary=False, weighted=False)
-    log, blocks, base = fit(case, [(Trees(depth=2), Settings(levels=1, step=0.1, max_rounds=3))])
-    size = len(pickle.dumps(log))
-    expected = log.apply(blocks, base)
-    assert len(pickle.dumps(log)) == size
-    again = pickle.loads(pickle.dumps(log))  # noqa: S301  # our own bytes
+    model, blocks, base = fit(case, [(Trees(depth=2), Settings(levels=1, step=0.1, max_rounds=3))])
+    size = len(pickle.dumps(model))
+    expected = model.apply(blocks, base)
+    assert len(pickle.dumps(model)) == size
+    again = pickle.loads(pickle.dumps(model))  # noqa: S301  # our own bytes
     assert "_stretches" not in vars(again)
     assert again.apply(blocks, base).tolist() == expected.tolist()
 
@@ -236,9 +235,9 @@ def test_a_model_of_one_step_is_left_alone():
 def test_leaves_of_a_single_tree_by_masks(name, monkeypatch):
     case = people(3000, seed=9, binary=True, weighted=False)
     run = Settings(levels=1, step=0.1, max_rounds=4)
-    log, (block,), _ = fit(case, [(SPECS[name], run)], "logit")
+    model, (block,), _ = fit(case, [(SPECS[name], run)], "logit")
     level = np.zeros(len(block), np.int32)
-    for step in log.steps:
+    for step in model.steps:
         found = []
         for least in (0, 10**9):
             monkeypatch.setattr(trees, "ROWS_FOR_MASKS", least)
@@ -250,26 +249,26 @@ def test_columns_that_no_step_looks_at_are_not_encoded():
     case = people(600, seed=10, binary=False, weighted=False)
     run = Settings(levels=1, step=0.1, max_rounds=3)
     plan = [(Trees(depth=1, features=["age", "code", "hours"]), run), (Groups("letter"), run)]
-    log, _, base = fit(case, plan)
+    model, _, base = fit(case, plan)
     table = read_table(case.X).schema.read(case.X_other)
-    whole = [encoder.encode(table) for encoder in log.encoders]
-    some = log.encode(table)
-    used = set().union(*(step.table.looks_at for step in log.steps if step.encoder == 0))
+    whole = [encoder.encode(table) for encoder in model.encoders]
+    some = model.encode(table)
+    used = set().union(*(step.table.looks_at for step in model.steps if step.encoder == 0))
     assert 0 < len(used) < 3
     for j in range(3):
         assert some[0][:, j].tolist() == (whole[0][:, j] * (j in used)).tolist()
     assert some[1].tolist() == whole[1].tolist()
-    assert log.apply(some, base).tolist() == one_by_one(log, whole, base).tolist()
+    assert model.apply(some, base).tolist() == one_by_one(model, whole, base).tolist()
 
 
 def test_a_fresh_model_may_be_asked_by_many_threads():
     case = people(600, seed=11, binary=False, weighted=False)
-    run = Settings(levels=1, step=0.1, max_rounds=joined.LEAST_TREES)
-    log, blocks, base = fit(case, [(Trees(depth=3), run)])
-    at = np.arange(2 * joined.LEAST_ROWS) % len(base)
+    run = Settings(levels=1, step=0.1, max_rounds=trees.LEAST_TREES)
+    model, blocks, base = fit(case, [(Trees(depth=3), run)])
+    at = np.arange(2 * trees.LEAST_ROWS) % len(base)
     blocks, base = [block[at] for block in blocks], base[at]
-    expected = one_by_one(log, blocks, base).tolist()
+    expected = one_by_one(model, blocks, base).tolist()
     with ThreadPoolExecutor(4) as pool:
-        for found in pool.map(lambda _: log.apply(blocks, base).tolist(), range(16)):
+        for found in pool.map(lambda _: model.apply(blocks, base).tolist(), range(16)):
             assert found == expected
-    assert len(log._stretches[0][1]._written) == 1
+    assert len(model._stretches[0][1]._written) == 1

@@ -11,9 +11,8 @@ import pandas as pd
 import pytest
 
 import recalibrate as rc
-from recalibrate.core.kinds import CLASSES, class_of, part_of, say_classes
-from recalibrate.core.learning import FunctionClass
-from recalibrate.explain.reasons import Reasons
+from recalibrate.core.kinds import CLASSES, class_of, graph_module_of, module_of, say_classes
+from recalibrate.core.learning import FunctionClass, Reasons
 from recalibrate.graph import ExportError
 from recalibrate.graph.forms import Form
 
@@ -33,9 +32,9 @@ def test_a_class_is_registered_with_all_its_parts(kind):
     assert own.kind == kind
     assert getattr(rc, own.__name__) is own
     assert f"{own.__name__}(...)" in say_classes()
-    assert isinstance(part_of(kind, "graph").FORM, Form)
-    assert issubclass(part_of(kind, "reasons").REASONS, Reasons)
-    assert part_of(kind, "files").FILES.spec.type is own
+    assert isinstance(graph_module_of(kind).FORM, Form)
+    assert issubclass(module_of(kind).REASONS, Reasons)
+    assert module_of(kind).FILES.spec.type is own
 
 
 @pytest.mark.parametrize("kind", [kind for kind in CLASSES if kind in class_of(kind).shorthand])

@@ -10,8 +10,8 @@ import pytest
 from settings import fit_with
 
 import recalibrate as rc
-from recalibrate.classes.linear.spec import UNIT, WIDEST
-from recalibrate.classes.polynomial.spec import MOST_COLUMNS, ROWS_AT_ONCE
+from recalibrate.classes.linear import UNIT, WIDEST
+from recalibrate.classes.polynomial import MOST_COLUMNS, ROWS_AT_ONCE
 from recalibrate.data.columns import Columns
 from recalibrate.data.table import read_table
 

@@ -7,7 +7,7 @@ from onestep import close, fitted, noise, update
 from sklearn.tree import DecisionTreeRegressor
 
 import recalibrate as rc
-from recalibrate.classes.trees import growth
+from recalibrate.classes import tree_growth
 
 
 @pytest.mark.slow
@@ -191,8 +191,8 @@ def test_rows_of_many_level_sets_grow_the_same_trees_side_by_side_and_scattered(
         engine = rc.Engine(threads=2, blocks=blocks)
         return rc.fit(0.9 * y + 0.05, X, y, rc.Trees(depth=3), engine=engine, **how).history_.errors
 
-    assert growth.SCATTERED_LEVELS < 40
+    assert tree_growth.SCATTERED_LEVELS < 40
     side_by_side = errors()
-    monkeypatch.setattr(growth, "SCATTERED_LEVELS", 1000)
+    monkeypatch.setattr(tree_growth, "SCATTERED_LEVELS", 1000)
     assert len(side_by_side) > 3
     assert side_by_side == errors()

@@ -258,7 +258,7 @@ def test_an_interrupted_fit_is_no_fit(folder, tmp_path):
 SWALLOWED = """
 import os, signal, sys, time
 from pathlib import Path
-from recalibrate.commands import demonstration, main
+from recalibrate.commands import demo, main
 
 def wait(parts):
     # Like a framework whose callback drops the exception and fails for it.
@@ -268,7 +268,7 @@ def wait(parts):
     except KeyboardInterrupt:
         raise ValueError("the callback failed")
 
-demonstration.train_base = wait
+demo.train_base = wait
 sys.exit(main(sys.argv[1:]))
 """
 

@@ -13,7 +13,7 @@ import pytest
 import recalibrate as rc
 from commands.conftest import make_rows
 from recalibrate.commands.data import read_frame
-from recalibrate.support.locking import locked
+from recalibrate.support.atomic import locked
 
 
 @pytest.fixture

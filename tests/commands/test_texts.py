@@ -6,7 +6,7 @@ import pytest
 
 from recalibrate import Groups, Linear, Polynomial, Trees
 from recalibrate.commands.options import read_class, read_groups, read_names
-from recalibrate.support.shorthand import split_commas
+from recalibrate.core.kinds import split_commas
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_names():
 
 def test_a_backslash_before_the_closing_quote_of_a_text():
     """Two backslashes are one that stands for itself: the text ends."""
-    from recalibrate.support.shorthand import split_commas
+    from recalibrate.core.kinds import split_commas
 
     assert split_commas(r"race == 'a\\', sex") == [r"race == 'a\\'", "sex"]
     assert split_commas(r"race == 'a\', sex'") == [r"race == 'a\', sex'"]

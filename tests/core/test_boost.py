@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.tree import DecisionTreeRegressor
 
 import recalibrate as rc
-from recalibrate.classes.groups.spec import GroupLearner
+from recalibrate.classes.groups import GroupLearner
 from recalibrate.core.boost import Settings
 from recalibrate.core.learning import Penalty
 from recalibrate.core.levels import MARGIN_LIMIT, Levels

@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
 import recalibrate as rc
-from recalibrate.classes.linear.spec import UNIT, bits_to_cut
+from recalibrate.classes.linear import UNIT, bits_to_cut
 from recalibrate.core.family import family
 from recalibrate.core.fixedpoint import (
     LEAST_RESPONSE_BITS,

@@ -13,9 +13,9 @@ from oracle import Fitter, Rows, TreeFitter, group_fitter, linear_fitter, lsboos
 from strategies import Case, cases, people, tree_specs
 
 from recalibrate import Groups, Linear, Polynomial, Trees
-from recalibrate.classes.groups.spec import GroupLearner
-from recalibrate.classes.linear.spec import LinearLearner
-from recalibrate.classes.trees.spec import TreeLearner
+from recalibrate.classes.groups import GroupLearner
+from recalibrate.classes.linear import LinearLearner
+from recalibrate.classes.trees import TreeLearner
 from recalibrate.core.boost import Settings, boost
 from recalibrate.core.fixedpoint import Scale, label_bits, make_scale
 from recalibrate.core.learning import FunctionClass, Learner, Penalty
@@ -61,11 +61,11 @@ def check(
     block_other = learner.encoder.encode(table.schema.read(case.X_other))
     base, base_other = to_margin(case.base, run.link), to_margin(case.base_other, run.link)
 
-    log = Rounds(run.link, run.grid, (learner.encoder,))
+    model = Rounds(run.link, run.grid, (learner.encoder,))
     rows = EngineRows((block,), case.y, base, weight)
     with rows_in_memory(rows, scale, blocks=blocks) as source:
-        log = boost(source, learner, run, log, progress=False).log
-        cached = source.scores(log)
+        model = boost(source, learner, run, model, progress=False).model
+        cached = source.scores(model)
 
     expected = list(
         lsboost(
@@ -78,13 +78,13 @@ def check(
             run,
         )
     )
-    assert len(log.steps) == len(expected) - 1
+    assert len(model.steps) == len(expected) - 1
     for k, (train, others) in enumerate(expected):
-        some = log.first(k)
+        some = model.first(k)
         assert some.apply([block], base).tolist() == train, f"after {k} tables"
         assert some.apply([block_other], base_other).tolist() == others, f"after {k} tables"
     assert cached.tolist() == expected[-1][0]
-    return len(log.steps)
+    return len(model.steps)
 
 
 def penalties() -> st.SearchStrategy[Penalty]:
@@ -215,5 +215,5 @@ def test_best_first_takes_the_larger_gain_below_a_weak_split():
     rows = EngineRows((block,), y, case.base, np.empty(0, np.int64))
     with rows_in_memory(rows, scale_of(case, run, None)) as source:
         start = Rounds(run.link, run.grid, (learner.encoder,))
-        scores = source.scores(boost(source, learner, run, start, progress=False).log)
+        scores = source.scores(boost(source, learner, run, start, progress=False).model)
     assert scores.tolist() == [0.8125, 0.1875, 0.8125, 0.125, 0.8125, 0.1875, 0.8125, 0.625]

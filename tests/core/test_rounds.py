@@ -5,7 +5,7 @@ import pytest
 from settings import fit_with
 
 import recalibrate as rc
-from recalibrate.core import state
+from recalibrate.core import rounds
 from recalibrate.simulate import census
 from recalibrate.support import threads
 
@@ -36,7 +36,7 @@ def test_parts_of_the_rows_come_to_the_same(name, monkeypatch):
         return threads.share_out(work, items, count)
 
     monkeypatch.setattr(threads, "LEAST_ROWS_PER_THREAD", 500)
-    monkeypatch.setattr(state, "threads_for", lambda n_rows: 4)
-    monkeypatch.setattr(state, "share_out", share_out)
+    monkeypatch.setattr(rounds, "threads_for", lambda n_rows: 4)
+    monkeypatch.setattr(rounds, "share_out", share_out)
     np.testing.assert_array_equal(model.margins(DATA.X, base=DATA.scores), expected)
     assert set(shared) == {4}

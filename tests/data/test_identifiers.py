@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 import recalibrate as rc
-from recalibrate.data.identifiers import id_like
 from recalibrate.data.table import read_table
+from recalibrate.fitting.run import id_like
 
 N = 400
 RNG = np.random.default_rng(0)

@@ -8,7 +8,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import recalibrate as rc
-from recalibrate.data.inputs import open_frames, settle
+from recalibrate.data.table import open_frames, settle
 
 RNG = np.random.default_rng(0)
 N = 1200

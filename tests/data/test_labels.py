@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from recalibrate.data.labels import read_labels, read_more_labels
-from recalibrate.data.scores import read_scores
+from recalibrate.data.labels import read_labels, read_more_labels, read_scores
 
 
 @pytest.mark.parametrize(

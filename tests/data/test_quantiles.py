@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recalibrate.data.quantiles import quantile_edges
+from recalibrate.data.columns import quantile_edges
 
 
 @pytest.mark.slow

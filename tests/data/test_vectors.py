@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from recalibrate.data.vectors import finite_vector, read_weight
+from recalibrate.data.labels import finite_vector, read_weight_vector
 
 NAN = np.nan
 
@@ -18,11 +18,11 @@ NAN = np.nan
 )
 def test_bad_weights(weight, words):
     with pytest.raises(ValueError, match=words):
-        read_weight(weight, 3)
+        read_weight_vector(weight, 3)
 
 
 @pytest.mark.parametrize(
-    "read", [lambda data: read_weight(data, 2), lambda d: finite_vector(d, "f")]
+    "read", [lambda data: read_weight_vector(data, 2), lambda d: finite_vector(d, "f")]
 )
 @pytest.mark.parametrize(
     "data",

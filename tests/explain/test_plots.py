@@ -9,7 +9,7 @@ from settings import fit_with
 import recalibrate as rc
 from recalibrate.core.boost import History
 from recalibrate.explain.notes import NamedLoss
-from recalibrate.explain.plots import plot_errors
+from recalibrate.explain.summary import plot_errors
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import recalibrate as rc
 from recalibrate import files
-from recalibrate.core.kinds import CLASSES, part_of
+from recalibrate.core.kinds import CLASSES, module_of
 from recalibrate.files import ModelFileError, codec
 from recalibrate.files.codec import ClassFiles
 
@@ -161,7 +161,7 @@ def test_only_files_of_the_first_version_may_lack_fields_of_the_second(tmp_path)
 
 @pytest.mark.parametrize("kind", CLASSES)
 def test_every_class_describes_itself(kind):
-    own = part_of(kind, "files").FILES
+    own = module_of(kind).FILES
     assert isinstance(own, ClassFiles)
     for record in (own.spec, own.encoder, own.table):
         assert record.type.__module__.startswith(("recalibrate.classes.", "recalibrate.data."))

@@ -19,8 +19,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import recalibrate as rc
 from recalibrate.bases import protocol
-from recalibrate.bases.graphbase import GraphBase
 from recalibrate.bases.protocol import CallableBase
+from recalibrate.bases.wrappers import GraphBase
 from recalibrate.files import ModelFileError, to_bytes
 from recalibrate.support.onnxfile import read_graph
 

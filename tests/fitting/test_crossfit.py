@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import recalibrate as rc
-from recalibrate.bases.problem import Reading
+from recalibrate.bases.problem import InputOptions
 from recalibrate.fitting.crossfit import cross_fit, is_unfitted
 
 H = rc.Groups("group > 0")
@@ -118,7 +118,7 @@ def test_without_cv_the_error_says_what_cv_would_do():
 
 def test_no_row_is_scored_by_a_model_that_saw_it():
     X, y = sample(100)
-    crossed = cross_fit(Mean(), X, y, KFold(4), Reading())
+    crossed = cross_fit(Mean(), X, y, KFold(4), InputOptions())
     for fold in range(4):
         rows = slice(25 * fold, 25 * fold + 25)
         others = np.delete(y.to_numpy(), np.arange(rows.start, rows.stop))
@@ -131,9 +131,9 @@ def test_no_row_is_scored_by_a_model_that_saw_it():
 
 def test_number_of_folds_is_dealt_by_content():
     X, y = sample(100)
-    scores = cross_fit(Mean(), X, y, 5, Reading()).scores
+    scores = cross_fit(Mean(), X, y, 5, InputOptions()).scores
     order = np.random.default_rng(1).permutation(100)
-    shuffled = cross_fit(Mean(), X.iloc[order], y.iloc[order], 5, Reading()).scores
+    shuffled = cross_fit(Mean(), X.iloc[order], y.iloc[order], 5, InputOptions()).scores
     np.testing.assert_allclose(shuffled, scores[order])
 
 
@@ -148,14 +148,14 @@ def test_the_estimator_itself_is_not_fitted():
 def test_grouped_folds_keep_groups_together():
     X, y = sample(120)
     groups = np.repeat(np.arange(12), 10)
-    crossed = cross_fit(Mean(), X, y, GroupKFold(3).split(X, y, groups), Reading())
+    crossed = cross_fit(Mean(), X, y, GroupKFold(3).split(X, y, groups), InputOptions())
     for (seen, _), (_, held_out) in zip(Mean.fits, crossed.folds, strict=False):
         assert not set(groups[seen.astype(int)]) & set(groups[held_out])
 
 
 def test_time_ordered_folds_leave_out_rows_without_a_score():
     X, y = sample(120)
-    crossed = cross_fit(Mean(), X, y, TimeSeriesSplit(3), Reading())
+    crossed = cross_fit(Mean(), X, y, TimeSeriesSplit(3), InputOptions())
     assert crossed.scored.tolist() == [False] * 30 + [True] * 90
     assert crossed.weight(None).tolist() == [0.0] * 30 + [1.0] * 90
     # The first fold trained on rows that have no score, so it cannot choose rounds.
@@ -167,7 +167,7 @@ def test_time_ordered_folds_leave_out_rows_without_a_score():
 def test_repeated_scores_are_averaged():
     X, y = sample(60)
     split = ShuffleSplit(20, test_size=0.5, random_state=0)
-    crossed = cross_fit(Mean(), X, y, split, Reading())
+    crossed = cross_fit(Mean(), X, y, split, InputOptions())
     assert crossed.scored.all()
     assert abs(crossed.scores - y.mean()).max() < 0.1
 
@@ -178,7 +178,7 @@ def test_repeated_scores_are_averaged():
 def test_weights_reach_the_estimator():
     X, y = sample(60)
     weight = np.linspace(0.5, 2, 60)
-    cross_fit(Mean(), X, y, KFold(2), Reading(weight))
+    cross_fit(Mean(), X, y, KFold(2), InputOptions(weight))
     for seen, given in Mean.fits:
         np.testing.assert_array_equal(given, weight[seen.astype(int)])
 
@@ -190,23 +190,23 @@ def test_weights_reach_the_estimator():
 )
 def test_weights_pass_through_pipelines_and_searches(model):
     X, y = sample(60)
-    cross_fit(model, X, y, KFold(2), Reading(np.arange(1.0, 61.0)))
+    cross_fit(model, X, y, KFold(2), InputOptions(np.arange(1.0, 61.0)))
     assert all(given is not None for _, given in Mean.fits)
 
 
 def test_estimator_without_weights_is_named():
     X, y = sample(60)
     with pytest.warns(UserWarning, match="MeanWithoutWeights takes no sample_weight"):
-        cross_fit(MeanWithoutWeights(), X, y, KFold(2), Reading(np.arange(1.0, 61.0)))
+        cross_fit(MeanWithoutWeights(), X, y, KFold(2), InputOptions(np.arange(1.0, 61.0)))
 
 
 def test_classifier_needs_both_classes_in_every_fold():
     X, y = sample(40)
     y = np.r_[np.zeros(20), np.ones(20)]
     with pytest.raises(ValueError, match="all have the label 1"):
-        cross_fit(Mean(), X, y, KFold(2), Reading())
+        cross_fit(Mean(), X, y, KFold(2), InputOptions())
     with pytest.raises(ValueError, match="classifier, but the labels are not 0 and 1"):
-        cross_fit(Mean(), X, np.linspace(0, 1, 40), KFold(2), Reading())
+        cross_fit(Mean(), X, np.linspace(0, 1, 40), KFold(2), InputOptions())
 
 
 # --- fit ----------------------------------------------------------------------------------------

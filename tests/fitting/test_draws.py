@@ -8,17 +8,17 @@ import pytest
 from test_identity import content, people
 
 import recalibrate as rc
-from recalibrate.bases.problem import Reading, read_problem
+from recalibrate.bases.problem import InputOptions, read_problem
 from recalibrate.bases.protocol import as_base
 from recalibrate.core.boost import Settings, boost
 from recalibrate.core.fixedpoint import make_scale
-from recalibrate.core.part import Draft, Draw, Part, Rows
+from recalibrate.core.part import Draw, Part, PendingStep, Rows
 from recalibrate.core.rounds import Rounds
 from recalibrate.data.columns import Columns
-from recalibrate.data.folds import tell_apart
+from recalibrate.data.folds import salt_duplicates
 from recalibrate.data.table import read_table
 from recalibrate.fitting.default import settings as defaults
-from recalibrate.fitting.default.sample import Sample
+from recalibrate.fitting.default.stages import Sample
 from recalibrate.rows.memory import MemoryStore, rows_in_memory
 from recalibrate.support.hashing import mix
 
@@ -47,20 +47,20 @@ def part(n: int, keys: np.ndarray, link: str) -> Part:
 def test_rows_that_are_not_drawn_count_for_nothing(link, share):
     keys = mix(np.arange(500, dtype=np.uint64), 1)
     rows, draw = part(500, keys, link), Draw(share, seed=3, step=7)
-    everyone = rows.words(Draft(Rounds(link), None)).copy()
-    words = rows.words(Draft(Rounds(link), None, draw=draw)).copy()
+    everyone = rows.words(PendingStep(Rounds(link), None)).copy()
+    words = rows.words(PendingStep(Rounds(link), None, draw=draw)).copy()
     inside = np.array([drawn(int(key), draw) for key in keys])
     assert abs(inside.mean() - share) < 0.07
     np.testing.assert_array_equal(words, everyone * inside[:, None])
     assert (everyone != 0).any(axis=1).all()
     # Whoever asks for all rows afterwards gets them.
-    np.testing.assert_array_equal(rows.words(Draft(Rounds(link), None)), everyone)
+    np.testing.assert_array_equal(rows.words(PendingStep(Rounds(link), None)), everyone)
 
 
 def test_every_step_and_seed_draws_others():
     rows = part(2000, mix(np.arange(2000, dtype=np.uint64), 1), "identity")
     inside = [
-        rows.words(Draft(Rounds("identity"), None, draw=Draw(0.5, seed, step))).any(axis=1)
+        rows.words(PendingStep(Rounds("identity"), None, draw=Draw(0.5, seed, step))).any(axis=1)
         for seed, step in [(0, 0), (0, 1), (1, 0)]
     ]
     for a, b in [(0, 1), (0, 2), (1, 2)]:
@@ -69,7 +69,7 @@ def test_every_step_and_seed_draws_others():
 
 def test_rows_without_keys_are_all_in():
     rows = part(50, np.empty(0, dtype=np.uint64), "identity")
-    assert rows.words(Draft(Rounds("identity"), None, draw=Draw(0.1, 0, 0))).any(axis=1).all()
+    assert rows.words(PendingStep(Rounds("identity"), None, draw=Draw(0.1, 0, 0))).any(axis=1).all()
 
 
 def few_kinds(n=3000, seed=0):
@@ -84,7 +84,9 @@ def test_equal_rows_have_keys_of_their_own_in_any_order():
     X, y, base = few_kinds(200)
     shuffled = np.random.default_rng(1).permutation(len(y))
     one, two = (
-        tell_apart(read_problem(as_base(base[at]), X.iloc[at], y[at], Reading()).hashes(0))
+        salt_duplicates(
+            read_problem(as_base(base[at]), X.iloc[at], y[at], InputOptions()).hashes(0)
+        )
         for at in (np.arange(len(y)), shuffled)
     )
     assert len(np.unique(one)) == len(y)
@@ -115,7 +117,7 @@ def test_a_drawing_fit_does_not_depend_on_order_threads_or_blocks(weighted):
 
 def test_only_default_trees_that_draw_columns_draw_rows():
     X, y, base, _ = people(400)
-    problem = read_problem(as_base(base), X, y, Reading())
+    problem = read_problem(as_base(base), X, y, InputOptions())
     for H, draws in [
         (defaults.DEFAULT_CLASS, True),
         (replace(defaults.DEFAULT_CLASS, feature_share=1.0), False),
@@ -130,7 +132,7 @@ def test_only_default_trees_that_draw_columns_draw_rows():
 
 def test_trees_see_all_of_many_rows(monkeypatch):
     X, y, base, _ = people(400)
-    problem = read_problem(as_base(base), X, y, Reading())
+    problem = read_problem(as_base(base), X, y, InputOptions())
     monkeypatch.setattr(defaults, "MANY_ROWS", 400)
     many = defaults.main_settings(problem, defaults.DEFAULT_CLASS, 0)
     linear = defaults.main_settings(problem, rc.Linear(), 0)
@@ -159,9 +161,9 @@ def test_many_rows_are_refitted_once(most, runs, monkeypatch):
 
 def test_rows_of_large_tables_have_no_keys(monkeypatch):
     X, y, base, _ = people(400)
-    problem = read_problem(as_base(base), X, y, Reading())
+    problem = read_problem(as_base(base), X, y, InputOptions())
     for most, count in [(400, 400), (300, 0)]:
-        monkeypatch.setattr("recalibrate.fitting.default.sample.CHOOSING_ROWS", most)
+        monkeypatch.setattr("recalibrate.fitting.default.stages.CHOOSING_ROWS", most)
         sample = Sample(MemoryStore(problem), 0, 1)
         encoder = sample.bind(rc.Trees(), 0).encoder
         assert len(sample.encode([encoder], draws=True).rows.keys) == count
@@ -179,8 +181,8 @@ def test_a_step_grows_evenly(doubles):
     settings = Settings(levels=1, step=0.1, step_doubles=doubles, max_rounds=6)
     with rows_in_memory(rows, scale) as source:
         start = Rounds("identity", None, (learner.encoder,))
-        log = boost(source, learner, settings, start, progress=False).log
-        f = source.scores(log)
+        model = boost(source, learner, settings, start, progress=False).model
+        f = source.scores(model)
     steps = [0.1 * (1 + (0 if doubles is None else k / doubles)) for k in range(6)]
     # Every step is snapped to 2**-40 and its sums to 2**-30.
     np.testing.assert_allclose(f, 1 - np.prod([1 - step for step in steps]), atol=1e-8)

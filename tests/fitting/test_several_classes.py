@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 
 import recalibrate as rc
 from recalibrate.core.levels import softmax, to_class_scores
-from recalibrate.core.state import State
+from recalibrate.core.rounds import State
 from recalibrate.scores import as_base
 
 K, N = 3, 4000
@@ -303,7 +303,7 @@ PIECES = X.assign(y=NAMES[Y], **dict(zip(SCORES, BASE.T, strict=True)))
 @pytest.mark.parametrize("chosen_on", [10**6, 1500], ids=["all", "a sample"])
 def test_rows_in_pieces_give_the_same_model(chosen_on, monkeypatch, tmp_path):
     """K columns of scores; predicted and audited in pieces, too, and more rows than a sample."""
-    monkeypatch.setattr("recalibrate.fitting.default.sample.CHOOSING_ROWS", chosen_on)
+    monkeypatch.setattr("recalibrate.fitting.default.stages.CHOOSING_ROWS", chosen_on)
     small = {"classes": NAMES.tolist(), "cv": 2}
     p = rc.fit(BASE, X, NAMES[Y], **small).predict(X, base=BASE)
     assert np.abs(p - BASE).max() > 0.1

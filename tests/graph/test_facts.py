@@ -9,7 +9,7 @@ import pytest
 import recalibrate as rc
 from recalibrate.bases.protocol import as_base
 from recalibrate.graph import load_served
-from recalibrate.support.errors import ModelFileError
+from recalibrate.support.checks import ModelFileError
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from sklearn.tree import DecisionTreeRegressor
 from treebase import TreeBase, assert_same, random_ensemble
 
 import recalibrate as rc
-from recalibrate.classes.trees.graph import chains
+from recalibrate.classes.trees_graph import chains
 from recalibrate.graph import check_parity, export_model
 from recalibrate.graph.trees import Leaf, Split, flatten, relabelled, search
 

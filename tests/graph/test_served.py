@@ -10,7 +10,7 @@ from treebase import TreeBase, random_ensemble
 import recalibrate as rc
 from recalibrate.data.classes import Known
 from recalibrate.graph import load_served
-from recalibrate.support.errors import ModelFileError
+from recalibrate.support.checks import ModelFileError
 
 pytestmark = pytest.mark.parity
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recalibrate import Loop, Trees, fit
-from recalibrate.classes.trees.paths import Paths
+from recalibrate.classes.trees import Paths
 from recalibrate.data.bins import bin_columns
 from recalibrate.data.columns import Columns
 from recalibrate.data.table import read_table

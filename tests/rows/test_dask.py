@@ -30,11 +30,10 @@ from test_streaming import (
 )
 
 import recalibrate as rc
-from recalibrate.bases.graphbase import GraphBase
 from recalibrate.bases.protocol import as_base
-from recalibrate.rows.dask import workers
-from recalibrate.rows.dask.shipping import pack, travelling
-from recalibrate.rows.dask.workers import OnWorkers
+from recalibrate.bases.wrappers import GraphBase
+from recalibrate.rows import dask
+from recalibrate.rows.dask import OnWorkers, pack, travelling
 
 pytestmark = [
     pytest.mark.adapter,
@@ -384,8 +383,8 @@ def test_workers_that_are_all_paused_are_named(threads_only, monkeypatch, audite
         for worker in cluster.workers.values():
             worker.status = Status.paused
 
-    monkeypatch.setattr(workers, "LOOK_SECONDS", 0.05)
-    monkeypatch.setattr(workers, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(dask, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(dask, "PATIENCE_SECONDS", 0.2)
     X = partitions(frame(300), 100, 200)
     given_up = pytest.raises(RuntimeError, match=r"All 2 Dask workers are paused.*memory_limit=")
     if audited:
@@ -410,7 +409,7 @@ def test_workers_that_go_on_are_waited_for(threads_only, monkeypatch):
             worker.status = Status.paused
             client.loop.call_later(0.5, setattr, worker, "status", Status.running)
 
-    monkeypatch.setattr(workers, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(dask, "LOOK_SECONDS", 0.05)
     at_statistic(monkeypatch, 4, pause)
     with pytest.warns(UserWarning, match="All 2 Dask workers are paused"):
         model = fit_with(
@@ -429,8 +428,8 @@ def test_a_cluster_without_workers_is_named(threads_only, monkeypatch):
     cluster, _ = threads_only
     cluster.scale(0)
     cluster.sync(cluster._correct_state)
-    monkeypatch.setattr(workers, "LOOK_SECONDS", 0.05)
-    monkeypatch.setattr(workers, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(dask, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(dask, "PATIENCE_SECONDS", 0.2)
     given_up = pytest.raises(RuntimeError, match="cluster has no workers")
     with given_up, pytest.warns(UserWarning, match="cluster has no workers"):
         fit_with("score", partitions(frame(300), 100, 200), "label", sample_weight="w", **LOOP)
@@ -455,8 +454,8 @@ def test_a_client_that_knows_nothing_has_lost_its_scheduler():
             return {"type": "Scheduler"}
 
     lost = pytest.raises(ConnectionError, match=r"scheduler at tcp://here was lost.*a new client")
-    with lost, workers.explained(Client()):
-        workers.workers_of(Client())
+    with lost, dask.explained(Client()):
+        dask.workers_of(Client())
 
 
 @pytest.mark.slow

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import recalibrate as rc
-from recalibrate.bases.problem import Given, Problem
+from recalibrate.bases.problem import OriginalRows, Problem
 from recalibrate.data.labels import Labels
 from recalibrate.data.table import read_table
-from recalibrate.rows import dealing
+from recalibrate.rows import store
 from recalibrate.rows.memory import MemoryStore
 from recalibrate.rows.store import Fold, Numbered
 
@@ -23,7 +23,7 @@ def rows(n=103, seed=0, distinct=1000):
 
 def make_store(X, y, f, weight=None):
     labels = Labels(y, weight, 0.0, 1.0, "soft")
-    return MemoryStore(Problem(read_table(X), labels, f, "identity", Given(y, None, False)))
+    return MemoryStore(Problem(read_table(X), labels, f, "identity", OriginalRows(y, None, False)))
 
 
 def numbers(fold):
@@ -31,7 +31,7 @@ def numbers(fold):
 
 
 def deal(count, X, y, f, weight=None, seed=0):
-    return [numbers(fold) for fold in dealing.deal(make_store(X, y, f, weight), count, seed)]
+    return [numbers(fold) for fold in store.deal(make_store(X, y, f, weight), count, seed)]
 
 
 @pytest.mark.parametrize("count", [2, 5, 103, 300])
@@ -80,7 +80,7 @@ def test_folds_follow_the_rows_not_their_order(seed, count):
 def test_hold_out_takes_the_share_evenly(share):
     X, y, f = rows(1000)
     y = (np.arange(1000) < 300) * 1.0
-    (fold,) = dealing.set_aside(make_store(X, y, f), share, 0)
+    (fold,) = store.set_aside(make_store(X, y, f), share, 0)
     train, held = numbers(fold)
     assert sorted([*train, *held]) == list(range(1000))
     # Shares of rows are whole rows.
@@ -123,7 +123,7 @@ def test_folds_among_some_of_the_rows():
     pairs = [([0, 1, 2, 3], [4, 5]), ([0, 4, 5], [1, 2])]
     folds = [Fold(*(Numbered(np.array(rows)) for rows in pair)) for pair in pairs]
     # Of the second nothing is held out.
-    (fold,) = dealing.restrict(folds, np.array([5, 3, 0]), 6)
+    (fold,) = store.restrict(folds, np.array([5, 3, 0]), 6)
     train, held = numbers(fold)
     np.testing.assert_array_equal(train, [2, 1])
     np.testing.assert_array_equal(held, [0])
@@ -132,10 +132,10 @@ def test_folds_among_some_of_the_rows():
 def test_rows_are_dealt_alike_however_many_are_sorted_at_once(monkeypatch):
     X, y, f = rows(500, distinct=20)
     expected = deal(5, X, y, f)
-    monkeypatch.setattr(dealing, "LARGEST_SORT", 30)
+    monkeypatch.setattr(store, "LARGEST_SORT", 30)
     for one, two in zip(expected, deal(5, X, y, f), strict=True):
         np.testing.assert_array_equal(one[1], two[1])
 
 
 def test_a_share_that_holds_out_no_row_gives_no_fold():
-    assert dealing.set_aside(make_store(*rows()), 1e-9, 0) == []
+    assert store.set_aside(make_store(*rows()), 1e-9, 0) == []

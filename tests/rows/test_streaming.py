@@ -18,17 +18,16 @@ from settings import fit_with
 from test_identity import content, people
 
 import recalibrate as rc
-from recalibrate.bases.problem import Reading
+from recalibrate.bases.problem import InputOptions
 from recalibrate.data import columns
-from recalibrate.data.growing import GrowingColumn
-from recalibrate.data.inputs import is_streamed
-from recalibrate.data.table import read_table
+from recalibrate.data.columns import GrowingColumn
+from recalibrate.data.table import is_streamed, read_table
 from recalibrate.fitting.default import boosting, shifts
-from recalibrate.fitting.default import sample as default_sample
-from recalibrate.rows import files as rows_in_files
-from recalibrate.rows import opening
-from recalibrate.rows import pieces as pieces_module
-from recalibrate.rows.files import scratch_folder
+from recalibrate.fitting.default import stages as default_sample
+from recalibrate.rows import disk as pieces_module
+from recalibrate.rows import disk as rows_in_files
+from recalibrate.rows import reading
+from recalibrate.rows.disk import scratch_folder
 from recalibrate.rows.reading import read_rows
 
 CLASSES = {
@@ -285,7 +284,7 @@ def test_a_sample_of_few_distinct_rows_is_like_all_of_them(monkeypatch):
     monkeypatch.setattr(default_sample, "CHOOSING_ROWS", 1000)
     pieces = cut(data, 10, 1500)
     with scratch_folder() as scratch:
-        reading = Reading("w")
+        reading = InputOptions("w")
         _, rows = read_rows(
             pieces,
             "score",
@@ -334,7 +333,7 @@ def test_estimators_are_worked_out_in_memory():
 def test_too_many_rows_for_memory_are_refused_with_what_works(monkeypatch):
     from sklearn.linear_model import Ridge
 
-    monkeypatch.setattr(opening, "BYTES_A_ROW", 1 << 60)
+    monkeypatch.setattr(reading, "BYTES_A_ROW", 1 << 60)
     with pytest.raises(MemoryError, match=r"Estimator .* Trees, Linear and Groups are not bound"):
         in_pieces(cut(frame(100), 40), rc.Estimator(Ridge()), False)
     in_pieces(cut(frame(100), 40), None, False)
@@ -485,7 +484,7 @@ def test_categories_of_a_pandas_dtype_that_do_not_occur_are_none():
 
 WAITING = """
 import os, signal, sys
-from recalibrate.rows.files import scratch_folder
+from recalibrate.rows.disk import scratch_folder
 
 with scratch_folder(sys.argv[1]) as outer, scratch_folder(sys.argv[1]) as inner:
     outer.put(__import__("numpy").zeros(3))

@@ -14,7 +14,7 @@ import recalibrate_adapters
 from sklearn.linear_model import LogisticRegression
 
 import recalibrate as rc
-from recalibrate.support.interruptions import ignoring_failures, reraise_interruption
+from recalibrate.support.threads import ignoring_failures, reraise_interruption
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGALRM")
 

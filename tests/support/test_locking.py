@@ -7,13 +7,13 @@ import sys
 
 import pytest
 
-from recalibrate.support import locking
-from recalibrate.support.locking import locked
+from recalibrate.support import atomic
+from recalibrate.support.atomic import locked
 
 COUNT = """
 import sys
 from pathlib import Path
-from recalibrate.support.locking import locked
+from recalibrate.support.atomic import locked
 
 path = Path(sys.argv[1])
 for _ in range(50):
@@ -23,7 +23,7 @@ for _ in range(50):
 
 HOLD = """
 import sys
-from recalibrate.support.locking import locked
+from recalibrate.support.atomic import locked
 
 with locked(sys.argv[1], timeout=0):
     print("locked", flush=True)
@@ -53,7 +53,7 @@ def test_nothing_is_lost_between_processes(tmp_path):
 
 def test_waiting_ends_with_an_error_that_says_why(tmp_path, monkeypatch):
     path = tmp_path / "state.json"
-    monkeypatch.setattr(locking, "PAUSE", 0.0)
+    monkeypatch.setattr(atomic, "PAUSE", 0.0)
     with start_holder(path) as process:
         busy = pytest.raises(TimeoutError, match=r"another process .* on .*state\.json")
         with busy, locked(path, timeout=0.01):
@@ -86,7 +86,7 @@ def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch):
     def no_locks(handle):
         raise OSError(95, "Operation not supported")
 
-    monkeypatch.setattr(locking, "lock_now", no_locks)
+    monkeypatch.setattr(atomic, "lock_now", no_locks)
     refused = pytest.raises(OSError, match="use a folder on a file system with locks")
     with refused, locked(tmp_path / "state.json", timeout=0):
         pass
@@ -96,7 +96,7 @@ def test_a_folder_that_cannot_be_written_to_is_named(tmp_path, monkeypatch):
     def refuse(*_, **__):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(locking, "open", refuse, raising=False)
+    monkeypatch.setattr(atomic, "open", refuse, raising=False)
     path = tmp_path / "state.json"
     with pytest.raises(PermissionError) as caught, locked(path, timeout=0):
         pytest.fail("there is no lock")
@@ -112,7 +112,7 @@ def test_an_interruption_while_the_lock_is_taken_leaves_it_free(tmp_path, monkey
 
     path = tmp_path / "state.json"
     with monkeypatch.context() as patch:
-        patch.setattr(locking, "is_current", interrupt)
+        patch.setattr(atomic, "is_current", interrupt)
         with pytest.raises(KeyboardInterrupt), locked(path, timeout=0):
             pytest.fail("there is no lock")
     with locked(path, timeout=0):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from recalibrate import LSBoostClassifier, Trees, fit
-from recalibrate.support.errors import ModelFileError
+from recalibrate.support.checks import ModelFileError
 from recalibrate.support.notices import printable, warn_user
 
 X = np.arange(200.0)[:, None]

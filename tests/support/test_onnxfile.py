@@ -10,7 +10,7 @@ from sklearn.ensemble import GradientBoostingRegressor
 
 from recalibrate.bases.protocol import as_base
 from recalibrate.ensemble import Tree, join_trees
-from recalibrate.support.errors import ModelFileError
+from recalibrate.support.checks import ModelFileError
 from recalibrate.support.onnxfile import read_graph
 from recalibrate.support.onnxgraph import GraphBuilder, value_info
 

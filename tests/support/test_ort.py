@@ -8,8 +8,8 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
-from recalibrate.support import ort
-from recalibrate.support.ort import GraphRunner, open_session, run_session
+from recalibrate.support import onnxfile
+from recalibrate.support.onnxfile import GraphRunner, open_session, run_session
 
 
 def negated():
@@ -43,7 +43,7 @@ def test_no_other_module_opens_sessions():
         for path in folder.rglob("*.py")
         if "InferenceSession(" in path.read_text()
     ]
-    assert opens == ["ort.py"]
+    assert opens == ["onnxfile.py"]
 
 
 TEXTS = ["", "a", " b ", "a\0b", "a\0", "\0", "\N{GRINNING FACE}", "e\u0301", "\ufeff"]
@@ -56,10 +56,10 @@ def same_text():
     return open_session(model.SerializeToString())
 
 
-@pytest.mark.parametrize("most", [0, ort.MOST_CHARACTERS])
+@pytest.mark.parametrize("most", [0, onnxfile.MOST_CHARACTERS])
 @pytest.mark.parametrize("texts", [[text] for text in TEXTS] + [TEXTS, ["", ""]])
 def test_texts_reach_the_runtime_as_they_are(monkeypatch, texts, most):
-    monkeypatch.setattr(ort, "MOST_CHARACTERS", most)
+    monkeypatch.setattr(onnxfile, "MOST_CHARACTERS", most)
     column = np.array(texts, dtype=object).reshape(-1, 1)
     assert run_session(same_text(), {"x": column})[0].tolist() == [[text] for text in texts]
 

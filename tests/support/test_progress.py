@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from recalibrate.support import progress
-from recalibrate.support.progress import Progress
+from recalibrate.core import boost
+from recalibrate.core.boost import Progress
 
 
 class Screen(io.StringIO):
@@ -32,14 +32,14 @@ class Clock:
 def screen(monkeypatch):
     """Standard error, as the module sees it: pytest puts its own in place after fixtures."""
     made = Screen()
-    monkeypatch.setattr(progress, "sys", SimpleNamespace(stderr=made))
+    monkeypatch.setattr(boost, "sys", SimpleNamespace(stderr=made))
     return made
 
 
 @pytest.fixture
 def clock(monkeypatch):
     made = Clock()
-    monkeypatch.setattr(progress, "monotonic", made)
+    monkeypatch.setattr(boost, "monotonic", made)
     return made
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from recalibrate.support import strictjson
-from recalibrate.support.errors import ModelFileError
+from recalibrate.support.checks import ModelFileError
 from recalibrate.support.strictjson import MOST_NESTING, parse
 
 

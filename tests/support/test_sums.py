@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from recalibrate.support.sums import average, total
+from recalibrate.support.hashing import average, total
 
 some = st.floats(-1e300, 1e300, allow_subnormal=False)
 numbers = hnp.arrays(float, st.integers(0, 50), elements=some)

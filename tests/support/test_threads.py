@@ -16,8 +16,8 @@ from threading import Barrier, Event
 import pytest
 
 from recalibrate.support import threads
-from recalibrate.support.pool import Pool
 from recalibrate.support.threads import (
+    Pool,
     map_ahead,
     resolve_threads,
     share_out,

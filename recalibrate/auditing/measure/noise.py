@@ -7,16 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.auditing.measure.law import (
-    LEAST_SPREAD,
-    noise_score,
-    noise_spread,
-    prior_rows,
-)
-from recalibrate.auditing.measure.sample import Sample
 from recalibrate.auditing.measure.sweep import (
     BY_THIRD,
     BY_VARIANCE,
+    LEAST_SPREAD,
     W2,
     W2R,
     W2R2,
@@ -27,10 +21,14 @@ from recalibrate.auditing.measure.sweep import (
     Ints,
     Nesting,
     R,
+    Sample,
     Sums,
+    noise_score,
+    noise_spread,
+    prior_rows,
     together,
 )
-from recalibrate.data.vectors import Float64
+from recalibrate.data.labels import Float64
 from recalibrate.metrics import mean_noise, ratio
 
 MORE_NOISE = 1.5

@@ -14,22 +14,247 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.auditing.measure.auc import auc_limits, auc_of, clustered_variance
-from recalibrate.auditing.measure.proportions import (
-    Limits,
-    difference_limits,
-    effective_count,
-    proportion_limits,
-    ratio_limits,
-)
-from recalibrate.auditing.measure.sample import Sample
+from recalibrate.auditing.measure.limits import critical_value, wider
 from recalibrate.auditing.measure.segments import Rows, Segments
-from recalibrate.auditing.measure.simultaneous import critical_value, wider
-from recalibrate.auditing.measure.sweep import Sums, blocks, cluster_numbers
+from recalibrate.auditing.measure.sweep import WEIGHT, F, R, Sample, Sums, blocks, cluster_numbers
 from recalibrate.auditing.records import Estimate, Rate, Rates
-from recalibrate.data.vectors import Float64
+from recalibrate.data.labels import Float64
 from recalibrate.metrics import ratio
 from recalibrate.support.notices import listed
+
+# --- Limits of proportions, and of how two of them differ ---------------------------------------
+#
+#
+# A proportion has the exact limits of Clopper and Pearson. With weights or clusters the number of
+# rows is replaced by the effective one, the number of equal rows that would vary as much [1]_.
+# Limits of the difference and of the ratio of two groups are put together from the limits of each
+# (MOVER, the method of variance estimates recovery [2]_), as if the groups were independent: where
+# they share rows, or clusters, that makes them wider.
+#
+# References
+# ----------
+# .. [1] E. L. Korn and B. I. Graubard, "Confidence intervals for proportions with small expected
+#    number of positive counts estimated from survey data", Survey Methodology 1998.
+# .. [2] A. Donner and G. Y. Zou, "Closed-form confidence intervals for functions of the normal mean
+#    and standard deviation", Statistical Methods in Medical Research 2012.
+
+
+Limits = tuple[Float64, Float64]
+
+
+def _effective_count(
+    p: Float64, variance: Float64, equal: Float64, degrees: Float64 | None, critical: float
+) -> Float64:
+    """Number of equal rows whose proportion varies as much; ``equal`` where that is not known.
+
+    Parameters
+    ----------
+    p, variance
+        Estimates, and the variances of them.
+    equal
+        Numbers of rows of equal weight, or of clusters; there are never more.
+    degrees
+        Degrees of freedom of the variances, where these come from clusters.
+    critical
+        Normal score of the limits.
+    """
+    count = np.where(variance > 0.0, ratio(p * (1.0 - p), variance), equal)
+    if degrees is not None:
+        count = count * (critical / wider(critical, np.maximum(degrees, 1e-9))) ** 2
+    return np.minimum(count, equal)
+
+
+def _proportion_limits(p: Float64, count: Float64, critical: float) -> Limits:
+    """Limits of Clopper and Pearson; NaN where there are no rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> low, high = _proportion_limits(np.array([0.0, 0.3]), np.array([10.0, 10.0]), 1.959964)
+    >>> low.round(3), high.round(3)
+    (array([0.   , 0.067]), array([0.308, 0.652]))
+    """
+    from scipy.special import betaincinv, ndtr
+
+    tail = float(ndtr(-critical))
+    told = count > 0.0
+    n = np.where(told, count, 1.0)
+    x = np.clip(np.where(told, p, 0.5) * n, 0.0, n)
+    none, full = x <= 0.0, x >= n
+    low = np.where(none, 0.0, betaincinv(np.where(none, 1.0, x), n - x + 1.0, tail))
+    high = np.where(full, 1.0, betaincinv(x + 1.0, np.where(full, 1.0, n - x), 1.0 - tail))
+    return np.where(told, low, np.nan), np.where(told, high, np.nan)
+
+
+def difference_limits(a: Float64, own: Limits, b: Float64, other: Limits) -> Limits:
+    """Limits of a - b from the limits of either.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> a, b = np.array([0.5]), np.array([0.25])
+    >>> around = lambda p: (p - 0.03, p + 0.03)
+    >>> [float(limit[0].round(3)) for limit in difference_limits(a, around(a), b, around(b))]
+    [0.208, 0.292]
+    """
+    low = a - b - np.hypot(a - own[0], other[1] - b)
+    high = a - b + np.hypot(own[1] - a, b - other[0])
+    return low, high
+
+
+def ratio_limits(a: Float64, own: Limits, b: Float64, other: Limits) -> Limits:
+    """Limits of a / b from the limits of either; the upper one is infinite where b may be zero.
+
+    They solve (a - r b)^2 = (a - own)^2 + r^2 (b - other)^2 for r.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> a, b = np.array([0.4]), np.array([0.5])
+    >>> around = lambda p: (p - 0.05, p + 0.05)
+    >>> [float(limit[0].round(3)) for limit in ratio_limits(a, around(a), b, around(b))]
+    [0.679, 0.937]
+    """
+    told = (a >= 0.0) & (b > 0.0)
+    a, b = np.where(told, a, 0.0), np.where(told, b, 1.0)
+
+    def parts(mine: Float64, theirs: Float64) -> tuple[Float64, Float64, Float64]:
+        square, constant = theirs * (2.0 * b - theirs), mine * (2.0 * a - mine)
+        root = np.sqrt(np.maximum((a * b) ** 2 - square * constant, 0.0))
+        return square, constant, a * b + root
+
+    _, constant, both = parts(own[0], other[1])
+    low = ratio(np.maximum(constant, 0.0), both)
+    square, _, both = parts(own[1], other[0])
+    high = np.where(square > 0.0, ratio(both, square), np.inf)
+    return np.where(told, low, np.nan), np.where(told, high, np.nan)
+
+
+# --- The area under the ROC curve of every group, with limits -----------------------------------
+#
+#
+# The variance is that of DeLong, DeLong and Clarke-Pearson [1]_, with weights, and over sums of
+# clusters where there are any. Limits are where a score test would reject: the variance there is
+# the one of Hanley and McNeil [2]_, times what DeLong's was larger at the estimate. So they stay
+# inside of [0, 1] and exist where all pairs are ranked rightly.
+#
+# References
+# ----------
+# .. [1] E. R. DeLong, D. M. DeLong, D. L. Clarke-Pearson, "Comparing the areas under two or more
+#    correlated receiver operating characteristic curves", Biometrics 1988.
+# .. [2] R. G. Newcombe, "Confidence intervals for an effect size measure based on the Mann-Whitney
+#    statistic, part 2", Statistics in Medicine 2006 (method 5).
+
+
+_HALVINGS = 50
+FEW = 100.0
+"""Rows of either label up to which DeLong's variance only counts where it is the larger."""
+
+
+def _auc_of(ranks: Float64) -> tuple[Float64, Float64, Float64, Float64]:
+    """AUC, its variance, and the effective numbers of rows of labels 1 and 0.
+
+    From shape (groups, RANKS), see `recalibrate.kernels.audit`; NaN where a label is missing.
+    """
+    from recalibrate.kernels import audit as at
+
+    own = ranks.T
+    positive, negative = own[at.POSITIVE], own[at.NEGATIVE]
+    both = (positive > 0.0) & (negative > 0.0)
+    value = np.where(both, ratio(own[at.PAIRS], positive * negative), np.nan)
+    n_positive = ratio(positive**2, own[at.POSITIVE2])
+    n_negative = ratio(negative**2, own[at.NEGATIVE2])
+    # Rows of label 1: share of label 0 below them. Rows of label 0: share of label 1 below them.
+    placed = [
+        (own[at.POSITIVE2], own[at.POSITIVE_BELOW], own[at.POSITIVE_BELOW2], negative, positive),
+        (own[at.NEGATIVE2], own[at.NEGATIVE_BELOW], own[at.NEGATIVE_BELOW2], positive, negative),
+    ]
+    variance = np.zeros(len(value))
+    for (w2, below, below2, others, mass), mean, n in zip(
+        placed, (value, 1.0 - value), (n_positive, n_negative), strict=True
+    ):
+        spread = ratio(below2, others**2) - 2.0 * mean * ratio(below, others) + mean**2 * w2
+        variance += ratio(np.maximum(spread, 0.0), mass**2) * ratio(n, np.maximum(n - 1.0, 0.5))
+    return value, variance, n_positive, n_negative
+
+
+def _auc_limits(
+    value: Float64,
+    variance: Float64,
+    positive: Float64,
+    negative: Float64,
+    critical: float | Float64,
+) -> Limits:
+    """Limits from the estimate, its variance and the numbers of rows of either label."""
+    expected = _hanley(value, positive, negative)
+    factor = ratio(variance, expected)
+    few = np.minimum(positive, negative) < FEW
+    factor = np.where((factor > 0.0) & ~few, factor, np.maximum(factor, 1.0))
+
+    def reach(at: Float64) -> Float64:
+        return critical * np.sqrt(np.maximum(factor * _hanley(at, positive, negative), 0.0))
+
+    ends = []
+    for edge in (0.0, 1.0):
+        inner, outer = value, np.full(len(value), edge)
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (inner + outer)
+            within = np.abs(value - middle) <= reach(middle)
+            inner, outer = np.where(within, middle, inner), np.where(within, outer, middle)
+        ends.append(np.where(np.isnan(value), np.nan, outer))
+    return ends[0], ends[1]
+
+
+def _hanley(auc: Float64, positive: Float64, negative: Float64) -> Float64:
+    """Variance of an AUC whose labels have exponential scores."""
+    more = 0.5 * (positive + negative) - 1.0
+    spread = 1.0 + more * (1.0 - auc) / (2.0 - auc) + more * auc / (1.0 + auc)
+    return ratio(auc * (1.0 - auc) * spread, positive * negative)
+
+
+def _clustered_variance(
+    segments: Segments, sample: Sample, sums: Sums, auc: Float64
+) -> tuple[Float64, NDArray[np.int64]]:
+    """Variance of every group's AUC over sums of clusters, and their number.
+
+    One more pass over the rows, where a row's share of the other label below it is looked up in
+    the cells of the predictions.
+    """
+    from recalibrate.kernels import audit as kernels
+
+    positive = sums.cells[..., F] + sums.cells[..., R]
+    negative = sums.cells[..., WEIGHT] - positive
+    mass = positive.sum(axis=0), negative.sum(axis=0)
+    below = [np.cumsum(each, axis=0) - 0.5 * each for each in (positive, negative)]
+    of_positive = ratio(ratio(below[1], mass[1]) - auc, mass[0])
+    of_negative = ratio(1.0 - ratio(below[0], mass[0]) - auc, mass[1])
+    influence = np.nan_to_num(np.concatenate([of_negative, of_positive]))
+    n_cells = len(sums.cells)
+    place = np.empty(sample.n_rows, dtype=np.int64)
+    place[sums.bins.order] = sums.bins.cell
+    place += n_cells * (sample.y > 0.5)
+    n_groups = len(segments.names)
+    last = np.full(n_groups, -1, dtype=np.int64)
+    count = np.zeros(n_groups, dtype=np.int64)
+    pending, squares = np.zeros(n_groups), np.zeros(n_groups)
+    cluster = cluster_numbers(sample)
+    for _, rows, codes in blocks(segments, np.argsort(cluster, kind="stable")):
+        kernels.add_cluster_influence(
+            codes,
+            segments.offsets,
+            cluster[rows],
+            place[rows],
+            sample.weight[rows],
+            influence,
+            last,
+            pending,
+            count,
+            squares,
+        )
+    clusters = count.astype(np.float64)
+    more = ratio(clusters, np.maximum(clusters - 1.0, 0.5))
+    return (squares + pending**2) * more, count
+
 
 # Rows by label and decision: 0 and 1 have label 0, odd ones are positive decisions.
 _CELLS = 4
@@ -55,20 +280,19 @@ class Tally:
     def __init__(
         self, segments: Segments, sample: Sample, f: Float64, thresholds: Sequence[float]
     ) -> None:
-        from recalibrate.kernels import ranks
+        from recalibrate.kernels import audit
 
         n_groups = len(segments.names)
         self.sample, self._segments, self._f = sample, segments, f
         label = 2 * (sample.y > 0.5) if sample.binary else np.zeros(len(f), dtype=np.int64)
         self.cells = [label + (f >= each) for each in thresholds]
         self._sums = [np.zeros((_CELLS, n_groups, 3 if sample.weighted else 1)) for _ in thresholds]
-        self.ranks = np.zeros((n_groups, ranks.RANKS))
+        self.ranks = np.zeros((n_groups, audit.RANKS))
         self._last = np.array([-np.inf])
 
     def add(self, rows: Rows, codes: NDArray[np.int32]) -> None:
         """Count some more rows, in ascending order of prediction over all calls."""
-        from recalibrate.kernels.audit import add_sums
-        from recalibrate.kernels.ranks import add_ranks
+        from recalibrate.kernels.audit import add_ranks, add_sums
 
         weight, offsets = self.sample.weight[rows], self._segments.offsets
         if self.sample.binary:
@@ -86,7 +310,7 @@ class Tally:
     @cached_property
     def ranked(self) -> Float64:
         """What is known of every group's ranks when all rows have passed."""
-        from recalibrate.kernels.ranks import end_ranks
+        from recalibrate.kernels.audit import end_ranks
 
         ranks = self.ranks.copy()
         end_ranks(ranks, not self.sample.weighted)
@@ -120,7 +344,7 @@ def find_rates(
     alpha: float,
 ) -> Rates | None:
     """All rates, of after and maybe before; None where there is none to tell."""
-    others = match_references(segments, sums[0].total[:, 0], named)
+    others = _match_references(segments, sums[0].total[:, 0], named)
     critical = critical_value(None, len(segments.names), alpha)
     sides = [
         _side(tally, own, segments, sample, thresholds, critical)
@@ -150,7 +374,7 @@ def read_references(segments: Segments, named: Any) -> list[int]:
     return [segments.names.index(name) for name in chosen]
 
 
-def match_references(segments: Segments, rows: Float64, named: Sequence[int]) -> NDArray[np.intp]:
+def _match_references(segments: Segments, rows: Float64, named: Sequence[int]) -> NDArray[np.intp]:
     """Number of the group that every group is compared with.
 
     Of those that the user named it is the one of the same term, else the first. Without names it
@@ -183,13 +407,13 @@ def _side(
         for measure in shares:
             found[measure, float(threshold)] = _share(counted, shares[measure], products, critical)
     if sample.binary:
-        value, variance, positive, negative = auc_of(tally.ranked)
+        value, variance, positive, negative = _auc_of(tally.ranked)
         cut: float | Float64 = critical
         if sample.cluster is not None:
-            clustered, count = clustered_variance(segments, sample, sums, value)
+            clustered, count = _clustered_variance(segments, sample, sums, value)
             variance = np.maximum(variance, clustered)
             cut = wider(critical, np.maximum(count - 1.0, 1e-9))
-        limits = auc_limits(value, variance, positive, negative, cut)
+        limits = _auc_limits(value, variance, positive, negative, cut)
         found["auc", None] = _Found(value, limits, sums.total[:, 0].astype(np.int64))
     return found
 
@@ -219,8 +443,8 @@ def _share(
         variance, degrees = np.maximum(variance, clustered), clusters - 1.0
         certain = (p == 0.0) | (p == 1.0)  # then rows do not tell how clusters vary
         equal = np.where(certain, np.minimum(equal, clusters), equal)
-    effective = effective_count(p, ratio(variance, mass**2), equal, degrees, critical)
-    limits = proportion_limits(p, np.where(mass > 0.0, effective, 0.0), critical)
+    effective = _effective_count(p, ratio(variance, mass**2), equal, degrees, critical)
+    limits = _proportion_limits(p, np.where(mass > 0.0, effective, 0.0), critical)
     rows = (own[:, ROWS] + rest[:, ROWS]).astype(np.int64)
     return _Found(p, limits, rows)
 

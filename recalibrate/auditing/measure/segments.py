@@ -14,11 +14,9 @@ from numpy.typing import NDArray
 from recalibrate.auditing.records import Coverage, LeftOut
 from recalibrate.data.fingerprints import hash_rows
 from recalibrate.data.table import Schema, Table, read_table
-from recalibrate.groups.combinations import Assigned
 from recalibrate.groups.expressions import Term, columns_of, parse, to_text
 from recalibrate.groups.groupset import GroupSet, bind_rows
-from recalibrate.groups.lookup import RowGroups
-from recalibrate.groups.terms import BoundTerm
+from recalibrate.groups.terms import Assigned, BoundTerm, RowGroups
 from recalibrate.support.checks import check_whole
 from recalibrate.support.hashing import UInts
 from recalibrate.support.notices import listed, warn_user
@@ -118,7 +116,7 @@ class ExpressionSegments:
 
 
 @dataclass(frozen=True, eq=False)
-class MaskSegments:
+class _MaskSegments:
     """All rows, then intersections of masks, each a term of its own.
 
     Attributes
@@ -284,7 +282,7 @@ def _refuse_too_many(count: int, depth: int) -> None:
         )
 
 
-def _mask_segments(groups: Any, n_rows: int, counted: Any, depth: int) -> MaskSegments:
+def _mask_segments(groups: Any, n_rows: int, counted: Any, depth: int) -> _MaskSegments:
     given = list(groups) if isinstance(groups, Mapping) else list(groups.columns)
     names = [str(name) for name in given]
     if not names:
@@ -300,10 +298,10 @@ def _mask_segments(groups: Any, n_rows: int, counted: Any, depth: int) -> MaskSe
             members.append(chosen)
             _refuse_too_many(len(members) if size > 1 else 0, depth)
     labels = (" * ".join(names[m] for m in chosen) for chosen in members)
-    return MaskSegments((EVERYBODY, *labels), tuple(masks), tuple(members), tuple(names))
+    return _MaskSegments((EVERYBODY, *labels), tuple(masks), tuple(members), tuple(names))
 
 
-def _filled(segments: MaskSegments, min_rows: int) -> tuple[MaskSegments, tuple[LeftOut, ...]]:
+def _filled(segments: _MaskSegments, min_rows: int) -> tuple[_MaskSegments, tuple[LeftOut, ...]]:
     """Leave out, with a warning, groups about which nothing can be said."""
     kept, left_out = [], []
     for name, member in zip(segments.names[1:], segments.members, strict=True):
@@ -317,7 +315,7 @@ def _filled(segments: MaskSegments, min_rows: int) -> tuple[MaskSegments, tuple[
     if not kept:
         raise ValueError("No group has enough rows with weight. Check the groups and min_rows.")
     names, members = zip(*kept, strict=True)
-    return MaskSegments((EVERYBODY, *names), segments.masks, members, segments.given), tuple(
+    return _MaskSegments((EVERYBODY, *names), segments.masks, members, segments.given), tuple(
         left_out
     )
 

@@ -14,9 +14,9 @@ Weights and clusters enter as a factor ("information") on the likelihood.
 
 The q are the predictions f themselves where the question is whether these are right. A gap can be
 zero although they are not: an over-confident model's errors cancel out. So limits of a gap take
-as q the predictions on the calibration line of all rows, :math:`a + b \, \mathrm{logit} f`, shifted
-in each group to the group's mean prediction: a shift of zero is then a gap of zero, and q varies
-as outcomes do (`calibration_line`, `without_gap`).
+as q the predictions on the calibration line of all rows, :math:`a + b \, \mathrm{logit} f`,
+shifted in each group to the group's mean prediction: a shift of zero is then a gap of zero, and q
+varies as outcomes do (`calibration_line`, `without_gap`).
 
 References
 ----------
@@ -29,11 +29,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from recalibrate.auditing.measure.noise import effective_rows
-from recalibrate.auditing.measure.sweep import W2, WEIGHT, F, R
-from recalibrate.data.vectors import Float64
+from recalibrate.auditing.measure.segments import Segments
+from recalibrate.auditing.measure.sweep import FEWEST, ROWS, W2, WEIGHT, F, R, Sample, Sums, blocks
+from recalibrate.data.labels import Float64
 from recalibrate.metrics import SMALLEST_VARIANCE, ratio
+from recalibrate.support.hashing import combine, mix
 
 _FARTHEST = 60.0  # shifts of the log-odds
 _HALVINGS = 44  # the limits are then known to eleven digits
@@ -250,7 +253,7 @@ def label_model(cells: Float64, variance: Float64) -> Shifts:
     """
     prediction = mean_prediction(cells)
     # What the likelihood knows, which is its own variance, against how the sum really varies.
-    own = (cells[..., WEIGHT] * bernoulli_variance(prediction)).sum(axis=1)
+    own = (cells[..., WEIGHT] * _bernoulli_variance(prediction)).sum(axis=1)
     return Shifts(cells[..., WEIGHT], prediction, _outcomes(cells), ratio(own, variance))
 
 
@@ -280,16 +283,16 @@ def calibration_line(cells: Float64) -> tuple[float, float]:
     return a, b
 
 
-def on_line(f: Float64, line: tuple[float, float]) -> Float64:
+def _on_line(f: Float64, line: tuple[float, float]) -> Float64:
     """Predictions moved to a calibration line."""
     return probability(line[0] + line[1] * log_odds(f))
 
 
 def line_model(cells: Float64, line: tuple[float, float]) -> Shifts:
     """The model of 0/1 labels whose q are on a line, wherever the groups' mean predictions are."""
-    q = on_line(mean_prediction(cells), line)
-    own = (cells[..., WEIGHT] * bernoulli_variance(q)).sum(axis=1)
-    variance = (cells[..., W2] * bernoulli_variance(q)).sum(axis=1)
+    q = _on_line(mean_prediction(cells), line)
+    own = (cells[..., WEIGHT] * _bernoulli_variance(q)).sum(axis=1)
+    variance = (cells[..., W2] * _bernoulli_variance(q)).sum(axis=1)
     return Shifts(cells[..., WEIGHT], q, _outcomes(cells), ratio(own, variance))
 
 
@@ -299,7 +302,7 @@ def without_gap(model: Shifts, cells: Float64) -> Shifts:
     return replace(model, prediction=q)
 
 
-def bernoulli_variance(p: Float64) -> Float64:
+def _bernoulli_variance(p: Float64) -> Float64:
     """Variance of 0/1 labels, not quite 0 for predictions of 0 and 1."""
     return np.maximum(p * (1.0 - p), SMALLEST_VARIANCE)
 
@@ -329,3 +332,71 @@ def _half_tail(chance: Float64) -> Float64:
     from scipy.special import ndtri_exp
 
     return np.asarray(-ndtri_exp(np.minimum(chance, 0.0) - np.log(2.0)))
+
+
+# --- 0/1 labels drawn again and again under calibration, for the largest of the groups' scores --
+#
+# Groups of a few rows and rare outcomes have scores that take few values and are not normal. So
+# the audit's own scores are computed on data sets in which the labels are drawn, and the
+# critical value is a quantile of their maximum. Labels are drawn with the predicted
+# probabilities on the calibration line of all rows, so that those of an over-confident model
+# vary as the outcomes do.
+
+
+FEWEST_DRAWS, MOST_DRAWS = 1_000, 2_000
+WORK = 5e7
+"""Memberships (rows times groups a row is in) over all draws, unless there are the fewest."""
+
+MOST_MEMBERSHIPS = 200_000
+"""With more, drawing takes seconds; groups are then large enough for normal scores."""
+
+
+def draw_largest(segments: Segments, sample: Sample, f: Float64, sums: Sums) -> Float64 | None:
+    """Largest score of all groups in each of many drawn data sets; None if that takes too long.
+
+    Labels are drawn with the predictions on the calibration line of all rows, and scored against
+    these.
+    """
+    from recalibrate.kernels.audit import draw_events
+
+    memberships = float(sums.total[:, ROWS].sum())
+    if memberships > MOST_MEMBERSHIPS:
+        return None
+    draws = int(np.clip(WORK / memberships, FEWEST_DRAWS, MOST_DRAWS))
+    order = _order(segments, sample, f)
+    starts, groups = _members(segments, order)
+    cells = sums.cells.swapaxes(0, 1)
+    line = calibration_line(cells[0])
+    outcomes = np.zeros((draws, len(sums.total)))
+    draw_events(starts, groups, _on_line(f[order], line), sample.weight[order], outcomes)
+    scores = np.abs(line_model(cells, line).scores_of(outcomes))
+    told = effective_rows(sums.total) >= FEWEST
+    return np.asarray(scores[:, told].max(axis=1)) if told.any() else None
+
+
+def _order(segments: Segments, sample: Sample, f: Float64) -> NDArray[np.intp]:
+    """Rows in an order that does not depend on the one that they came in.
+
+    Rows that are alike in everything may change places.
+    """
+    # By ranks, which do not depend on the units of predictions and weights.
+    key = np.zeros(sample.n_rows, dtype=np.uint64)
+    for values in (f, sample.weight):
+        key = combine(key, np.unique(values, return_inverse=True)[1].astype(np.uint64))
+    for at, _, codes in blocks(segments, np.arange(sample.n_rows)):
+        numbers = (codes + (segments.offsets[:-1] - 1)).ravel().astype(np.uint64)
+        group = mix(numbers, 0).reshape(codes.shape)
+        key[at] += np.where(codes > 0, group, np.uint64(0)).sum(axis=1)
+    return np.argsort(key, kind="stable")
+
+
+def _members(
+    segments: Segments, order: NDArray[np.intp]
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Groups of every row one after the other, and where those of each row start."""
+    counts, groups = [], []
+    for _, _, codes in blocks(segments, order):
+        inside = codes > 0
+        counts.append(inside.sum(axis=1))
+        groups.append((codes + (segments.offsets[:-1] - 1))[inside].astype(np.int32))
+    return np.append(0, np.cumsum(np.concatenate(counts))), np.concatenate(groups)

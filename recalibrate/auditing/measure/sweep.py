@@ -10,18 +10,307 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recalibrate.auditing.measure.law import Law, law_factors
-from recalibrate.auditing.measure.sample import Sample
 from recalibrate.auditing.measure.segments import Rows, Segments
-from recalibrate.data.columns import distinct_values
-from recalibrate.data.quantiles import cut_at_quantiles, integer_weights
-from recalibrate.data.vectors import Float64
+from recalibrate.data.columns import cut_at_quantiles, distinct_values, integer_weights
+from recalibrate.data.labels import Float64, Labels, to_array
+from recalibrate.metrics import SMALLEST_VARIANCE, Decomposition, Loss, decompose_sorted, ratio
 from recalibrate.support.hashing import mix
+
+# --- The rows of an audit: labels, weights and clusters of those that count ---------------------
+
+
+FEWEST = 5.0
+"""Rows (or clusters) below which the noise of other than 0/1 labels cannot be told."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Rows of positive weight.
+
+    Attributes
+    ----------
+    rows : ndarray of int
+        Where they are among the rows that the user gave.
+    y : ndarray of float64
+        Labels, scaled to [0, 1].
+    weight : ndarray of float64
+        Ones where they are equal, else scaled by a power of two, so that squares neither vanish
+        nor overflow.
+    weighted : bool
+        Whether weights differ from each other.
+    cluster : ndarray of int64 or None
+        Number of every row's cluster.
+    exposure : ndarray of float64 or None
+        What the labels are rates over, where that differs between rows.
+    binary : bool
+        Whether labels are 0/1, so that predictions tell their own variance.
+    unit : bool
+        Whether labels are binary or soft, so that there is a log loss.
+    losses : tuple of Loss
+        What scores are taken apart for: squared error, and the loss that rows have besides.
+    low, high : float
+        What 0 and 1 are in the units of the label.
+    """
+
+    rows: NDArray[np.intp]
+    y: Float64
+    weight: Float64
+    weighted: bool
+    cluster: NDArray[np.int64] | None
+    binary: bool
+    unit: bool
+    losses: tuple[Loss, ...]
+    low: float
+    high: float
+    exposure: Float64 | None = None
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.rows)
+
+    @property
+    def shows_noise(self) -> bool:
+        """Whether enough labels differ from the smallest one to tell how much others would.
+
+        Hardly any claims say hardly anything about how much totals vary; of 0/1 labels the
+        predictions say it.
+        """
+        return self.binary or int(np.count_nonzero(self.y > self.y.min())) >= FEWEST
+
+    def variance(self, f: Float64, residual: Float64) -> Float64:
+        """Variance of every label under calibration: known for 0/1, else the squared residual."""
+        return np.maximum(f * (1.0 - f), SMALLEST_VARIANCE) if self.binary else residual**2
+
+    @property
+    def deviance(self) -> bool:
+        """Whether rows have a loss besides squared error that is no log loss."""
+        return len(self.losses) > 1 and not self.unit
+
+    def loss(self, f: Float64, y: Float64) -> Float64:
+        """Loss of every row besides squared error, in the units of the label; 0 if there is none.
+
+        Log loss takes predictions of 0 and 1 as the nearest others.
+        """
+        if len(self.losses) == 1:
+            return np.zeros_like(f)
+        if self.binary:
+            tiny = np.finfo(np.float64).eps
+            p = np.clip(f, tiny, 1.0 - tiny)
+            return -np.log(np.where(y > 0.5, p, 1.0 - p))
+        return self.losses[1].rows(self.unscale(f), self.unscale(y))
+
+    def unscale(self, values: Float64) -> Float64:
+        """Values in the units of the label."""
+        return values * (self.high - self.low) + self.low
+
+    def decompose(self, f: Float64, order: NDArray[np.intp]) -> tuple[Decomposition, ...]:
+        """What the scores consist of; ``order`` sorts the predictions."""
+        f, y = (self.unscale(values[order]) for values in (f, self.y))
+        return decompose_sorted(f, y, self.weight[order], self.losses)
+
+
+def take_sample(
+    labels: Labels,
+    clusters: NDArray[np.int64] | None,
+    loss: Loss | None = None,
+    exposure: Float64 | None = None,
+) -> Sample:
+    """The rows that count; without a loss it is log loss for labels in [0, 1]."""
+    squared, unit = Loss(0.0), labels.kind != "regression"
+    chosen = loss or (Loss(None) if unit else squared)
+    n_rows = len(labels.values)
+    rows = np.arange(n_rows) if labels.weight is None else np.flatnonzero(labels.weight > 0)
+    weight = np.ones(len(rows))
+    if labels.weight is not None and (labels.weight[rows] != labels.weight[rows[0]]).any():
+        weight = labels.weight[rows]
+        weight = np.ldexp(weight, -np.frexp(weight.max())[1])
+    return Sample(
+        rows,
+        labels.values[rows],
+        weight,
+        bool((weight != weight[0]).any()),
+        None if clusters is None else clusters[rows],
+        labels.kind == "binary",
+        unit,
+        (squared,) if chosen == squared else (squared, chosen),
+        labels.low,
+        labels.high,
+        None if exposure is None or np.ptp(exposure[rows]) == 0.0 else exposure[rows],
+    )
+
+
+def read_clusters(cluster: Any, n_rows: int) -> NDArray[np.int64]:
+    """Check clusters and number them from 0."""
+    import pandas as pd
+
+    values = to_array(cluster, "cluster")
+    if values.shape != (n_rows,):
+        raise ValueError(
+            f"cluster has shape {values.shape}, but there are {n_rows} rows: give the person or "
+            "household of every row."
+        )
+    numbers, _ = pd.factorize(values)
+    if (numbers < 0).any():
+        row = int((numbers < 0).argmax())
+        raise ValueError(
+            f"cluster is missing for {int((numbers < 0).sum())} rows, the first is row {row} "
+            "(from 0). Give each of these rows a value of its own if they stand alone."
+        )
+    return numbers.astype(np.int64)
+
+
+# --- How the residuals of all rows vary: what a group of a few rows cannot tell by itself -------
+
+
+LEAST_SPREAD = 0.1
+"""How much the noise of groups is taken to differ at least: variance of its ratio to that of all
+rows. Where residuals are normal the noise of all rows then counts as 20 rows of a group. With
+heavier tails a group's own residuals say less about their variance, and these are more."""
+
+SURELY = 2.0
+"""Standard deviations of chance that groups must differ by."""
+
+_TINY = 1e-300
+
+FEWEST_IN_BIN = 5
+"""With fewer rows in a bin, the noise of all rows is the same for all bins."""
+
+
+@dataclass(frozen=True, eq=False)
+class Law:
+    """Noise by bin of the predictions: variance, third moment, and kurtosis of all bins.
+
+    ``centre`` is the mean residual of a bin, which they are moments around.
+    """
+
+    variance: Float64
+    third: Float64
+    kurtosis: float
+    centre: Float64
+
+    @classmethod
+    def of(
+        cls,
+        residual: Float64,
+        place: NDArray[np.integer],
+        n_bins: int,
+        exposure: Float64 | None = None,
+    ) -> Law:
+        """The law of residuals of rows in these bins.
+
+        Rates over an exposure e vary less the longer it is: the variance of their residuals is
+        proportional to 1 / e and the third moment to 1 / e^2, as those of counts and of sums of
+        claims are. The law is then that of rows with an exposure of 1.
+        """
+
+        def sums(values: Float64) -> Float64:
+            return np.asarray(np.bincount(place, weights=values, minlength=n_bins))
+
+        e = np.ones(len(place)) if exposure is None else exposure
+        mass = sums(e)
+        rows = ratio(mass**2, sums(e**2))
+        if n_bins > 1 and rows[rows > 0].min() < FEWEST_IN_BIN:
+            same = cls.of(residual, np.zeros_like(place), 1, exposure)
+            values = (same.variance, same.third, same.centre)
+            variance, third, centre = (each.repeat(n_bins) for each in values)
+            return cls(variance, third, same.kurtosis, centre)
+        centre = ratio(sums(e * residual), mass)
+        apart = e * (residual - centre[place])
+        square = apart**2
+        second, third = sums(square), ratio(sums(square * apart), mass)
+        # Equal residuals leave only rounding errors of the subtraction.
+        told = second > 1e-12 * sums((e * residual) ** 2)
+        variance = np.where(told, ratio(second, mass) * rows / np.maximum(rows - 1.0, 1.0), 0.0)
+        fourth = ratio(square, variance[place]) ** 2
+        kurtosis = max(3.0, float(fourth.sum() / np.sum(e**2)))
+        share = rows / (rows + (kurtosis - 1.0) / LEAST_SPREAD)
+        smooth = [
+            _smoothed(values, rows, share) for values in (variance, np.where(told, third, 0.0))
+        ]
+        return cls(smooth[0], smooth[1], kurtosis, centre)
+
+    def prior(self) -> float:
+        """Rows that this law counts as, against a group's own."""
+        return float(prior_rows(self.kurtosis))
+
+    def moderate(self, own: Float64, pooled: Float64, count: Float64) -> tuple[Float64, Float64]:
+        """Variance of a sum by its own residuals and by this law, and the share of the former."""
+        share = count / (count + self.prior())
+        return share * own + (1.0 - share) * pooled, share
+
+
+def prior_rows(kurtosis: Float64 | float, spread: float = LEAST_SPREAD) -> Float64:
+    """Rows that the noise of others counts as, against a group's own, if noise differs so much."""
+    return np.asarray((kurtosis - 1.0) / spread)
+
+
+def noise_spread(relative: Float64, count: Float64, rows: float, kurtosis: float) -> float:
+    """How much noise differs between groups of a term, of so many rows of all each.
+
+    That is the variance of their own variances, relative to what is expected, by moments
+    (DerSimonian and Laird): by chance alone a group of n of all N rows has a variance of
+    (kurtosis - 1) (1 / n - 1 / N). Only what is more than chance counts.
+    """
+    # With very unequal weights a group can tell as much as more rows than all rows do.
+    others = np.maximum(1.0 - count / rows, 0.0)
+    chance = others.sum() + SURELY * np.sqrt(2.0 * others.sum())
+    excess = count @ (relative - 1.0) ** 2 - (kurtosis - 1.0) * chance
+    return max(float(ratio(excess, count @ others)), LEAST_SPREAD)
+
+
+def noise_score(relative: Float64, count: Float64, kurtosis: Float64) -> Float64:
+    """Normal score of variances of so many rows, as multiples of what is expected.
+
+    A variance of n rows has a gamma law of mean 1 and variance (kurtosis - 1) / n. But heavy tails
+    show in few rows: if residuals are 0 but for one row in ``kurtosis``, a small variance says
+    that few of n rows are such ones, and is as likely as that (binomial law).
+
+    Examples
+    --------
+    >>> few, many = np.full(2, 0.1), np.array([20.0, 200.0])
+    >>> noise_score(few, many, np.array([3.0, 3.0])).round(1)  # of normal residuals
+    array([ -2.9, -10.5])
+    >>> noise_score(few, many, np.array([30.0, 30.0])).round(1)
+    array([ 0. , -2.6])
+    """
+    from scipy.special import betainc, gammainc, gammaincc, ndtri
+
+    shape = count / (kurtosis - 1.0)
+    large = np.minimum(relative, 1.0) * count / kurtosis
+    few = betainc(count - large, large + 1.0, 1.0 - 1.0 / kurtosis)
+    less = np.maximum(gammainc(shape, shape * relative), few)
+    more = gammaincc(shape, shape * relative)
+    # Whatever is larger than any chance is all the same.
+    low, high = (ndtri(np.maximum(tail, _TINY)) for tail in (less, more))
+    return np.asarray(np.where(relative < 1.0, np.minimum(low, 0.0), np.maximum(-high, 0.0)))
+
+
+def law_factors(weight: Float64, exposure: Float64 | None) -> tuple[Float64, Float64]:
+    """What a row adds to variance and third moment of a weighted sum, as multiples of the law.
+
+    That is w^2 and w^3; with an exposure e, w^2 / e and w^3 / e^2.
+
+    Examples
+    --------
+    >>> law_factors(np.array([1.0, 2.0]), np.array([1.0, 2.0]))
+    (array([1., 2.]), array([1., 2.]))
+    """
+    if exposure is None:
+        return weight**2, weight**3
+    rest = weight / exposure
+    return weight * rest, weight * rest**2
+
+
+def _smoothed(values: Float64, rows: Float64, share: Float64) -> Float64:
+    """Means by bin: a share of them their own, the rest that of three bins around them."""
+    mass, total = (np.convolve(each, np.ones(3))[1:-1] for each in (rows, rows * values))
+    return share * values + (1.0 - share) * ratio(total, mass)
+
 
 Ints = NDArray[np.int64]
 
@@ -49,7 +338,7 @@ W3C3, W4C4 = 12, 13
 
 
 @dataclass(frozen=True, eq=False)
-class Bins:
+class _Bins:
     """Bins of one set of predictions, of rows in ascending order of prediction.
 
     ``cell`` numbers the finest pieces: rows of a cell share their quantile bin, their
@@ -86,7 +375,7 @@ class Sums:
         Noise of all rows by quantile bin.
     """
 
-    bins: Bins
+    bins: _Bins
     n_bins: int
     cells: Float64
     walks: Float64
@@ -113,7 +402,7 @@ class Sums:
         return np.ascontiguousarray(out.swapaxes(0, 1))
 
 
-def cut_bins(f: Float64, sample: Sample, n_bins: int, n_groups: int) -> Bins:
+def _cut_bins(f: Float64, sample: Sample, n_bins: int, n_groups: int) -> _Bins:
     """Sort the predictions and cut them."""
     order = np.argsort(f)  # in whatever order among equals: nobody looks between them
     ordered = f[order]
@@ -131,7 +420,7 @@ def cut_bins(f: Float64, sample: Sample, n_bins: int, n_groups: int) -> Bins:
     for bins in (quantile, width, _bins_of_sorted(ordered, fine_edges)):
         new[1:] |= bins[1:] != bins[:-1]
     first = np.append(0, np.flatnonzero(new))
-    return Bins(np.asarray(edges), order, np.cumsum(new), quantile[first], width[first])
+    return _Bins(np.asarray(edges), order, np.cumsum(new), quantile[first], width[first])
 
 
 def _bins_of_sorted(ordered: Float64, edges: NDArray[np.floating]) -> Ints:
@@ -170,7 +459,7 @@ def sum_groups(
     from recalibrate.kernels import audit as kernels
 
     n_groups = len(segments.names)
-    bins = cut_bins(f, sample, n_bins, n_groups)
+    bins = _cut_bins(f, sample, n_bins, n_groups)
     law = Law.of(sample.y - f, bins.of_rows(bins.quantile), n_bins, sample.exposure)
     centre = law.centre[bins.quantile]
     kept, source = _distinct_columns(sample)

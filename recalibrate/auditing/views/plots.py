@@ -11,9 +11,8 @@ import numpy as np
 from recalibrate.auditing.records import Calibration, Curve, GroupAudit
 from recalibrate.auditing.views.columns import everybody_first, worst_curves
 from recalibrate.auditing.views.text import confidence
-from recalibrate.support.checks import check_whole
+from recalibrate.support.checks import check_whole, require
 from recalibrate.support.notices import listed
-from recalibrate.support.optional import require
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

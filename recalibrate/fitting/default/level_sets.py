@@ -1,4 +1,4 @@
-"""Level sets have the last word: the final stage of a default fit.
+"""Correction on level sets: the final stage of a default fit.
 
 Works on held-out predictions, because a model's predictions for the rows it was fitted on are
 over-confident. From coarse to fine: first the curve of all rows over many levels, then every term
@@ -19,15 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recalibrate.bases.problem import Problem
-from recalibrate.classes.groups.cells import CellLearner
-from recalibrate.classes.groups.spec import GroupEncoder, GroupTable
+from recalibrate.classes.groups import CellLearner, GroupEncoder, GroupTable
 from recalibrate.core.boost import Settings, boost, draw_levels
 from recalibrate.core.fixedpoint import Scale
-from recalibrate.core.learning import FunctionClass, Penalty, Task, everyone, level_count
-from recalibrate.core.part import Draft, Rows
+from recalibrate.core.learning import FunctionClass, Penalty, StepContext, everyone, level_count
+from recalibrate.core.part import PendingStep, Rows
 from recalibrate.core.rounds import Rounds, Step
 from recalibrate.fitting.default.judging import HeldOutScores
-from recalibrate.groups.expressions.tree import name_text
+from recalibrate.groups.expressions import name_text
 from recalibrate.groups.groupset import GroupSet, bind
 from recalibrate.rows.memory import rows_in_memory
 from recalibrate.support.notices import counted
@@ -60,7 +59,7 @@ LEAST_TERM_ROWS = 100
 
 
 def add_level_sets(
-    log: Rounds,
+    model: Rounds,
     problem: Problem,
     H: FunctionClass | None,
     held_out: HeldOutScores,
@@ -72,15 +71,15 @@ def add_level_sets(
     Terms are H's groups, or the columns that it sees and their pairs; without H the curve of all
     rows alone.
     """
-    stage = _Stage(problem, held_out, scale, threads, moved=bool(log.steps))
+    stage = _Stage(problem, held_out, scale, threads, moved=bool(model.steps))
     learner = stage.candidates(H)
     if learner is None:
-        return log, "level sets: not tested, no group has enough rows"
+        return model, "level sets: not tested, no group has enough rows"
     terms = learner.encoder.groups.terms
     tested = _tested(len(terms) - 1, named=H is not None and bool(H.terms))
     steps = stage.run(learner)
     if not steps:
-        return log, f"level sets: no significant errors ({tested} tested)"
+        return model, f"level sets: no significant errors ({tested} tested)"
     taken = sorted({int(table.columns[0]) for _, table in steps})
     said = ", ".join("all rows" if t == 0 else terms[t].text for t in taken)
     encoder = GroupEncoder(learner.encoder.groups.take(taken))
@@ -88,12 +87,12 @@ def add_level_sets(
         replace(
             step,
             table=replace(table, columns=np.searchsorted(taken, table.columns)),
-            encoder=len(log.encoders),
+            encoder=len(model.encoders),
         )
         for step, table in steps
     )
-    log = replace(log, encoders=(*log.encoders, encoder), steps=(*log.steps, *moved))
-    return log, f"level sets: {counted(len(steps), 'correction')} ({said}); {tested} tested"
+    model = replace(model, encoders=(*model.encoders, encoder), steps=(*model.steps, *moved))
+    return model, f"level sets: {counted(len(steps), 'correction')} ({said}); {tested} tested"
 
 
 def _tested(terms: int, *, named: bool) -> str:
@@ -159,7 +158,7 @@ class _Stage:
 
     def run(self, learner: CellLearner) -> list[tuple[Step, GroupTable]]:
         """Steps of the loop with these candidates, from coarse to fine."""
-        log = Rounds(self.link, None, (learner.encoder,), outputs=self.outputs)
+        model = Rounds(self.link, None, (learner.encoder,), outputs=self.outputs)
         only_everyone = np.full(len(learner.thresholds), np.inf)
         generous = MOVED_CURVE_LIMIT if self.outputs == 1 else CLASSES_CURVE_LIMIT
         only_everyone[0] = generous if self.moved else learner.thresholds[0]
@@ -172,10 +171,10 @@ class _Stage:
         )
         with rows_in_memory(self._rows(learner), self.scale, threads=self.threads) as source:
             for candidates, how in passes:
-                log = boost(
-                    source, candidates, how, log, progress=False, keep_if_interrupted=False
-                ).log
-        return [(step, cast(GroupTable, step.table)) for step in log.pruned().steps]
+                model = boost(
+                    source, candidates, how, model, progress=False, keep_if_interrupted=False
+                ).model
+        return [(step, cast(GroupTable, step.table)) for step in model.pruned().steps]
 
     def _scores_of(self, learner: CellLearner) -> NDArray[np.float64]:
         """How far every term is off before the first update."""
@@ -184,9 +183,9 @@ class _Stage:
         with rows_in_memory(self._rows(learner), self.scale, threads=self.threads) as source:
             for output in range(self.outputs):
                 partition = draw_levels(source, start, self.settings, output)
-                draft = Draft(start, partition, output=output)
+                draft = PendingStep(start, partition, output=output)
                 found.append(
-                    learner.statistics(Task(source, draft, partition.count, 1.0, Penalty()))
+                    learner.statistics(StepContext(source, draft, partition.count, 1.0, Penalty()))
                 )
         return np.asarray(np.max(found, axis=0))
 
@@ -206,7 +205,7 @@ class _Stage:
         return CellLearner(GroupEncoder(groups), np.array(limits), least=self.least)
 
     def _bind(self, terms: list[str], min_rows: int) -> GroupSet | None:
-        """Groups of the terms that have any; terms without one are no news here."""
+        """Groups of the terms that have any; terms without one need no warning here."""
         if not terms:
             return None
         with warnings.catch_warnings():

@@ -1,7 +1,7 @@
 r"""A function of the base score alone: unchanged, shifted, a line, or a line that bends.
 
 For 0/1 labels on the log-odds (Platt scaling, and like beta calibration where it bends), otherwise
-on the score. Each form has normal priors around no change; each is believed as far as its evidence
+on the score. Each form has normal priors around no change; each is weighted as far as its evidence
 goes (``evidence``), and the score is the mean of what all forms say of it: with few rows a part of
 a line, with many all of it. Rows are alike here if they have the same score, so that one pass over
 them is enough.
@@ -20,15 +20,15 @@ from typing import cast
 import numpy as np
 
 from recalibrate.bases.problem import Problem
-from recalibrate.classes.linear.spec import UNIT, Linear, LinearLearner, LinearTable, Quantiser
+from recalibrate.classes.linear import UNIT, Linear, LinearLearner, LinearTable, Quantiser
 from recalibrate.core.boost import EVERYTHING
 from recalibrate.core.family import LEAST_NOISE, family
 from recalibrate.core.fixedpoint import snap
+from recalibrate.core.learning import StatsSource
 from recalibrate.core.levels import Levels
-from recalibrate.core.part import Draft, Part, Sums, square_step
+from recalibrate.core.part import Part, PendingStep, Sums, square_step
 from recalibrate.core.rounds import Rounds, Step
-from recalibrate.core.source import StatsSource
-from recalibrate.fitting.default.evidence import Counts, Floats, laplace
+from recalibrate.fitting.default.judging import Counts, Floats, laplace
 from recalibrate.kernels.rows import label_cells
 
 SQUARED_ERROR = family("identity")
@@ -45,7 +45,7 @@ LEAST_CHANGE = 0.25
 NARROW, WIDE, SLOPE = 0.5, 2.0, 0.5
 """Standard deviations of a shift (an ordinary one, or one of a base that was trained on other
 shares of the classes) and of slopes; shifts and bends are in log-odds."""
-CONFIDENT, AROUND = -0.4, 0.25
+OVERCONFIDENT_SLOPE_MEAN, OVERCONFIDENT_SLOPE_SD = -0.4, 0.25
 """Mean and standard deviation of the slope's change in bases that are over-confident.
 
 Over-fitting is by far the commonest reason for a wrong score, and flattens its curve: a prior that
@@ -53,9 +53,9 @@ knows this sees it in a hundred rows more often, and is led astray less (same dr
 at the same harm)."""
 Form = tuple[float, tuple[float, float, float], float]
 FORMS: tuple[Form, ...] = (
-    (CONFIDENT, (0.0, AROUND, 0.0), 0.28),
-    (CONFIDENT, (NARROW, AROUND, 0.0), 0.28),
-    (CONFIDENT, (NARROW, AROUND, SLOPE), 0.14),
+    (OVERCONFIDENT_SLOPE_MEAN, (0.0, OVERCONFIDENT_SLOPE_SD, 0.0), 0.28),
+    (OVERCONFIDENT_SLOPE_MEAN, (NARROW, OVERCONFIDENT_SLOPE_SD, 0.0), 0.28),
+    (OVERCONFIDENT_SLOPE_MEAN, (NARROW, OVERCONFIDENT_SLOPE_SD, SLOPE), 0.14),
     (0.0, (NARROW, 0.0, 0.0), 0.06),
     (0.0, (0.0, SLOPE, 0.0), 0.06),
     (0.0, (NARROW, SLOPE, 0.0), 0.06),
@@ -76,11 +76,11 @@ LEAST_BEND = 0.2
 
 
 @dataclass(frozen=True, eq=False)
-class LabelCells:
+class _LabelCells:
     """Statistic: weights and labels by the value of the score's column."""
 
     encoder: int
-    log: Rounds
+    model: Rounds
 
     def of(self, part: Part) -> Sums:
         block, out = part.blocks[self.encoder], np.zeros((2 * UNIT + 1, 2), np.int64)
@@ -88,14 +88,14 @@ class LabelCells:
         label_scale = 2.0**part.scale.response_bits
         label_cells(column, part.labels(), part.weight, label_scale, out)
         together = np.zeros(part.n_rows, np.int32)
-        if self.log.family.positive:
-            return (out, part.squares(Draft(self.log, EVERYTHING), together, 1))
+        if self.model.family.positive:
+            return (out, part.squares(PendingStep(self.model, EVERYTHING), together, 1))
         return (out, part.losses(part.base, SQUARED_ERROR, together, 1))
 
 
 @dataclass(frozen=True)
-class Found:
-    """What was believed: its name, chance of a change, and shift, slope and bend."""
+class _ScoreFunction:
+    """A fitted function of the score: name, probability of a change, shift, slope and bend."""
 
     name: str
     chance: float
@@ -152,11 +152,11 @@ class ScoreStage:
         """The score where the encoded column has a value, in its unit."""
         return self._centre + column * self.column_unit
 
-    def fit(self, source: StatsSource, log: Rounds) -> tuple[Rounds, Found]:
-        """``log``, which has no step yet, with one if the labels speak for it."""
-        counts = self._count(source, log)
+    def fit(self, source: StatsSource, model: Rounds) -> tuple[Rounds, _ScoreFunction]:
+        """``model``, which has no step yet, with one if the labels speak for it."""
+        counts = self._count(source, model)
         middle = 0.0
-        if not log.family.known_noise:
+        if not model.family.known_noise:
             middle = float(np.sum(counts.weight * counts.score) / np.sum(counts.weight))
         knots = self._knots(counts)
         bend = _Bend.at(knots)
@@ -165,13 +165,13 @@ class ScoreStage:
         )
         found, values = self._believe(counts, design, len(knots) >= LEAST_KNOTS)
         if found.chance < LEAST_CHANGE:
-            return log, found
-        return log.append(self._step(values, middle, bend)), found
+            return model, found
+        return model.append(self._step(values, middle, bend)), found
 
-    def _count(self, source: StatsSource, log: Rounds) -> Counts:
+    def _count(self, source: StatsSource, model: Rounds) -> Counts:
         """Rows of the same score together."""
-        cells, squares = source.sums(LabelCells(self.index, log))
-        scale, own = source.scale, log.family
+        cells, squares = source.sums(_LabelCells(self.index, model))
+        scale, own = source.scale, model.family
         used = np.flatnonzero(cells[:, 0])
         weight = cells[used, 0] / scale.weight_factor
         label = cells[used, 1] * scale.response_step
@@ -200,7 +200,9 @@ class ScoreStage:
         at = np.searchsorted(reached, wanted)
         return np.unique(counts.score[np.minimum(at, len(reached) - 1)])
 
-    def _believe(self, counts: Counts, design: Floats, bends: bool) -> tuple[Found, Floats]:
+    def _believe(
+        self, counts: Counts, design: Floats, bends: bool
+    ) -> tuple[_ScoreFunction, Floats]:
         """Means of all forms' parameters by their evidence."""
         unit = family(self.link).unit(counts.noise)
         chances = [np.log(UNCHANGED) - counts.loss(counts.score)]
@@ -225,7 +227,9 @@ class ScoreStage:
         weight = weight / weight.sum()
         mean = np.sum(weight[:, None] * np.array(values), axis=0)
         shift, slope, corner = (float(value) for value in mean)
-        return Found(self.name, 1.0 - float(weight[0]), shift * self.size, slope, corner), mean
+        return _ScoreFunction(
+            self.name, 1.0 - float(weight[0]), shift * self.size, slope, corner
+        ), mean
 
     def _step(self, values: Floats, middle: float, bend: _Bend) -> Step:
         """The step that adds shift, slope and bend to the score."""
@@ -247,29 +251,29 @@ class ScoreStage:
         table = LinearTable(np.ones(len(constant), np.bool_), snap(coefficient), inf)
         return Step(partition, table, self.index, False, None)
 
-    def adjusted(self, log: Rounds, constant: float, rise: float) -> Rounds:
-        """``log`` with a first step that adds so much more."""
+    def adjusted(self, model: Rounds, constant: float, rise: float) -> Rounds:
+        """``model`` with a first step that adds so much more."""
         more = self.linear(EVERYTHING, np.array([constant]), np.array([rise]))
-        steps = log.steps
+        steps = model.steps
         if steps and steps[0].encoder == self.index:
             first = cast(LinearTable, steps[0].table)
             added = first.coefficient + cast(LinearTable, more.table).coefficient
             more = replace(steps[0], table=replace(first, coefficient=snap(added)))
             steps = steps[1:]
-        return replace(log, steps=(more, *steps))
+        return replace(model, steps=(more, *steps))
 
-    def reweighted(self, log: Rounds, intercept: float, line: float, rest: float) -> Rounds:
-        """``log`` with scores ``intercept + line * l + rest * (f - l)`` instead of f.
+    def reweighted(self, model: Rounds, intercept: float, line: float, rest: float) -> Rounds:
+        """``model`` with scores ``intercept + line * l + rest * (f - l)`` instead of f.
 
         l is the score after this stage. The stage's own step takes its part and every other step is
         scaled: the model has no more steps than before, or one. Two different weights need steps
         that have a single level set.
         """
-        own = log.steps and log.steps[0].encoder == self.index
-        scaled = [replace(log.steps[0], table=log.steps[0].table.scaled(line))] if own else []
-        others = log.steps[1:] if own else log.steps
+        own = model.steps and model.steps[0].encoder == self.index
+        scaled = [replace(model.steps[0], table=model.steps[0].table.scaled(line))] if own else []
+        others = model.steps[1:] if own else model.steps
         steps = (*scaled, *(step.along(rest, intercept) for step in others))
-        return self.adjusted(replace(log, steps=steps), intercept, line - 1.0)
+        return self.adjusted(replace(model, steps=steps), intercept, line - 1.0)
 
 
 @dataclass(frozen=True, eq=False)

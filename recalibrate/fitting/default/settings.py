@@ -9,18 +9,18 @@ from __future__ import annotations
 import numpy as np
 
 from recalibrate.bases.problem import Problem
-from recalibrate.classes.trees.spec import DEFAULT_TREES, Trees
+from recalibrate.classes.trees import DEFAULT_TREES, Trees
 from recalibrate.core.boost import Settings
 from recalibrate.core.learning import FunctionClass, Penalty
 from recalibrate.data.bins import MOST_BINS
-from recalibrate.support.sums import total
+from recalibrate.support.hashing import total
 
 DEFAULT_CLASS = DEFAULT_TREES
 CERTAIN_CLASS = Trees(depth=1, one_vs_rest=MOST_BINS, min_leaf_rows=20, bare_roots=False)
 """One threshold or one category at a time: the groups that everybody would look at first."""
 CERTAIN_GAIN = 16.0
 """A gap of four standard errors is no accident even among all of a table's groups."""
-SCORE, CERTAIN, LARGE, MAIN = range(4)
+SCORE, LARGE_GAPS, COLUMN_SHIFTS, MAIN = range(4)
 """Numbers of the stages."""
 SCORE_ENCODER, MAIN_ENCODER, CERTAIN_ENCODER = range(3)
 """Numbers of their encoders; the last is for fits without H of many rows. That of shifted columns
@@ -118,9 +118,9 @@ def main_settings(problem: Problem, H: FunctionClass, seed: int) -> Settings:
     left out more often.
     """
     pace = H.pace(problem.link)
-    draws, l2, doubles = pace.draws, pace.l2 * prior_unit(problem), STEP_DOUBLES
+    draws, l2, doubles = pace.draws, pace.l2 * _prior_unit(problem), STEP_DOUBLES
     if draws and problem.n_rows >= MANY_ROWS and problem.labels.outputs == 1:
-        draws, l2, doubles = False, UNDRAWN_PRIOR * l2, many_step_doubles(problem.n_rows)
+        draws, l2, doubles = False, UNDRAWN_PRIOR * l2, _many_step_doubles(problem.n_rows)
     return Settings(
         link=problem.link,
         levels=pace.levels_for(problem.n_rows)[0],
@@ -140,18 +140,18 @@ def refit_steps(steps: int, settings: Settings) -> int:
     return steps if see_all else round(steps * MORE_STEPS)
 
 
-def many_step_doubles(n_rows: int) -> int:
+def _many_step_doubles(n_rows: int) -> int:
     """Trees after which the step has doubled, see `MANY_STEP_DOUBLES`.
 
     Examples
     --------
-    >>> [many_step_doubles(n_rows) for n_rows in (100_000, 300_000, 1_000_000)]
+    >>> [_many_step_doubles(n_rows) for n_rows in (100_000, 300_000, 1_000_000)]
     [150, 104, 70]
     """
     return round(MANY_STEP_DOUBLES * float((MANY_ROWS / n_rows) ** (1 / 3)))
 
 
-def prior_unit(problem: Problem) -> float:
+def _prior_unit(problem: Problem) -> float:
     """What the penalty of a class is multiplied by.
 
     On the log-odds it is a prior of shifts of an ordinary size. On logarithms that holds too, in

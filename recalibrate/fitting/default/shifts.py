@@ -1,9 +1,9 @@
-r"""Shifts of groups: all groups at once, each believed as far as its rows go.
+r"""Shifts of groups: all groups at once, each shrunk according to its rows.
 
 Groups of a term (the categories of a column, the cells of a crossing) are effects of one kind,
 whose variance the data say (``evidence.Effects``): of a group whose residuals sum to G over a
-summed p (1 - p) of s, the share :math:`s / (s + 1 / \tau^2)` of G / s is believed. What counts is
-s, not rows, so that groups with few events are believed less. Terms take turns, each given the
+summed p (1 - p) of s, the posterior mean is :math:`s / (s + 1 / \tau^2)` G / s. What counts is
+s, not rows, so that groups with few events are shrunk more. Terms take turns, each given the
 shifts of the others, and so does the line through the score: groups that differ in their scores
 are confounded with it.
 
@@ -20,18 +20,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from recalibrate.classes.groups.cells import CellSums
-from recalibrate.classes.groups.spec import GroupEncoder, GroupTable
-from recalibrate.classes.linear.spec import UNIT, UNIT_BITS, Products, bits_to_cut
+from recalibrate.classes.groups import CellSums, GroupEncoder, GroupTable
+from recalibrate.classes.linear import UNIT, UNIT_BITS, Products, bits_to_cut
 from recalibrate.core.boost import EVERYTHING, Settings, draw_levels
 from recalibrate.core.family import LEAST_NOISE, family
 from recalibrate.core.fixedpoint import snap
+from recalibrate.core.learning import StatsSource
 from recalibrate.core.levels import Levels
-from recalibrate.core.part import Draft
+from recalibrate.core.part import PendingStep
 from recalibrate.core.rounds import Rounds, Step
-from recalibrate.core.source import StatsSource
 from recalibrate.data.table import Schema
-from recalibrate.fitting.default.evidence import (
+from recalibrate.fitting.default.judging import (
     LIMIT,
     MEAN_ODDS,
     NO_SPREAD,
@@ -110,44 +109,44 @@ class Shifts:
     def on_everyone(
         self,
         source: StatsSource,
-        log: Rounds,
+        model: Rounds,
         score: ScoreStage | None = None,
         *,
         decided: bool = False,
     ) -> Rounds:
-        """``log`` with a line and shifts that suit each other, if groups differ beyond noise.
+        """``model`` with a line and shifts that suit each other, if groups differ beyond noise.
 
         Where that is ``decided``, by other rows as well, without asking these.
         """
-        drawn = _Drawing(self, EVERYTHING, source, log.link)
-        for _ in range(LOG_TURNS if log.family.positive else TURNS):
+        drawn = _Drawing(self, EVERYTHING, source, model.link)
+        for _ in range(LOG_TURNS if model.family.positive else TURNS):
             if score is not None:
-                drawn.turn_line(log, score)
-            drawn.turn(log)
-        return drawn.append(log) if decided or drawn.worth_it(log) else log
+                drawn.turn_line(model, score)
+            drawn.turn(model)
+        return drawn.append(model) if decided or drawn.worth_it(model) else model
 
-    def on_curve(self, source: StatsSource, log: Rounds) -> Rounds:
-        """``log`` with a step that moves every level set as a whole, if the curve is off."""
+    def on_curve(self, source: StatsSource, model: Rounds) -> Rounds:
+        """``model`` with a step that moves every level set as a whole, if the curve is off."""
         count = CURVE_LEVELS if source.n_rows >= FEW_ROWS else LEVELS
-        partition = draw_levels(source, log, Settings(link=log.link, levels=count))
-        drawn = _Drawing(self, partition, source, log.link)
-        drawn.turn(log, terms=range(EVERYONE, 0))
-        return drawn.append(log) if partition.count > 1 and drawn.worth_it(log) else log
+        partition = draw_levels(source, model, Settings(link=model.link, levels=count))
+        drawn = _Drawing(self, partition, source, model.link)
+        drawn.turn(model, terms=range(EVERYONE, 0))
+        return drawn.append(model) if partition.count > 1 and drawn.worth_it(model) else model
 
-    def on_level_sets(self, source: StatsSource, log: Rounds) -> Rounds:
-        """``log`` with up to two more steps, each on level sets drawn anew."""
+    def on_level_sets(self, source: StatsSource, model: Rounds) -> Rounds:
+        """``model`` with up to two more steps, each on level sets drawn anew."""
         count = LEVELS if source.n_rows >= FEW_ROWS else FEW_LEVELS
         for _ in range(DRAWINGS):
-            partition = draw_levels(source, log, Settings(link=log.link, levels=count))
+            partition = draw_levels(source, model, Settings(link=model.link, levels=count))
             if partition.count == 1:
                 break
-            drawn = _Drawing(self, partition, source, log.link)
+            drawn = _Drawing(self, partition, source, model.link)
             for _ in range(LEVEL_TURNS):
-                drawn.turn(log)
-            if not drawn.worth_it(log):
+                drawn.turn(model)
+            if not drawn.worth_it(model):
                 break
-            log = drawn.append(log)
-        return log
+            model = drawn.append(model)
+        return model
 
 
 @dataclass(eq=False)
@@ -175,7 +174,7 @@ class _Drawing:
         self.starts = offsets + np.arange(len(offsets))
         self.trends = [trend_of(term) for term in self.shifts.encoder.groups.terms]
 
-    def worth_it(self, log: Rounds) -> bool:
+    def worth_it(self, model: Rounds) -> bool:
         """Whether some kind of effect is more than noise, counting all that were looked at.
 
         Of groups that were asked for, and a model that was moved anyway, one kind that the labels
@@ -185,30 +184,32 @@ class _Drawing:
             return False
         if not self.shifts.named:
             known = self.shifts.effective_rows
-            rows = self.source.n_rows if log.steps or known is None else known
-            least = max(UNNAMED_ROWS / rows, 1.0 if log.steps else UNCHANGED_ODDS)
+            rows = self.source.n_rows if model.steps or known is None else known
+            least = max(UNNAMED_ROWS / rows, 1.0 if model.steps else UNCHANGED_ODDS)
             return float(np.mean(list(self.odds.values()))) > least
-        if log.steps:
+        if model.steps:
             return max(self.odds.values()) > 1.0
         certain = bool(self.distances) and certainly_off(np.concatenate(self.distances))
         return certain or float(np.mean(list(self.odds.values()))) > MEAN_ODDS
 
-    def append(self, log: Rounds) -> Rounds:
-        """``log`` with the steps."""
+    def append(self, model: Rounds) -> Rounds:
+        """``model`` with the steps."""
         if self.line is not None:
-            log = log.append(self.line)
+            model = model.append(self.line)
         offsets = self.shifts.encoder.offsets
         present = np.ones(self.partition.count, np.bool_)
         columns = np.arange(len(offsets) - 1)
-        table = GroupTable(present, snap(self.coefficient), log.family.step_limit, columns, offsets)
-        return log.append(Step(self.partition, table, self.shifts.index, False, None))
+        table = GroupTable(
+            present, snap(self.coefficient), model.family.step_limit, columns, offsets
+        )
+        return model.append(Step(self.partition, table, self.shifts.index, False, None))
 
-    def turn(self, log: Rounds, terms: range | None = None) -> None:
+    def turn(self, model: Rounds, terms: range | None = None) -> None:
         """New effects of every term, or of some, each given those of the others."""
         for term in terms or range(EVERYONE, len(self.starts) - 1):
-            s, g, variance = self._sums(self.append(log), term)
-            if log.family.positive:  # far steps are not Newton's
-                g = s * log.family.step(np.divide(g, s, out=np.zeros(s.shape), where=s > 0))
+            s, g, variance = self._sums(self.append(model), term)
+            if model.family.positive:  # far steps are not Newton's
+                g = s * model.family.step(np.divide(g, s, out=np.zeros(s.shape), where=s > 0))
             own = self._columns(term)
             for kind in self._kinds(term):
                 self._update(term, kind, s, g, variance)
@@ -218,12 +219,12 @@ class _Drawing:
         if not self.shifts.named:
             self.no_spread = no_spread_among(np.array(list(self.odds.values())))
 
-    def turn_line(self, log: Rounds, score: ScoreStage) -> None:
+    def turn_line(self, model: Rounds, score: ScoreStage) -> None:
         """A slope of the score as the groups' shifts leave room for."""
         terms = score.learner.encoder.count
         if terms < 2:
             return
-        scale, draft = self.source.scale, Draft(self.append(log), EVERYTHING)
+        scale, draft = self.source.scale, PendingStep(self.append(model), EVERYTHING)
         _, gram, cross = self.source.sums(Products(draft, score.index, 1, terms))
         gram_cut, cross_cut = bits_to_cut(scale)
         information = np.multiply(gram[0], scale.weight_step * 2.0 ** (gram_cut - 2 * UNIT_BITS))
@@ -234,18 +235,18 @@ class _Drawing:
         size = score.column_unit
         around = max(information[1, 1] - middle * information[1, 0], 0.0) * size**2
         pulled = (pull[1] - middle * pull[0]) * size + around * self.rise
-        noise = self._noise(log)
+        noise = self._noise(model)
         (rise,), _ = Effects(np.array([pulled]) / noise, np.array([around]) / noise).believed()
         self.rise = float(rise)
         around_middle = np.array([-self.rise * score.at(middle)])
         self.line = score.linear(EVERYTHING, around_middle, np.array([self.rise]))
 
-    def _noise(self, log: Rounds) -> float:
+    def _noise(self, model: Rounds) -> float:
         """Variance of a summed response per unit of s."""
-        s, _, variance = self._sums(self.append(log), EVERYONE)
+        s, _, variance = self._sums(self.append(model), EVERYONE)
         return float(variance.sum() / s.sum())
 
-    def _sums(self, log: Rounds, term: int) -> tuple[Floats, Floats, Floats]:
+    def _sums(self, model: Rounds, term: int) -> tuple[Floats, Floats, Floats]:
         """Sums of s and of responses of a term's groups, [level set, group], and their variance."""
         levels, at = self.partition.count, max(term, 0)
         # The step that was taken last has drawn the level sets. Only this term has groups: beside
@@ -253,10 +254,10 @@ class _Drawing:
         columns = np.array([at], np.int32)
         starts = np.zeros(at + 2, np.int64)
         starts[-1] = self.starts[at + 1] - self.starts[at]
-        statistic = CellSums(Draft(log, None), self.shifts.index, levels, starts, columns)
+        statistic = CellSums(PendingStep(model, None), self.shifts.index, levels, starts, columns)
         together = term == EVERYONE
         _, s, g, variance, noise = statistic.real(self.source, self.shifts.least, together=together)
-        if not log.family.known_noise:
+        if not model.family.known_noise:
             mass = s.sum(axis=1)
             self.noise = float(mass @ noise[:, 0]) / float(mass.sum())
         if together:

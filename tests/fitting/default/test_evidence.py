@@ -6,7 +6,7 @@ from scipy.integrate import quad
 from scipy.special import expit as sigmoid
 from scipy.stats import norm
 
-from recalibrate.fitting.default.evidence import (
+from recalibrate.fitting.default.judging import (
     LIMIT,
     SPREAD_CHANCES,
     SPREADS,

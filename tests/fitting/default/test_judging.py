@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy.special import expit as sigmoid
 
-from recalibrate.bases.problem import Reading, read_problem
+from recalibrate.bases.problem import InputOptions, read_problem
 from recalibrate.bases.protocol import as_base
 from recalibrate.fitting.default.judging import (
     HeldOutScores,
@@ -21,7 +21,7 @@ from recalibrate.fitting.default.judging import (
 
 
 def problem_of(f, y):
-    return read_problem(as_base(sigmoid(f)), pd.DataFrame({"x": f}), y, Reading())
+    return read_problem(as_base(sigmoid(f)), pd.DataFrame({"x": f}), y, InputOptions())
 
 
 def simulate(n=4000, seed=0):

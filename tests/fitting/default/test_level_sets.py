@@ -5,13 +5,12 @@ import pandas as pd
 import pytest
 
 import recalibrate as rc
-from recalibrate.bases.problem import Reading, read_problem
-from recalibrate.classes.groups.cells import CellSums
-from recalibrate.classes.groups.spec import GroupEncoder
+from recalibrate.bases.problem import InputOptions, read_problem
+from recalibrate.classes.groups import CellSums, GroupEncoder
 from recalibrate.core import part
 from recalibrate.core.boost import EVERYTHING
 from recalibrate.core.fixedpoint import make_scale
-from recalibrate.core.part import Draft
+from recalibrate.core.part import PendingStep
 from recalibrate.core.rounds import Rounds
 from recalibrate.fitting.default.level_sets import HeldOutScores, add_level_sets
 from recalibrate.groups.groupset import bind
@@ -27,7 +26,7 @@ def people(seed, n):
 
 def last_stage(X, margin, y, *, moved, H=None):
     """Steps of the stage where the held-out scores are ``margin``."""
-    problem = read_problem(as_base(sigmoid(margin)), X, y, Reading())
+    problem = read_problem(as_base(sigmoid(margin)), X, y, InputOptions())
     held_out = HeldOutScores(np.arange(len(y)), problem.base)
     scale = make_scale(len(y), None, newton=True)
     begun = Rounds(problem.link)
@@ -38,8 +37,8 @@ def last_stage(X, margin, y, *, moved, H=None):
         )
         begun = other.rounds
     H = rc.Groups("g", "h") if H is None else H
-    log, note = add_level_sets(begun, problem, H, held_out, scale, threads=1)
-    return log.steps[len(begun.steps) :], note
+    model, note = add_level_sets(begun, problem, H, held_out, scale, threads=1)
+    return model.steps[len(begun.steps) :], note
 
 
 @pytest.mark.slow
@@ -100,15 +99,15 @@ def test_the_variance_of_a_cell_is_what_its_own_rows_scatter():
     rng, X, _ = people(0, 1000)
     spread = X["g"].map({"a": 4.0, "b": 1.0, "c": 1.0, "d": 0.2}).to_numpy(float)
     y, f = rng.normal(size=1000) * spread, np.zeros(1000)
-    problem = read_problem(as_base(f), X, y, Reading(link="identity"))
+    problem = read_problem(as_base(f), X, y, InputOptions(link="identity"))
     scale = make_scale(1000, None, newton=False)
     groups = GroupEncoder(bind(["g"], problem.table, min_rows=1))
     labels = problem.labels.values
     rows = part.Rows((groups.encode(problem.table),), labels, problem.base, np.empty(0))
     offsets = np.array([0, len(groups.groups.labels) + 1])
-    log = Rounds("identity", None, (groups,))
+    model = Rounds("identity", None, (groups,))
     with rows_in_memory(rows, scale, threads=1) as source:
-        statistic = CellSums(Draft(log, EVERYTHING), 0, 1, offsets)
+        statistic = CellSums(PendingStep(model, EVERYTHING), 0, 1, offsets)
         _, _, _, variance, noise = statistic.real(source, 0.0)
     residual = labels - problem.base
     common = np.mean(residual**2)

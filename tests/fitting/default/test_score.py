@@ -9,7 +9,7 @@ from scipy.special import expit as sigmoid
 from settings import fit_with
 
 import recalibrate as rc
-from recalibrate.bases.problem import Reading, read_features, read_problem
+from recalibrate.bases.problem import InputOptions, read_features, read_problem
 from recalibrate.bases.protocol import as_base
 from recalibrate.core.fixedpoint import make_scale
 from recalibrate.core.rounds import Rounds
@@ -21,7 +21,7 @@ from recalibrate.rows.memory import MemoryStore
 def fit_score(base, y, link=None):
     """The stage on an array of scores: problem, source's rows, what was found."""
     X = pd.DataFrame({"x": np.zeros(len(y))})
-    problem = read_problem(as_base(base), X, y, Reading(link=link))
+    problem = read_problem(as_base(base), X, y, InputOptions(link=link))
     stage = ScoreStage(LINE_CLASS.bind(Columns.of(problem.table)), problem)
     start = Rounds(problem.link, None, (stage.learner.encoder,))
     scale = make_scale(len(y), None, newton=problem.link == "logit")
@@ -146,7 +146,7 @@ def test_weights_fold_into_the_steps(levels):
     X = pd.DataFrame({"g": rng.choice(list("abc"), 3000)})
     f = rng.normal(size=3000)
     y = labels(0.5 * f + 0.5 * (X["g"] == "a").to_numpy())
-    problem = read_problem(as_base(sigmoid(f)), X, y, Reading())
+    problem = read_problem(as_base(sigmoid(f)), X, y, InputOptions())
     stage = ScoreStage(LINE_CLASS.bind(Columns.of(problem.table)), problem)
     loop = {"levels": levels, "max_rounds": 3, "validation": False}
     model = fit_with(sigmoid(f), X, y, rc.Groups("g"), **loop)

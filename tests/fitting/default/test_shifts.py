@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 from scipy.special import expit as sigmoid
 
-from recalibrate.bases.problem import Reading, read_problem
+from recalibrate.bases.problem import InputOptions, read_problem
 from recalibrate.bases.protocol import as_base
-from recalibrate.classes.groups.spec import GroupEncoder
+from recalibrate.classes.groups import GroupEncoder
 from recalibrate.core.fixedpoint import make_scale
 from recalibrate.core.rounds import Rounds
 from recalibrate.data.columns import Columns
@@ -58,7 +58,7 @@ def test_few_rows_move_all_columns_and_many_only_large_ones():
 
 def move(X, f, y, terms, *, named, line=True, decided=False):
     """Log-odds after the shifts of some terms, and the number of steps of line and groups."""
-    problem = read_problem(as_base(sigmoid(f)), X, y, Reading())
+    problem = read_problem(as_base(sigmoid(f)), X, y, InputOptions())
     score = ScoreStage(LINE_CLASS.bind(Columns.of(problem.table)), problem)
     encoder = GroupEncoder(bind(terms, read_table(X)))
     start = Rounds("logit", None, (score.learner.encoder, encoder))
@@ -67,10 +67,10 @@ def move(X, f, y, terms, *, named, line=True, decided=False):
     shifts = Shifts(encoder, 1, named=named)
     with encoded.open(scale) as source:
         begun, _ = score.fit(source, start)
-        log = shifts.on_everyone(source, begun, score if line else None, decided=decided)
+        model = shifts.on_everyone(source, begun, score if line else None, decided=decided)
     # What was there stays as it was: held-out scores of the stages before are read from it.
-    assert log.steps[: len(begun.steps)] == begun.steps
-    return log.apply(encoded.rows.blocks, problem.base), len(log.steps) - len(begun.steps)
+    assert model.steps[: len(begun.steps)] == begun.steps
+    return model.apply(encoded.rows.blocks, problem.base), len(model.steps) - len(begun.steps)
 
 
 def draw(n, off, seed=0):

@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 
 import recalibrate as rc
-from recalibrate.classes.trees.spec import TreeLearner
+from recalibrate.classes.trees import TreeLearner
 from recalibrate.core.boost import Boosted, History
 from recalibrate.core.rounds import Rounds
 from recalibrate.fitting.default.stages import Stage, _side_by_side
-from recalibrate.support.pool import Flag
+from recalibrate.support.threads import Flag
 
 
 def interaction(n=4000, seed=3):

@@ -7,11 +7,11 @@ import pytest
 import recalibrate as rc
 from recalibrate.core.boost import EVERYTHING
 from recalibrate.core.fixedpoint import make_scale
-from recalibrate.core.part import Draft, Part, Rows
+from recalibrate.core.part import Part, PendingStep, Rows
 from recalibrate.core.rounds import Rounds
 from recalibrate.data.columns import Columns
 from recalibrate.data.table import read_table
-from recalibrate.fitting.default import wide
+from recalibrate.fitting.default import boosting
 
 TRUE = 7
 
@@ -30,13 +30,13 @@ def choose(X, y, base, train):
     spec = rc.Trees(depth=2, min_leaf_rows=10, one_vs_rest=255)
     learner = spec.bind(Columns.of(table))
     part = Part(Rows((), y, np.log(base / (1 - base)), np.empty(0, np.int64)), scale)
-    return wide.choose_columns(learner, table, part, Rounds("logit", None, ()), train, 5.0, 1)
+    return boosting.choose_columns(learner, table, part, Rounds("logit", None, ()), train, 5.0, 1)
 
 
 @pytest.fixture
 def few(monkeypatch):
-    monkeypatch.setattr(wide, "MOST_COLUMNS", 5)
-    monkeypatch.setattr(wide, "COLUMNS_AT_ONCE", 7)  # cuts must not matter
+    monkeypatch.setattr(boosting, "MOST_COLUMNS", 5)
+    monkeypatch.setattr(boosting, "COLUMNS_AT_ONCE", 7)  # cuts must not matter
 
 
 def test_gains_are_those_of_the_best_single_split():
@@ -44,9 +44,9 @@ def test_gains_are_those_of_the_best_single_split():
     table, scale = read_table(X), make_scale(len(y), None, newton=True)
     learner = rc.Trees(depth=1, min_leaf_rows=10, one_vs_rest=255).bind(Columns.of(table))
     part = Part(Rows((), y, np.zeros(len(y)), np.empty(0, np.int64)), scale)
-    words = part.words(Draft(Rounds("logit", None, ()), EVERYTHING))
+    words = part.words(PendingStep(Rounds("logit", None, ()), EVERYTHING))
     rows, codes = np.arange(0, len(y), 2), learner.encoder.encode(table)
-    found = wide._gains(codes, learner.encoder, words, rows, 10, 5.0, scale)
+    found = boosting._gains(codes, learner.encoder, words, rows, 10, 5.0, scale)
     residual, l2 = (y - base)[rows], 5.0
     for j, feature in enumerate(learner.encoder.features):
         own = codes[rows, j]
@@ -92,9 +92,9 @@ def test_the_choice_does_not_depend_on_the_order_of_rows(few):
 
 @pytest.mark.slow
 def test_a_default_fit_of_a_wide_table_says_so_and_finds_what_matters():
-    X, y, base = draw(2000, columns=wide.MOST_COLUMNS + 20)
+    X, y, base = draw(2000, columns=boosting.MOST_COLUMNS + 20)
     model = rc.fit(base, X, y)
-    assert f"200 of {wide.MOST_COLUMNS + 21} are used" in model.summary()
+    assert f"200 of {boosting.MOST_COLUMNS + 21} are used" in model.summary()
     high = X[f"c{TRUE}"] > 0.5
     p = model.predict(X, base=base)
     # Six standard errors of a mean over 600 rows, with shrinkage toward the base on top.

@@ -477,7 +477,7 @@ def diagram(group: GroupAudit, within: tuple[float, float], digits: Digits) -> M
 
 
 def residuals(group: GroupAudit, within: tuple[float, float], digits: Digits) -> Markup:
-    """Mean outcome minus mean prediction by bin: the diagram seen from nearer."""
+    """Mean outcome minus mean prediction by bin: the residual view."""
     curves = [side.curve for side in (group.after, group.before) if side is not None]
     shown = [p for curve in curves for p in _points(curve, digits, residual=True)]
     limits = [v for p in _points(curves[0], digits, residual=True) for v in (p.low, p.high)]

@@ -320,7 +320,7 @@ def _show_legend(report: AuditReport) -> Markup:
 
 
 def show_everybody(report: AuditReport, digits: Digits) -> Markup:
-    """Reliability of all rows: the diagram, and the same seen from nearer."""
+    """Reliability of all rows: the diagram, and the residuals."""
     everybody = report.groups[0]
     within = common_range(report, [everybody])
     return element(
@@ -430,7 +430,7 @@ def _show_rates(rates: Rates) -> Markup:
     return join(parts)
 
 
-# --- What the audit found beyond the groups it was given: subgroups, richness, changes ----------
+# --- Findings beyond the named groups: subgroups, richness, changes -----------------------------
 
 
 _FLIPS = 60  # rows of the table of flipped decisions, by size

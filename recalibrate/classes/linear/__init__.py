@@ -1,1 +1,0 @@
-"""The class of linear functions, and everything that is special about it."""

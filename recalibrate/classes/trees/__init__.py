@@ -1,1 +1,0 @@
-"""The class of regression trees: growing them, and everything that is special about them."""

@@ -1,1 +1,0 @@
-"""Everything about Dask: rows on workers, models on their way there, predictions there."""
