@@ -118,10 +118,12 @@ class LargestScore:
             return cls.independent(n_groups)
         draws = int(np.clip(_WORK / n_groups**2, _FEWEST, _MOST))
         # Groups that are the same leave the matrix without a root; a little noise changes nothing.
-        root = np.linalg.cholesky(correlation + 1e-9 * np.eye(n_groups)).T.astype(np.float32)
+        root = np.asarray(np.linalg.cholesky(correlation + 1e-9 * np.eye(n_groups)).T, np.float64)
         random = default_rng(20230131)
         largest = [_largest(random, root, _AT_ONCE) for _ in range(0, draws, _AT_ONCE)]
-        return cls.of_draws(np.concatenate(largest).astype(np.float64), n_groups)
+        # Processors and numbers of threads add up in different orders: in float32 limits differed
+        # in the eighth digit, and here nothing is left of that.
+        return cls.of_draws(np.concatenate(largest).round(8), n_groups)
 
     def critical(self, alpha: float) -> float:
         """Score that the largest one exceeds with probability alpha."""
@@ -174,9 +176,10 @@ def critical_value(correlation: Float64 | None, n_groups: int, alpha: float) -> 
     return LargestScore.correlated(correlation, n_groups).critical(alpha)
 
 
-def _largest(random: Generator, root: NDArray[np.float32], draws: int) -> NDArray[np.float32]:
-    scores = random.standard_normal((draws, len(root)), dtype=np.float32) @ root
-    return np.asarray(np.abs(scores).max(axis=1))
+def _largest(random: Generator, root: Float64, draws: int) -> Float64:
+    normal: NDArray[np.float32] = random.standard_normal((draws, len(root)), dtype=np.float32)
+    scores = np.asarray(normal, dtype=np.float64) @ root
+    return np.asarray(np.maximum(scores.max(axis=1), -scores.min(axis=1)))
 
 
 def wider(critical: float | Float64, degrees: Float64) -> Float64:
