@@ -80,9 +80,10 @@ want many trees take up to a third less of them (cross-validated: the same loss 
 MANY_STEP_DOUBLES = 150
 """The same for `MANY_ROWS`; for more it falls with their cube root.
 
-More rows support more boosting, not smaller steps: with a million rows of the simulated census the
-number of trees is then about 250 instead of 1089. With 315 trees (doubling after 75) the loss was
-0.01 % above that of small steps, with 211 (falling with the square root of rows) 0.05 %.
+More rows support more boosting, not smaller steps. On seven simulated tables of 100,000 to a
+million rows that nothing was chosen on, the expected loss is between 0.03 % below and 0.08 % above
+that of five folds, two refits and small steps, 0.02 % above on average; without the fall it is the
+same on average, and a million rows take a third more time.
 """
 MORE_STEPS = 1.25
 """The refit has a quarter more rows than a fold and carries a quarter more steps.
