@@ -264,7 +264,7 @@ def family(name: str) -> Family:
 
     Examples
     --------
-    >>> family("model") == family("log-poisson"), family("log-tweedie-1.7").power
+    >>> family("log") == family("log-poisson"), family("log-tweedie-1.7").power
     (True, 1.7)
     """
     link, _, deviance = name.partition("-")

@@ -43,7 +43,7 @@ def salt_duplicates(key: NDArray[np.uint64]) -> NDArray[np.uint64]:
     Examples
     --------
     >>> import numpy as np
-    >>> len(np.unique(tell_apart(np.array([7, 7, 7, 8], dtype=np.uint64))))
+    >>> len(np.unique(salt_duplicates(np.array([7, 7, 7, 8], dtype=np.uint64))))
     4
     """
     number = occurrence_index(key)

@@ -55,7 +55,7 @@ class NamedLoss:
 
         Examples
         --------
-        >>> NamedLoss("model loss").fall(0.57991, 0.57054)
+        >>> NamedLoss("log loss").fall(0.57991, 0.57054)
         '0.5799 -> 0.5705'
         >>> NamedLoss("MSE", 1e6, root=True).fall(0.08, 0.02)
         '80,000 -> 20,000 (RMSE 282.8 -> 141.4)'
@@ -84,7 +84,7 @@ class NamedLoss:
 
         Examples
         --------
-        >>> NamedLoss("model loss").change(0.0087, 0.0012)
+        >>> NamedLoss("log loss").change(0.0087, 0.0012)
         'held-out log loss -0.0087 +- 0.0012'
         """
         return f"held-out {self.name} {_with_error(0.0 - self.unit * gain, self.unit * error)}"
