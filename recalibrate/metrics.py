@@ -330,7 +330,6 @@ def _read_equal_width(
 
 # --- Cumulative calibration error: no bins, a known distribution under calibration --------------
 #
-#
 # Residuals are added up in the order of predictions, S_k = sum of the first k of w (y - f), at
 # the ends of runs of equal predictions only. A calibrated model makes S a random walk around zero;
 # the range of the walk, largest minus smallest S with S_0 = 0 among them, is the error [1]_, also
@@ -518,7 +517,6 @@ def _walk(rows: Rows) -> Excursion:
 
 
 # --- Mean deviances of predicted means, and what they consist of --------------------------------
-#
 #
 # A deviance is a loss that the true mean minimises: squared error, log loss, and for positive
 # means the deviances of variances that grow with a power p of the mean (p = 1: Poisson, 2:

@@ -463,18 +463,6 @@ def _read_sets(
 
 
 # --- LightGBM models and their ``.txt`` files as base models ------------------------------------
-#
-#
-# Trees are read from the model's own text form and evaluated exactly, see
-# `recalibrate_adapters.lightgbm`. Scores are log-odds for binary and cross-entropy
-# objectives, otherwise means or probabilities.
-#
-# - The trees are those that ``predict`` uses: up to ``best_iteration`` after early stopping.
-# - Categorical columns of a DataFrame are found again by their training categories, which LightGBM
-#   stores; an unseen category counts as missing, as in LightGBM. Other categorical columns take
-#   codes from 0 as numbers.
-# - LightGBM replaces spaces in column names by underscores; columns are found by either name.
-# - Models with ``linear_tree`` or ``reg_sqrt`` are scored by LightGBM itself and have no graph.
 
 
 _GOALS = {

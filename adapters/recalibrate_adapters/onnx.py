@@ -59,8 +59,6 @@ if TYPE_CHECKING:
     import onnx
     import pandas as pd
 
-    from recalibrate.graph.facts import Facts
-
 
 # --- Brings a foreign graph to the operator versions that the rest of our graphs use ------------
 
@@ -372,7 +370,6 @@ def _told_names(layout: _Layout, facts: Facts) -> tuple[str, ...] | None:
 
 # --- The outputs of a foreign ONNX graph: which one is the score, and what its numbers mean -----
 #
-#
 # The rules, in order; whatever they leave open is an error that says how to decide.
 #
 # 1. ``output=`` names the output.
@@ -609,15 +606,6 @@ def _as_matrix(values: Any, classes: Sequence[Any]) -> NDArray[Any]:
 
 
 # --- ONNX models of any exporter as base models: a path, the bytes of a file, or a ModelProto ---
-#
-#
-# Which output is the score, and what its numbers mean, follows the rules of
-# `recalibrate_adapters.onnx`. Columns are found by name where every input is one column, by
-# position otherwise (or name them: ``OnnxBase(model, columns=[...])``).
-#
-# The base's own graph is the user's with its labels and maps removed, in the operator versions
-# that the rest of the graph needs. The first rows that are scored decide whether it still gives the
-# original's numbers (see `recalibrate_adapters.agreement`).
 
 
 _INNER = "inner/"  # before all names of the user's graph

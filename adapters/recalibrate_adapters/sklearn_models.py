@@ -230,9 +230,6 @@ def _distances(w: Writer, source: str, vectors: NDArray[np.float64]) -> str:
 
 
 # --- scikit-learn's predictors as ONNX nodes: those of several models, and single ones ----------
-#
-# Written here is what skl2onnx does not know or gets wrong. Each function gives what a method of
-# the model gives: one column, or one per class.
 
 
 def writers() -> dict[type, Any]:

@@ -366,16 +366,6 @@ def _quiet() -> Iterator[None]:
 
 
 # --- torch models: nn.Module, TorchScript and ExportedProgram, on whatever device they are ------
-#
-#
-# A model gets one tensor and gives one number per row (shape [N] or [N, 1]), or one per class
-# (shape [N, C]). Features are float32, float64 input is rounded once; a model whose weights are
-# float64 gets float64. Rows may have any shape; for images or text give H its own table with
-# ``Z=``.
-#
-# The model runs in batches, in eval mode and without gradients; afterwards the training flags of
-# all its parts are as they were. On a CPU, scores come from the model's ONNX graph where that says
-# the same, so that they are those of the exported file; on another device the model itself scores.
 
 
 Scores = NDArray[np.float64]

@@ -603,20 +603,6 @@ def _read_sets(tree: dict[str, Any]) -> dict[int, NDArray[np.float64]]:
 
 
 # --- xgboost models and their ``.json`` and ``.ubj`` files as base models -----------------------
-#
-#
-# Trees are read from the model's own JSON form and evaluated exactly, see
-# `recalibrate_adapters.xgboost`. Scores are log-odds for logistic objectives, otherwise means
-# or probabilities.
-#
-# - The scikit-learn classes stop at ``best_iteration`` after early stopping, a Booster does not:
-#   the same as their own ``predict``. A file does what the object did that wrote it.
-# - Categorical columns of a DataFrame are found again by their training categories, which xgboost
-#   stores since version 3.1; an unseen category counts as missing (xgboost itself refuses it). A
-#   model that stores none (older, or trained on codes) takes codes from 0 as numbers, and unseen
-#   ones go where xgboost sends them.
-# - ``missing=`` of the scikit-learn classes is honoured; it is not part of a file.
-# - ``booster="gblinear"`` is a weighted sum of the columns, in float64.
 
 
 _GOALS = {

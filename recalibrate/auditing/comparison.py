@@ -23,8 +23,6 @@ from recalibrate.auditing.views.text import aligned, confidence, verdict
 if TYPE_CHECKING:
     import pandas as pd
 
-    from recalibrate.auditing.report import AuditReport
-
 
 # --- Several models side by side, as DataFrames, text and Markdown ------------------------------
 

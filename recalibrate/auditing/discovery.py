@@ -229,7 +229,6 @@ def say_level(levels: Levels, level: int) -> str:
 
 # --- Gaps of rules that were reported because they are large: corrected for that choice ---------
 #
-#
 # A subgroup is reported if its score z, on rows that did not suggest it, is beyond a threshold
 # c. So z is not normal around the true score :math:`\theta`, but the part of that beyond c, and
 # is too large on average. The corrected score is the :math:`\theta` of which z is the median,
@@ -375,7 +374,7 @@ def discover(
     suggested, by Holm's method with weight k**-1.5 for the k-th of them, and by a factor of two,
     because both halves suggest. Predicted, observed and gap are those of the half that did not
     choose the rule. It still had to be large there to be reported: the corrected gap and its
-    limits take that into account, see `recalibrate.auditing.discovery`.
+    limits take that into account.
 
     Examples
     --------

@@ -30,7 +30,6 @@ from recalibrate.rows.memory import rows_in_memory
 
 # --- Sets of codes of one axis that no single split can tell: intervals, and several categories -
 #
-#
 # Which set of codes is off by the most standard errors is known from the sums of the codes alone.
 # Of categories it is one of the first k in the order of gap per noise [1]_, of numbers an interval;
 # all of those are looked at.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from math import inf
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,8 +35,8 @@ from recalibrate.data.table import Column, Schema
 from recalibrate.files import codec
 from recalibrate.files.codec import ClassFiles, are_scores, find_column
 from recalibrate.groups.conditions import condition_of, said
-from recalibrate.kernels import masks, routing
 from recalibrate.kernels import masks as kernels
+from recalibrate.kernels import routing
 from recalibrate.kernels.growing import Candidates, Rules
 from recalibrate.kernels.routing import (
     MOST_DEPTH,
@@ -49,10 +49,6 @@ from recalibrate.kernels.routing import (
 from recalibrate.support.checks import ModelFileError, check_number, check_whole
 from recalibrate.support.hashing import mix
 from recalibrate.support.threads import cut, share_out, threads_for
-
-if TYPE_CHECKING:
-    from recalibrate.data.bins import Bins
-
 
 # --- What the way to a node of a tree says about every feature ----------------------------------
 
@@ -405,7 +401,7 @@ class TreeTable(Compact):
         """Leaf of every row, -1 where its level set has no tree."""
         leaf = np.empty(len(level), np.int32)
         if self._is_small and block.dtype == np.uint8 and len(level) >= ROWS_FOR_MASKS:
-            masks.leaves_of_one(block, int(self.roots[0]), self.splits, leaf)
+            kernels.leaves_of_one(block, int(self.roots[0]), self.splits, leaf)
             return leaf
         packed, depth = routing.pack_trees(self.splits), routing.tree_depth(self.child)
         routing.find_leaves(block, level, self.roots, depth, *packed, leaf)

@@ -23,7 +23,6 @@ from recalibrate.support.checks import check_number
 
 # --- What follows from a multicalibration error, if H is a weak learner -------------------------
 #
-#
 # For a class H that is closed under affine maps, f with m + 1 values and K2(f, h) <= a for all h in
 # H with h^2 <= 1 [1]_:
 #

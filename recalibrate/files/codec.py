@@ -417,7 +417,6 @@ def by_type(hint: Any) -> Codec:
 
 # --- Classes H in a file: each describes itself in ``recalibrate/classes/<kind>.py`` ------------
 #
-#
 # Such a module has one name that is looked for, ``FILES``; the list of classes is that of
 # :mod:`recalibrate.core.kinds`. With a line there and such a module, whatever the class makes can
 # be saved and loaded. For a class whose table holds one weight per column and level set::
@@ -445,9 +444,9 @@ def by_type(hint: Any) -> Codec:
 #     )
 #
 # A record follows the types of its dataclass; what they do not say (limits, dimensions) is said
-# beside it, see :mod:`recalibrate.files.codec`. Every value is checked by its description, and then
-# the two checks see what has to hold between the parts. Kernels follow indices without a check:
-# whatever they could follow out of an array has to be refused there.
+# beside it. Every value is checked by its description, and then the two checks see what has to
+# hold between the parts. Kernels follow indices without a check: whatever they could follow out
+# of an array has to be refused there.
 
 
 LARGEST_VALUE = 2.0**60

@@ -1,6 +1,6 @@
 """Parity check: a graph must give what its model gives before it is written.
 
-Compared are the user's rows and rows made for the purpose (`recalibrate.graph.parity`), in one
+Compared are the user's rows and rows made for the purpose, in one
 batch, one by one and in between, on one thread and on two. A tree base with learners of our own
 has to agree to the last bit; where a runtime itself is not that stable (linear bases, networks,
 foreign regressors), rows that differ visibly are counted.
@@ -405,11 +405,6 @@ def _outward(seen: NDArray[Any]) -> NDArray[np.float64]:
 
 
 # --- Parity check: a graph must give what its model gives before it is written ------------------
-#
-# Compared are the user's rows and rows made for the purpose (`recalibrate.graph.parity`), in one
-# batch, one by one and in between, on one thread and on two. A tree base with learners of our own
-# has to agree to the last bit; where a runtime itself is not that stable (linear bases, networks,
-# foreign regressors), rows that differ visibly are counted.
 
 
 TOLERANCE = 1e-6

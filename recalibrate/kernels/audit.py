@@ -248,7 +248,7 @@ def add_cluster_pairs(
 
 # --- Loops of the audit over rows in the order of predictions: how groups rank their rows -------
 #
-# Groups come as in ``recalibrate.kernels.audit``.
+# Groups come as in the loops above.
 
 
 # What is known about one group so far. NEGATIVE and POSITIVE are weights of rows below; BELOW_...

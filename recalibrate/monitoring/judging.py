@@ -53,7 +53,7 @@ class Timeline:
     start, end : ndarray of float64, shape (buckets,)
         First and last time.
     sums : ndarray of float64, shape (buckets, classes, bands, groups, 8)
-        See `recalibrate.monitoring.judging`.
+        Sums that the evidence is computed from, in the order of `ROWS` to `P2`.
     evidence : ndarray of float64, shape (buckets, classes, groups)
         Logarithm of the evidence at the end of the bucket, adjusted for all hypotheses.
     """
@@ -171,7 +171,6 @@ class Timeline:
 
 
 # --- Evidence against "the mean gap is at most m", and limits of a gap, at any time -------------
-#
 #
 # With z = w (y - p) in [-1, 1] for a row of weight w in [0, 1], a stake lambda > 0 and the row's
 # conditional mean gap m_i given the past, the wealth of a gambler who bets on a positive gap,

@@ -135,7 +135,6 @@ def _numbers(
 
 # --- Calibration slopes of groups: whether predictions are too extreme, or not extreme enough ---
 #
-#
 # A gap compares means. Predictions of the right mean can still be too high where they are high
 # and too low where they are low: over-confident. The slope b of the outcomes on the predictions
 # within a group says so: below 1 the predictions are too extreme, above 1 too moderate. 0/1

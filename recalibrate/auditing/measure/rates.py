@@ -24,7 +24,6 @@ from recalibrate.support.notices import listed
 
 # --- Limits of proportions, and of how two of them differ ---------------------------------------
 #
-#
 # A proportion has the exact limits of Clopper and Pearson. With weights or clusters the number of
 # rows is replaced by the effective one, the number of equal rows that would vary as much [1]_.
 # Limits of the difference and of the ratio of two groups are put together from the limits of each
@@ -131,7 +130,6 @@ def ratio_limits(a: Float64, own: Limits, b: Float64, other: Limits) -> Limits:
 
 
 # --- The area under the ROC curve of every group, with limits -----------------------------------
-#
 #
 # The variance is that of DeLong, DeLong and Clarke-Pearson [1]_, with weights, and over sums of
 # clusters where there are any. Limits are where a score test would reject: the variance there is

@@ -26,7 +26,6 @@ from recalibrate.support import hashing
 
 # --- Evidence: how far a few estimates are shrunk, by their marginal likelihood -----------------
 #
-#
 # A stage of a handful of parameters needs no held-out rows. Its marginal likelihood (the
 # likelihood, averaged over what the parameters might be) pays for every parameter by itself, and
 # knows far more than the held-out loss of a few hundred rows. Two kinds are used here:

@@ -16,7 +16,6 @@ from recalibrate.auditing.views.html.markup import Markup, element, join
 from recalibrate.auditing.views.numbers import MINUS, UNKNOWN, Digits
 
 if TYPE_CHECKING:
-    from recalibrate.auditing.records import GroupAudit
     from recalibrate.auditing.report import AuditReport
     from recalibrate.auditing.slices import Slices
 
