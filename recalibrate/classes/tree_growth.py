@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from recalibrate.core.learning import StepContext
 from recalibrate.core.levels import Levels
-from recalibrate.core.part import Part, PendingStep, Room, Sums, take_room
+from recalibrate.core.part import Buffers, Part, PendingStep, Sums, take_buffer
 from recalibrate.core.rounds import Scores
 from recalibrate.kernels.growing import (
     Candidates,
@@ -128,7 +128,7 @@ def _grow_on_one(
         descent = _Descent(trees, level)
         columns = np.arange(len(columns), dtype=np.uint64)
     else:
-        descent = part.descent = _Descent(trees, level, part.room)
+        descent = part.descent = _Descent(trees, level, part.buffers)
     codes, words = descent.gather(codes, words)
     roots = descent.count_roots(codes, words, columns, starts)
     nodes.cells[: len(roots)] = roots
@@ -238,7 +238,7 @@ class _Descent:
     Those of many level sets are copied in this order (``rows``: which they are), and numbered anew.
     """
 
-    def __init__(self, trees: _Grower, level: Ints, room: Room | None = None) -> None:
+    def __init__(self, trees: _Grower, level: Ints, buffers: Buffers | None = None) -> None:
         self.trees = trees
         self.n_rows = len(level)
         self.order, self.bounds = sort_by_level(level, trees.levels, trees.room)
@@ -246,18 +246,18 @@ class _Descent:
         self.spare: Ints = np.empty(0, np.int32)
         self.rows: NDArray[np.intp] | None = None
         self._copies: tuple[Codes, NDArray[np.int64]] | None = None
-        self._room: Room = {} if room is None else room
+        self._buffers: Buffers = {} if buffers is None else buffers
 
     def gather(self, codes: Codes, words: NDArray[np.int64]) -> tuple[Codes, NDArray[np.int64]]:
         """The rows that are listed and sorted: copies where there are many level sets."""
         if not self._scattered:
             return codes, words
         if self._copies is None:
-            room = self._room
-            self.rows = take_room(room, "rows", self.order.shape, np.intp)
+            buffers = self._buffers
+            self.rows = take_buffer(buffers, "rows", self.order.shape, np.intp)
             self.rows[:] = self.order
-            own_codes = take_room(room, "codes", codes.shape, codes.dtype)
-            own_words = take_room(room, "words", words.shape, words.dtype)
+            own_codes = take_buffer(buffers, "codes", codes.shape, codes.dtype)
+            own_words = take_buffer(buffers, "words", words.shape, words.dtype)
             for own, given in ((own_codes, codes), (own_words, words)):
                 np.take(given, self.rows, axis=0, out=own, mode="clip")  # "raise" works on a copy
             self._copies = own_codes, own_words
@@ -314,7 +314,7 @@ class _Descent:
         out = np.empty(len(f))
         rows = self.order, self.bounds, trees.levels, trees.last
         finish(codes, *rows, *trees.packed, value, f, replaces, out)
-        return self._as_they_come(out)
+        return self._in_row_order(out)
 
     def levels(self, codes: Codes, level: Ints, grid: Levels) -> Ints:
         """Levels after the step, where it replaces scores and rounds them to ``grid``."""
@@ -324,20 +324,22 @@ class _Descent:
         rows = self.order, self.bounds, trees.levels, trees.last
         codes = codes if self._copies is None else self._copies[0]
         finish_on_grid(codes, *rows, *trees.packed, node_level, out)
-        out = self._as_they_come(out)
+        out = self._in_row_order(out)
         if (node_level[: trees.levels] < 0).any():
             alone = out < 0
             out[alone] = level[alone]
         return out
 
-    def _as_they_come(self, values: NDArray[Any]) -> NDArray[Any]:
+    def _in_row_order(self, values: NDArray[Any]) -> NDArray[Any]:
         """Values of the sorted rows in the order that rows have outside."""
         if self.rows is None:
             return values
         out = np.empty_like(values)
         out[self.rows] = values
         if self._copies is not None:  # the step is taken, and this was the last question
-            self._room |= zip(("rows", "codes", "words"), (self.rows, *self._copies), strict=True)
+            self._buffers |= zip(
+                ("rows", "codes", "words"), (self.rows, *self._copies), strict=True
+            )
         return out
 
 
@@ -359,6 +361,6 @@ class _Histogram:
         words = part.words(self.draft)
         descent = part.descent
         if not isinstance(descent, _Descent) or descent.trees is not self.trees:
-            descent = part.descent = _Descent(self.trees, part.levels(self.draft), part.room)
+            descent = part.descent = _Descent(self.trees, part.levels(self.draft), part.buffers)
         asked = self.features, self.starts, self.first, self.slot, self.slots
         return (descent.count(codes, words, *asked),)

@@ -24,9 +24,9 @@ from recalibrate.kernels.classes import add_class_losses
 from recalibrate.support.hashing import mix
 
 Sums = tuple[NDArray[np.int64], ...]
-Room = dict[str, NDArray[Any]]
-"""Arrays that nobody uses just now, by what they were for: a step may write to those of the last,
-whose memory pages are there already."""
+Buffers = dict[str, NDArray[Any]]
+"""Arrays that are free for reuse, by what they were for: a step writes to those of the step before,
+whose memory pages are mapped already."""
 LABELS: Literal["labels"] = "labels"
 NO_KEYS = np.empty(0, dtype=np.uint64)
 NO_LEVELS = np.empty(0, dtype=np.int32)
@@ -143,9 +143,9 @@ class Rows:
         return self.map(lambda array: array[at] if len(array) else array)
 
 
-def take_room(room: Room, name: str, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
-    """An array to write to, taken from the room if it has one."""
-    known = room.pop(name, None)
+def take_buffer(buffers: Buffers, name: str, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+    """An array to write to: a free buffer if there is one that fits."""
+    known = buffers.pop(name, None)
     if known is None or known.shape != shape or known.dtype != dtype:
         known = np.empty(shape, dtype)
     return known
@@ -161,7 +161,7 @@ class Part:
         self.weight: NDArray[np.int64] = rows.weight
         self.keys: NDArray[np.uint64] = rows.keys
         self.scale = scale
-        self.room: Room = {}
+        self.buffers: Buffers = {}
         self._descents: deque[_Descent] = deque(maxlen=len(self._y))
         self._log: Rounds | None = None
         self._state = State.of(self.base)
