@@ -50,7 +50,7 @@ WAYS: list[tuple[str, str, list[tuple[str, str]], str]] = [
             ("model", "predictions"),
             ("groups", "group numbers of the rows"),
             ("auditing", "measure: gaps, limits, tests"),
-            ("auditing", "search: subgroups, richness"),
+            ("auditing", "discovery of subgroups, richness"),
             ("auditing", "views: text, JSON, HTML"),
         ],
         "AuditReport",
